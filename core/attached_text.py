@@ -21,9 +21,10 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ModelGains
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 
 AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
 ATTACHMENT_KINDS: tuple[AttachmentKind, ...] = ("text", "markdown", "code", "pdf", "picture")
@@ -61,8 +62,7 @@ _ENDINGS = {
 LANGUAGES = {end: language for language, ends in _ENDINGS.items() for end in ends.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """A file that came with a message, as it was then."""
 
     name: str
@@ -118,8 +118,7 @@ def _fence(text: str) -> str:
     return "`" * (longest + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class DraftedFile:
+class DraftedFile(Struct, frozen=True):
     """A file that goes with a draft."""
 
     path: str  # "" where it is a text of its own
@@ -127,8 +126,7 @@ class DraftedFile:
     attached: Attachment | None = None  # None: it was not read yet
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationExtras:
+class ConversationExtras(Struct, frozen=True):
     """The head gains, the draft and the attached files that are kept with a conversation's
     messages."""
 

@@ -6,14 +6,14 @@ import gc
 import sys
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from llm_lite.core.messages import CacheLayout
-from llm_lite.core.records import dataclass
 
 MARGIN = 16  # a share of what is available that is left alone
 
 
-@dataclass(frozen=True, slots=True)
-class CacheMemory:
+class CacheMemory(Struct, frozen=True):
     """The memory of a context's cache; `largest` is the context that would just fit, in tokens,
     None if the system does not tell what it has."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from llm_lite.core.records import replace
 from llm_lite.core.text import chat_template
 from llm_lite.core.text.sandbox.limits import Limits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step, beam_pages
+from llm_lite.core.records import replace
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.vocabulary import TokenType
 from tests.make_huggingface import write_folder

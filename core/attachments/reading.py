@@ -4,7 +4,6 @@ that may wait."""
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment, ending, kind_of_text
@@ -13,6 +12,7 @@ from llm_lite.core.attachments.pdf import pdf_text
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.regular import open_regular, unreadable
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import replace
 
 _PICTURES = (
     (0, b"\x89PNG\r\n\x1a\n"),

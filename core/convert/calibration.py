@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 from llm_lite.core.plan.step import Step
-from llm_lite.core.records import dataclass
 
 LARGEST_FULL = 2048  # inputs of a matrix up to which all of X^T X is kept, else its diagonal
 LEAST_TOKENS = 64
@@ -27,8 +27,7 @@ Rest = Callable[[NDArray[np.float32]], None]  # a moment that was just added to
 Progress = Callable[[float], None]  # 0..1
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(Struct, frozen=True):
     """The mean over the tokens of x^T x, for the inputs x of each matrix, by the matrix's name.
 
     float32 [K, K], of more than LARGEST_FULL inputs the diagonal [K] only. Matrices with one input,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.convert.calibration import Moments
@@ -32,7 +32,7 @@ from llm_lite.core.quant.modes import (
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict
 from llm_lite.core.text import tokenizer_files
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
@@ -48,8 +48,7 @@ _COMPANIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedTensor:
+class QuantizedTensor(Struct, frozen=True):
     """The report of one written tensor. bits: a weight, as written; snr_db: 10 log10 of the sum of
     squares of the weights over that of the errors, None if nothing was lost. stored: the source's
     format."""
@@ -62,8 +61,7 @@ class QuantizedTensor:
     snr_db: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizationReport:
+class QuantizationReport(Struct, frozen=True):
     mode: str
     calibration_tokens: int  # 0: none
     tensors: tuple[QuantizedTensor, ...]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.convert.quantizing import check_mode, variant_slots
@@ -33,7 +34,6 @@ from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.quant.blocks import int4, int8, q4_0, q4_1, q8_0
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.vocabulary import TokenType
 
@@ -142,8 +142,7 @@ Progress = Callable[[float], None]  # the part done, 0..1
 FORMS: tuple[Form, ...] = ("variant", "gguf")
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownShape:
+class _KnownShape(Struct, frozen=True):
     title: str
     fields: Callable[[], tuple[dict[str, Any], Shapes]]
 

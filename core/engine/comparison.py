@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import field, replace
 
 import numpy as np
+from msgspec import Struct, field
 
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError
@@ -37,15 +37,14 @@ from llm_lite.core.messages import (
     TaskProgress,
 )
 from llm_lite.core.metrics.divergence import compare
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import StreamDecoder
 
 RUNS = (0, 1)
 LONGEST_STEP = 32  # tokens of the forced answer in one event
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """One runner answering; what it took is measured inside its own steps only."""
 
     command: CompareRuns

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import Struct
+
 from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.hosting.idle_work import forget_learned_drafts
 from llm_lite.core.engine.hosting.model_host import ModelHost
@@ -45,7 +47,6 @@ from llm_lite.core.messages import (
     TaskFinished,
     Translate,
 )
-from llm_lite.core.records import dataclass
 
 WRITES_TARGETS = (
     "{name} is an encoder-decoder, which writes a target about a source and holds no conversation: "
@@ -53,8 +54,7 @@ WRITES_TARGETS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatcher:
+class Dispatcher(Struct, frozen=True):
     """Dispatches all commands but those that load a model or end the engine."""
 
     host: Callable[[], ModelHost]  # a worker that is left behind keeps its own

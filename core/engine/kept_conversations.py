@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
@@ -35,15 +36,14 @@ from llm_lite.core.messages import (
     ResumeKept,
     Unfit,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 KeptCommand = KeepConversation | CheckKept | ResumeKept
 SHARE = 0.5  # of the memory that is free, which a copy may take
 CLOSING_SECONDS = 0.7  # for a file that is being written when the program ends
 
 
-@dataclass(slots=True)
-class _Copy:
+class _Copy(Struct):
     command: KeepConversation
     prefix: Prefix
     identity: on_disk.Identity

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.loading import loader
@@ -13,14 +15,12 @@ from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
 
-@dataclass(frozen=True, slots=True)
-class TaskContext:
+class TaskContext(Struct, frozen=True):
     """The model, the runner of the chat, and callbacks to emit and to stop."""
 
     file: ModelFile

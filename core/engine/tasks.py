@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.assets import ASSETS
@@ -38,6 +37,7 @@ from llm_lite.core.metrics.modes import measure_modes, recommend
 from llm_lite.core.metrics.perplexity import measure, read_chunks
 from llm_lite.core.metrics.step_profile import profile_step
 from llm_lite.core.metrics.tensors import analyze
+from llm_lite.core.records import replace
 
 SAMPLE = ASSETS / "sample.txt"
 STOPPED = "it was stopped"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.generation.answer import encode, is_open_answer
 from llm_lite.core.generation.prompts.prompt import ChatFile, check_size
 from llm_lite.core.messages import CountTokens, TokensCounted
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 
 AT_ONCE = 1 << 18  # characters that are encoded together; longer texts are cut at ends of lines

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from msgspec import Struct
+
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit, cache_status
@@ -28,11 +30,9 @@ from llm_lite.core.messages import (
     Translate,
     TranslationStats,
 )
-from llm_lite.core.records import dataclass
 
 
-@dataclass(slots=True)
-class Translation:
+class Translation(Struct):
     """One translation; after a change of executor it begins again, with the same result."""
 
     command: Translate

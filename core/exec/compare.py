@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.rows import SCALED
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The first op that left its tolerance. `error` is relative to the larger of 1 and max|a|."""
 
     op: str

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.plan.plan import Plan, Program, Tensor, tensor_row_bytes
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class RowsMove:
+class RowsMove(Struct, frozen=True):
     """A copy of `count` rows of a state tensor from row `first` on to row `to` and on."""
 
     tensor: Tensor

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import UnsupportedError
@@ -18,11 +19,9 @@ from llm_lite.core.exec.reference import query_temperature, rope
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(Struct, frozen=True):
     """A state tensor [C, columns] with position p in row p mod C."""
 
     tensor: Tensor

@@ -18,10 +18,10 @@ from typing import Any, Self
 
 import numpy as np
 from llm_lite_kernels import _cpp
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, FileChangedError, FileError
-from llm_lite.core.records import dataclass
 
 # Else a mapping opens the file once more.
 _OPTIONS: dict[str, Any] = (
@@ -97,8 +97,7 @@ class MappedFile(mmap.mmap):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class MappedFiles:
+class MappedFiles(Struct, frozen=True):
     """Files that something is made of. To check one takes about a microsecond."""
 
     files: tuple[MappedFile, ...] = ()

@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.leftovers import leftovers, remove_whole, temporary
 from llm_lite.core.files.renaming import rename_new
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -169,8 +170,7 @@ class Output(io.RawIOBase):
         return self._file.seek(offset, whence)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(Struct, frozen=True):
     """The file, device or descriptor that a path leads to."""
 
     path: Path  # without links

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from msgspec import Struct
+
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 
-@dataclass(eq=False)
-class TensorFile:
+class TensorFile(Struct, eq=False):
     """An open file, closed at the end of a `with` block.
 
     Tensors handed out stay valid after `close`: the mapping goes when the last of them does.
     """
 
     path: Path
-    metadata: Mapping[str, Any] = field(repr=False)
-    tensors: Mapping[str, TensorData] = field(repr=False)
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, TensorData]
+    __repr__ = repr_without("metadata", "tensors")
 
     def close(self) -> None:
         self.metadata = MappingProxyType({})

@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from typing import Protocol, assert_never
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
@@ -43,7 +44,7 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.continued import is_text
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -60,8 +61,7 @@ class ChatRunner(Protocol):
     def session(self) -> Session: ...
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """One `Generate`, a step at a time; survives a change of executor between two steps."""
 
     command: Generate

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Fork, Step
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 
 
 class CacheSteps:

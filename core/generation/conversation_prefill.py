@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import (
@@ -19,11 +20,9 @@ from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.steps import prefill_steps
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read
-from llm_lite.core.records import dataclass
 
 
-@dataclass(slots=True)
-class ConversationPrefill:
+class ConversationPrefill(Struct):
     """One `Read`: prefills the conversation, its last answer left open, a step at a time."""
 
     command: Read

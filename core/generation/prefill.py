@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError, TooLongError
 from llm_lite.core.kv_cache.provenance import SMALLEST
 from llm_lite.core.messages import Overflow
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillOptions:
+class PrefillOptions(Struct, frozen=True):
     """The options by which a prompt is read: what is done when the context is full, and how many
     first tokens are kept then. With `resumed`, an answer continues, whatever weights read its
     beginning."""
@@ -30,8 +29,7 @@ class PrefillOptions:
 PLAIN = PrefillOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A prompt after reuse of the cache: what is left to run.
 
     These are its tokens from `start` on, without those in `skip`.
@@ -52,8 +50,7 @@ class Prepared:
         return self.prompt[self.start : first], self.prompt[first:last], self.prompt[last:]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefilled:
+class Prefilled(Struct, frozen=True):
     """Reports that one step of a prompt is done."""
 
     done: int  # positions that the cache holds
@@ -61,8 +58,7 @@ class Prefilled:
     logits: NDArray[np.float32]  # [V], of what follows the last of them
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(Struct, frozen=True):
     """Reports that the context was full, and positions were forgotten to make room for the next
     token."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -29,15 +30,13 @@ from llm_lite.core.messages.sampling_options import (
     OPTIONS,
     Option,
 )
-from llm_lite.core.records import dataclass
 
 BEST = 5  # tokens returned besides the one that was chosen
 TokenBytes = Callable[[int], bytes]
 Likeliest = tuple[tuple[int, float], ...]  # tokens and their probabilities, the likeliest first
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(Struct, frozen=True):
     """The tokens that a mask left."""
 
     count: int
@@ -45,8 +44,7 @@ class Allowed:
     best: Likeliest
 
 
-@dataclass(frozen=True, slots=True)
-class TokenChoice:
+class TokenChoice(Struct, frozen=True):
     token: int
     probability: float  # at temperature 1, without mask, penalties and filters; nan: not scored
     best: Likeliest = ()  # of all tokens

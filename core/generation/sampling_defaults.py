@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.messages import SamplingDefault
 from llm_lite.core.messages.sampling_options import OPTIONS, names_in
-from llm_lite.core.records import dataclass
 
 MEASURED = "measured against repetition"
 GENERATION_CONFIG = "generation_config.json"
@@ -21,8 +21,7 @@ _GGUF = "general.sampling."
 _Named = Iterable[tuple[str, str, Any]]  # as the file calls it, our name, the value
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """Models whose name `pattern` finds, and what `source` advises for them."""
 
     pattern: str

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError
@@ -28,11 +28,10 @@ from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, 
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class MaskPending:
+class MaskPending(Struct, frozen=True):
     """Reports that the step is done, but not yet which tokens may come next: nothing was chosen."""
 
 

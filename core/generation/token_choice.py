@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -23,8 +22,7 @@ Mask = NDArray[np.uint32]  # [ceil(V / 32)], the bit of token t is bit t % 32 of
 NO_IDS: Ids = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class DrawState:
+class DrawState(Struct, frozen=True):
     """The values of a draw that differ from token to token."""
 
     uniform: float  # in [0, 1), decides

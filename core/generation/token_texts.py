@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.prompts import prompt
@@ -21,6 +20,7 @@ from llm_lite.core.messages import (
     TokenTrace,
 )
 from llm_lite.core.messages.inspecting.lesson import TokenLogit
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct, field
+
 from llm_lite.core.gpu.create import vk, vulkan_errors
-from llm_lite.core.records import dataclass
 
 _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
 MINIMUM_VERSION = (1, 2)
@@ -21,15 +21,13 @@ BESIDE_MATRICES = ("shaderFloat16", "vulkanMemoryModel", "vulkanMemoryModelDevic
 SUBGROUP_CONTROL = "VK_EXT_subgroup_size_control"  # which a pipeline with matrices asks for
 
 
-@dataclass(frozen=True)
-class QueueFamily:
+class QueueFamily(Struct, frozen=True):
     flags: int
     count: int
     timestamp_bits: int
 
 
-@dataclass(frozen=True)
-class DeviceInfo:
+class DeviceInfo(Struct, frozen=True):
     """A physical device; sizes in bytes, `timestamp_ns` in nanoseconds a tick."""
 
     index: int

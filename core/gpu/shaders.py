@@ -7,14 +7,13 @@ SPIR-V 1.5 specification, sections 2.3 (layout of a module) and 3 (binary form).
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.records import dataclass
 
 MAGIC = 0x07230203
 
@@ -33,8 +32,7 @@ _UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _STORAGE_BUFFER = 0, 2, 9, 12
 _VK_FORMATS = {1: 109, 30: 107, 33: 98}
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """`kind`: 'storage_buffer' | 'uniform_buffer' | 'storage_image' | 'sampled_image' |
     'texel_buffer', whose VkFormat is `format`."""
 
@@ -46,8 +44,7 @@ class Binding:
     format: int = 0
 
 
-@dataclass(frozen=True)
-class Interface:
+class Interface(Struct, frozen=True):
     """The interface of a shader to its pipeline. `push_bytes` counts the push-constant block."""
 
     bindings: tuple[Binding, ...]
@@ -56,8 +53,7 @@ class Interface:
     full_subgroups: bool = False  # it needs them, as cooperative matrices do
 
 
-@dataclass
-class _Module:
+class _Module(Struct):
     """The instructions of interest, by result id."""
 
     capabilities: set[int] = field(default_factory=set)

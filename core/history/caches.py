@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import RequestError
@@ -16,6 +15,7 @@ from llm_lite.core.history.database.changes import AddCache, DropCache, UseCache
 from llm_lite.core.history.history import History
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import SavedCache
+from llm_lite.core.records import replace
 
 
 class CacheCatalogue:

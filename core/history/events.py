@@ -5,51 +5,44 @@ Messages are sentences for a person.
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryOpened:
+class HistoryOpened(Struct, frozen=True):
     """Sent when the history can be read, and is saved to from now on. `message` is "" or what it
     cannot do: write, as a newer program made the file, or search fast."""
 
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HistorySaved:
+class HistorySaved(Struct, frozen=True):
     """Sent when these conversations changed in the file, by this program."""
 
     conversations: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryChangedElsewhere:
+class HistoryChangedElsewhere(Struct, frozen=True):
     """Another process changed the file: what was read of it may be old."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryUnsaved:
+class HistoryUnsaved(Struct, frozen=True):
     """Sent when changes are kept in memory and tried again; once, until they are saved."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class HistorySavedAgain:
+class HistorySavedAgain(Struct, frozen=True):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRefused:
+class HistoryRefused(Struct, frozen=True):
     """A change has no place any more: its conversation was purged by another process."""
 
     message: str
     conversations: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRepaired:
+class HistoryRepaired(Struct, frozen=True):
     """Sent when the file was damaged: it is at `kept_as` now, and what could be read is in a new
     one."""
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.attached_text import Attachment, ConversationExtras
@@ -35,6 +34,7 @@ from llm_lite.core.history.records import (
 )
 from llm_lite.core.history.titles import title_of
 from llm_lite.core.messages import AnswerRun
+from llm_lite.core.records import replace
 
 _PURGED_AT_ONCE = 5  # conversations of one transaction
 _CLOSING = 10.0  # seconds; a full disk is not waited for

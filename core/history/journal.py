@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.history.database.changes import (
     Change,
@@ -15,13 +16,12 @@ from llm_lite.core.history.database.changes import (
 )
 from llm_lite.core.history.history import History
 from llm_lite.core.history.records import StoredConversation
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 MOST = 200  # entries
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(Struct, frozen=True):
     """An entry of the journal. `label` is what was done, for a menu: "Rename"."""
 
     label: str

@@ -1,16 +1,16 @@
-"""The records of a conversation: frozen dataclasses, read and handed in.
+"""The records of a conversation: frozen records, read and handed in.
 
 Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.history.ids`.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.attached_text import Attachment, ConversationExtras
 from llm_lite.core.messages import AnswerRun, GenerationStats, StopReason
-from llm_lite.core.records import dataclass
 
 TitleSource = Literal["none", "message", "model", "person"]
 TITLE_SOURCES: tuple[TitleSource, ...] = ("none", "message", "model", "person")
@@ -19,8 +19,7 @@ StoredRole = Literal["system", "user", "assistant", "tool", "text"]
 STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool", "text")
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerEnd:
+class AnswerEnd(Struct, frozen=True):
     """The end of an answer."""
 
     stop_reason: StopReason | None = None
@@ -29,8 +28,7 @@ class AnswerEnd:
     seconds: float = 0.0  # from the request to the last token
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(Struct, frozen=True):
     """A node of the tree. Its text never changes once it is finished."""
 
     id: int
@@ -52,8 +50,7 @@ class StoredMessage:
     likelihoods: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSummary:
+class ConversationSummary(Struct, frozen=True):
     """A conversation without its messages."""
 
     id: int
@@ -68,8 +65,7 @@ class ConversationSummary:
     selected: int | None = None  # the first message that is shown
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConversation:
+class StoredConversation(Struct, frozen=True):
     """A conversation with all versions of its messages, parents before their children."""
 
     summary: ConversationSummary
@@ -77,8 +73,7 @@ class StoredConversation:
     extras: ConversationExtras = field(default_factory=ConversationExtras)
 
 
-@dataclass(frozen=True, slots=True)
-class PageCursor:
+class PageCursor(Struct, frozen=True):
     """The place where a page of the list ends."""
 
     pinned: bool
@@ -86,14 +81,12 @@ class PageCursor:
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationPage:
+class ConversationPage(Struct, frozen=True):
     conversations: tuple[ConversationSummary, ...]
     next: PageCursor | None = None  # None: there are no more
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMessage:
+class FoundMessage(Struct, frozen=True):
     """A message with the searched words. `marks` are the begins and ends of words in `snippet`."""
 
     conversation: int
@@ -105,14 +98,12 @@ class FoundMessage:
     marks: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResults:
+class SearchResults(Struct, frozen=True):
     found: tuple[FoundMessage, ...] = ()
     complete: bool = True  # False: there may be more; the limit or the time was used up
 
 
-@dataclass(frozen=True, slots=True)
-class SavedCache:
+class SavedCache(Struct, frozen=True):
     """A file with the keys and values of a conversation, up to a message."""
 
     id: int

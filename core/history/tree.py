@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import field, replace
+
+from msgspec import Struct, field
 
 from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history.records import AnswerEnd, StoredConversation, StoredMessage
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationTree:
+class ConversationTree(Struct, frozen=True):
     """Looks up how a conversation's messages are related; made once for each reading."""
 
     conversation: StoredConversation

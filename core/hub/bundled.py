@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True)
-class _KnownModel:
+class _KnownModel(Struct, frozen=True):
     name: str
     title: str
     licence: str
@@ -26,8 +26,7 @@ class _KnownModel:
     folder: str = ""  # in the package: of a Hugging Face directory; "": its file is GGUF
 
 
-@dataclass(frozen=True)
-class CatalogueEntry:
+class CatalogueEntry(Struct, frozen=True):
     """A known model; path and size (bytes) are None while its package is not installed.
 
     command: what brings it, for a shell.

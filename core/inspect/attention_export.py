@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError, RequestError
@@ -17,13 +18,11 @@ from llm_lite.core.finite import checked
 from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.records import dataclass
 
 Head = tuple[int, int]  # layer, head
 
 
-@dataclass(frozen=True, slots=True)
-class LayerRows:
+class LayerRows(Struct, frozen=True):
     """The queries and keys that a layer's maps are computed from."""
 
     shape: AttentionLayer
@@ -33,8 +32,7 @@ class LayerRows:
     whole: int  # the first row whose keys are all kept
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Queries and keys of heads at one moment; of no use once written."""
 
     heads: tuple[Head, ...]

@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
-
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Numbers = Sequence[int] | NDArray[np.integer]
@@ -59,8 +58,7 @@ def first_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
     return maps[:, :, 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """`of` gives a value for each row, float32 [heads, T]; `rows` are those that count."""
 
     label: str

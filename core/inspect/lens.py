@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -18,7 +19,6 @@ from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 
@@ -59,8 +59,7 @@ def lens(session: InspectedSession, position: int) -> list[tuple[int, F32]]:
     return lens_of(TokenAgain(session.executor, session.files, step, session.checked))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAgain:
+class TokenAgain(Struct, frozen=True):
     """A token that the cache holds, in a step of its own, on the executor that has the cache."""
 
     executor: Executor

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
@@ -31,13 +31,12 @@ from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 Bytes = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRows:
+class CacheRows(Struct, frozen=True):
     """The rows of one tensor for positions from `first` on: uint8 [positions, bytes of a row]."""
 
     first: int
@@ -46,15 +45,15 @@ class CacheRows:
     block: int = 0  # of dtypes i8 and i4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prefix:
+class Prefix(Struct, frozen=True, eq=False):
     """A cache's content apart from any executor."""
 
     name: str
     held: CacheContents
-    rows: Mapping[str, CacheRows] = field(repr=False)
+    rows: Mapping[str, CacheRows]
     conversation: int = 0  # its number in the history
     kept: float = 0.0  # when it was copied, seconds since the epoch
+    __repr__ = repr_without("rows")
 
     @property
     def nbytes(self) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, FileError, RequestError
@@ -26,7 +27,6 @@ from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
 from llm_lite.core.kv_cache.provenance import PRECISIONS, CacheContents, Gap, Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import tensor_row_bytes
-from llm_lite.core.records import dataclass
 
 MAGIC = b"LLMLKV01"
 MOST_HEADER = 64 << 20  # bytes
@@ -46,8 +46,7 @@ class OtherCacheError(FileError):
         self.what = what
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The values that must be the same for saved rows to be usable."""
 
     model: str  # a hash of the file's header, which has its tokenizer in it, and of its size

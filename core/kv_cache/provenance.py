@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Gains, Overflow
-from llm_lite.core.records import dataclass
 
 SINKS = 4  # first tokens that a rolling window keeps (Xiao et al. 2023, attention sinks)
 SMALLEST = 16  # positions; in a smaller context nothing can be forgotten sensibly
@@ -31,8 +32,7 @@ def precision_of(dtypes: Iterable[str]) -> Precision:
     return coarsest("whole", *(found.get(dtype, "whole") for dtype in dtypes))
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """The weights, gains and precision that a position was computed with; positions with the same
     are as good as computed again."""
 
@@ -47,8 +47,7 @@ class Provenance:
         return Provenance(self.weights, self.gains, precision)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Tokens that were forgotten, the first of them at a full index."""
 
     first: int
@@ -59,8 +58,7 @@ class Gap:
         return self.first + len(self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheContents:
+class CacheContents(Struct, frozen=True):
     """The token of each position and what it was made with; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
@@ -108,8 +106,7 @@ class CacheContents:
         return mask
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """The first `positions` of a cache agree with the first `full` tokens of a prompt."""
 
     full: int
@@ -131,8 +128,7 @@ def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) 
     return Match(same, same)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillPlan:
+class PrefillPlan(Struct, frozen=True):
     """The plan of reading a prompt into a cache: `keep` positions stay, of these `forget` (first,
     count) are forgotten; then the prompt is read from the full index `start` on, without `skip`."""
 

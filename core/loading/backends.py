@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from llm_lite.core.errors import (
     DeviceError,
@@ -21,7 +22,7 @@ from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -55,8 +56,7 @@ LEAST_MATRIX = 1 << 23
 CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8", "int4": "i4"}
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorChoice:
+class ExecutorChoice(Struct, frozen=True):
     backend: Chosen
     reason: str  # a sentence for the status bar; "" where the user chose exactly this
     device: Device | None = None  # for vulkan

@@ -3,7 +3,6 @@ encoder, beams, and steps that many answers share. The runner closes them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.errors import RequestError
@@ -15,6 +14,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.plan.plan import Program
+from llm_lite.core.records import replace
 
 
 def programs_beside(model: Model, build: BuildOptions) -> tuple[Program, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
 
 from llm_lite.core.errors import (
     DoesNotFitError,
@@ -18,15 +18,14 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import DraftModelInfo, EngineOptions, KvType, Mode, ModelInfo
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plan.checks import WHOLE_WORDS
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 MODE: Mode = "int4"  # of its weights: the fewest bytes a token; what it says need not be exact
 
 _PADDING = 512  # unused tokens that one vocabulary may have more than the other
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedDraft:
+class LoadedDraft(Struct, frozen=True):
     """A draft model that runs; its executor is one of the runner's."""
 
     file: ModelFile

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.formats.variant.checksums import read_checksums
@@ -27,7 +28,6 @@ from llm_lite.core.loading.sources import (
     open_source,
 )
 from llm_lite.core.models.registry import read_model
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 
 T = TypeVar("T")
@@ -36,8 +36,7 @@ EMBEDDING = "token_embd.weight"
 Progress = Callable[[float], None]  # the part done, 0..1
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(Struct):
     """The result of a check. `findings` are sentences on what is wrong, `notes` on what is only
     worth knowing."""
 

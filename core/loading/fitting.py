@@ -4,8 +4,9 @@ and the executor that is to run it, and the guard of a load."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
+
+from msgspec import Struct
 
 from llm_lite.core.errors import DoesNotFitError, LlmLiteError, RequestError
 from llm_lite.core.hub.fit.bandwidth import known_gb_s
@@ -28,13 +29,12 @@ from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layout
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
+class Fitting(Struct, frozen=True):
     """A model and the executor that is to run it. FileError, UnsupportedError, RequestError."""
 
     description: ModelDescription

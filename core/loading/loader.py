@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from llm_lite.core.errors import (
     CancelledError,
@@ -47,7 +48,7 @@ from llm_lite.core.messages import EngineOptions
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.quant.tensor import TensorData, files_of
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 from llm_lite.core.text.sandbox.process import sandbox
@@ -148,8 +149,7 @@ def start(
     return runner
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltExecutor:
+class BuiltExecutor(Struct, frozen=True):
     """An executor with a model's weights, the plan that it was made by, and the memory that there
     was before."""
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.messages import Mode, SamplingDefault
 from llm_lite.core.models.model import Model
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(Struct, frozen=True):
     """A model file understood, whatever runs it."""
 
     path: Path

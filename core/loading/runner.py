@@ -8,8 +8,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
@@ -40,11 +41,9 @@ from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 
-@dataclass(slots=True)
-class Runner:
+class Runner(Struct):
     """A model on an executor."""
 
     model_file: ModelFile

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.json_text import found, read_object
@@ -27,15 +29,13 @@ from llm_lite.core.models.model import Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData, files_of
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
 _LAYOUT_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class SliceSource:
+class SliceSource(Struct, frozen=True):
     path: Path
     base: ModelSource
     metadata: Mapping[str, Any]

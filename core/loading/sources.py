@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
@@ -33,7 +34,6 @@ from llm_lite.core.loading.model_source import ModelSource, repository_of
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -98,8 +98,7 @@ def folder_of(path: Path) -> Path | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class GgufSource:
+class GgufSource(Struct, frozen=True):
     file: GgufFile
     tensors: Mapping[str, TensorData]
     nbytes: int
@@ -128,8 +127,7 @@ class GgufSource:
         self.file.close()
 
 
-@dataclass(frozen=True, slots=True)
-class HuggingFaceSource:
+class HuggingFaceSource(Struct, frozen=True):
     """`originals`: the tensors under names that transformers would give the text model alone."""
 
     folder: HuggingFaceFolder
@@ -161,8 +159,7 @@ class HuggingFaceSource:
         return _folder_template(self.path, tokenizer)
 
 
-@dataclass(frozen=True, slots=True)
-class VariantSource:
+class VariantSource(Struct, frozen=True):
     """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
 
     folder: VariantFolder

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError, RequestError, UnsupportedError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.formats.gguf.reader import read_metadata
@@ -13,14 +15,12 @@ from llm_lite.core.loading.sources import folder_of, open_source
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.stages import TokenizerFile, tokenized
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE
 
 
-@dataclass(frozen=True, slots=True)
-class NamedTokenizer:
+class NamedTokenizer(Struct, frozen=True):
     name: str
     tokenizer: Tokenizer | TokenizerFile
 

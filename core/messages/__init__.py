@@ -1,4 +1,4 @@
-"""The commands and events of the engine: frozen dataclasses, nothing else.
+"""The commands and events of the engine: frozen records, nothing else.
 
 Commands go in, events come out. The engine keeps no conversation: each `Generate` carries the whole
 of it, and the session reuses what its cache already holds, so edits, branches and regenerations
@@ -8,6 +8,8 @@ need no messages of their own. Times are in seconds, sizes in bytes, rates in to
 from __future__ import annotations
 
 from typing import Literal
+
+from msgspec import Struct
 
 from llm_lite.core.messages.answers import (
     OVERFLOWS,
@@ -184,13 +186,11 @@ from llm_lite.core.messages.translating import (
     TranslationStats,
     TranslatorInfo,
 )
-from llm_lite.core.records import dataclass
 
 Level = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Shutdown:
+class Shutdown(Struct, frozen=True):
     pass
 
 
@@ -245,8 +245,7 @@ Command = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(Struct, frozen=True):
     level: Level
     text: str
     time: float  # seconds since the epoch

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
-from llm_lite.core.records import dataclass
 
 # A person's piece of a text that the model continues has the role "text": `core.generation.prompts.
 # completion` says how such a conversation is read.
@@ -21,8 +21,7 @@ OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
 ThinkingStyle = Literal["think", "granite", "mistral", "gemma", "harmony"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
+class ChatMessage(Struct, frozen=True):
     role: Role
     content: str
     tokens: tuple[int, ...] = ()  # an assistant's ids as generated; () where unknown
@@ -34,16 +33,14 @@ class ChatMessage:
 Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
 
 
-@dataclass(frozen=True, slots=True)
-class ModelGains:
+class ModelGains(Struct, frozen=True):
     """Gains of the heads of the model at `path`."""
 
     path: str
     gains: Gains
 
 
-@dataclass(frozen=True, slots=True)
-class Generate:
+class Generate(Struct, frozen=True):
     """Answer the conversation. `request` is the caller's number and comes back in every event.
 
     With `continue_last`, the last message is an assistant's and is continued where it ended.
@@ -73,23 +70,20 @@ class Generate:
     conversation: int = 0  # its number in the history; 0: not known
 
 
-@dataclass(frozen=True, slots=True)
-class SpellTokens:
+class SpellTokens(Struct, frozen=True):
     """Ask what tokens of an answer that was kept stand for; `key` comes back."""
 
     key: int
     tokens: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TokensSpelled:
+class TokensSpelled(Struct, frozen=True):
     key: int
     tokens: tuple[int, ...]
     texts: tuple[str, ...]  # as those of TokenDecoded; () where they are not of this vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """Read a conversation into the cache without answering, as when another branch of it is to be
     inspected. PrefillProgress reports how far it is, ConversationRead how it ended. Stop ends it;
     what was read so far stays."""
@@ -102,28 +96,24 @@ class Read:
     afresh: bool = False  # nothing is reused, so that queries of all tokens are kept
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Stop the running answer; what was said stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptToken:
+class PromptToken(Struct, frozen=True):
     id: int
     text: str  # U+FFFD where it is a part of a character
     message: int  # index of the message that says it; -1: the template's own
 
 
-@dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(Struct, frozen=True):
     """How thoughts are marked in an answer; `core.text.thinking` separates them from the rest."""
 
     style: ThinkingStyle
     inside: bool = False  # the prompt has begun them: the answer starts within
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationStarted:
+class GenerationStarted(Struct, frozen=True):
     request: int
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
@@ -131,8 +121,7 @@ class GenerationStarted:
     thinking: Thinking | None = None  # None: the model marks no thoughts
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationRead:
+class ConversationRead(Struct, frozen=True):
     """The end of a Read: what the cache holds now, by position."""
 
     request: int
@@ -140,22 +129,19 @@ class ConversationRead:
     message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillProgress:
+class PrefillProgress(Struct, frozen=True):
     request: int
     done: int  # tokens
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     token: int
     text: str  # U+FFFD where it is a part of a character
     probability: float  # at temperature 1, before any filter
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedTokens:
+class AllowedTokens(Struct, frozen=True):
     """The tokens that a schema or grammar allowed in one place."""
 
     count: int
@@ -163,14 +149,12 @@ class AllowedTokens:
     best: tuple[Alternative, ...]  # the five likeliest of them, the likeliest first
 
 
-@dataclass(frozen=True, slots=True)
-class DraftedToken:
+class DraftedToken(Struct, frozen=True):
     token: int
     text: str  # U+FFFD where it is a part of a character
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDrafts:
+class SourceDrafts(Struct, frozen=True):
     """The drafts that one source brought to an answer."""
 
     source: str = ""  # "lookup": found in the text; "model": a smaller one; "slice": of the same
@@ -178,8 +162,7 @@ class SourceDrafts:
     accepted: int = 0  # of these, the ones that came
 
 
-@dataclass(frozen=True, slots=True)
-class TokenDecoded:
+class TokenDecoded(Struct, frozen=True):
     request: int
     token: int
     text: str  # what became whole characters with this token; may be ""
@@ -196,8 +179,7 @@ class TokenDecoded:
     rejected: tuple[DraftedToken, ...] = ()  # drafted for its place and behind, and not what came
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationStats:
+class GenerationStats(Struct, frozen=True):
     prompt_tokens: int = 0
     reused_tokens: int = 0
     new_tokens: int = 0
@@ -224,8 +206,7 @@ class GenerationStats:
         return self.passes / behind if behind else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationFinished:
+class GenerationFinished(Struct, frozen=True):
     request: int
     stop_reason: StopReason
     stats: GenerationStats

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
 from llm_lite.core.messages.models import ExecutorInfo
 from llm_lite.core.messages.options import EngineOptions, Mode
 from llm_lite.core.messages.sampling_options import SamplingOptions
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class CompareRuns:
+class CompareRuns(Struct, frozen=True):
     """Answer one prompt on two runs, a token of each in turn, then score every token of A's answer
     with run B. A run whose options are those of the loaded model runs on it. Stop ends both
     answers; what A said until then is still compared."""
@@ -24,8 +23,7 @@ class CompareRuns:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class CompareElsewhere:
+class CompareElsewhere(Struct, frozen=True):
     """Answer one prompt with the model here (run A) and with one that computes elsewhere (run B),
     both at once. The events are those of CompareRuns, except for what B would say of A's tokens:
     servers do not tell that. The owner of both engines executes it."""
@@ -35,8 +33,7 @@ class CompareElsewhere:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureDivergence:
+class MeasureDivergence(Struct, frozen=True):
     """Perplexity of the loaded model over a text with `tested` and `reference` options, and how
     far they are from each other; see `DivergenceReport`. Stop ends it.
     """
@@ -49,55 +46,48 @@ class MeasureDivergence:
     most_chunks: int = 0  # 0: all of the text
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureModes:
+class MeasureModes(Struct, frozen=True):
     """Ask for the speed and size of every weight mode on this machine. Stop ends it."""
 
     request: int
     options: EngineOptions
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyzeTensors:
+class AnalyzeTensors(Struct, frozen=True):
     """Ask for a TensorReport of the loaded model in a weight mode."""
 
     request: int
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
-class KeepVariant:
+class KeepVariant(Struct, frozen=True):
     """Write the loaded model in a weight mode to disk; from then on it is mapped, not made."""
 
     request: int
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
-class VariantKept:
+class VariantKept(Struct, frozen=True):
     request: int
     mode: Mode
     path: str
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropVariant:
+class DropVariant(Struct, frozen=True):
     """Delete what KeepVariant wrote in a weight mode; from then on it is made in memory again."""
 
     request: int
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
-class VariantDropped:
+class VariantDropped(Struct, frozen=True):
     request: int
     mode: Mode
     nbytes: int  # that it took
 
 
-@dataclass(frozen=True, slots=True)
-class RunReady:
+class RunReady(Struct, frozen=True):
     """A run of CompareRuns can answer."""
 
     request: int
@@ -108,8 +98,7 @@ class RunReady:
     shared: bool  # it is the model of the chat
 
 
-@dataclass(frozen=True, slots=True)
-class RunToken:
+class RunToken(Struct, frozen=True):
     request: int
     run: int
     token: int
@@ -118,16 +107,14 @@ class RunToken:
     alternatives: tuple[Alternative, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(Struct, frozen=True):
     request: int
     run: int
     stop_reason: StopReason
     stats: GenerationStats  # of the time that this run itself took
 
 
-@dataclass(frozen=True, slots=True)
-class Forced:
+class Forced(Struct, frozen=True):
     """A token of A's answer, with its probabilities by both runs."""
 
     kl: float  # KL(A || B) of the distribution it came from, in nats
@@ -135,8 +122,7 @@ class Forced:
     alternatives: tuple[tuple[Alternative, ...], tuple[Alternative, ...]]  # five each
 
 
-@dataclass(frozen=True, slots=True)
-class RunsForced:
+class RunsForced(Struct, frozen=True):
     """Some more tokens of A's answer, from place `first` on."""
 
     request: int
@@ -144,8 +130,7 @@ class RunsForced:
     tokens: tuple[Forced, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskProgress:
+class TaskProgress(Struct, frozen=True):
     """The progress of a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors."""
 
     request: int
@@ -153,16 +138,14 @@ class TaskProgress:
     fraction: float  # 0..1
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFinished:
+class TaskFinished(Struct, frozen=True):
     """The end of one of these commands; its results came before."""
 
     request: int
     message: str = ""  # a sentence where it did not come to its end
 
 
-@dataclass(frozen=True, slots=True)
-class DivergenceReport:
+class DivergenceReport(Struct, frozen=True):
     """Perplexity of a text and divergence from a reference, over the second half of every chunk.
 
     Errors are standard errors of the mean. Divergences are in nats, probabilities 0..1.
@@ -197,14 +180,12 @@ class DivergenceReport:
     kld_by_chunk: tuple[float, ...]  # means
 
 
-@dataclass(frozen=True, slots=True)
-class DivergenceMeasured:
+class DivergenceMeasured(Struct, frozen=True):
     request: int
     report: DivergenceReport
 
 
-@dataclass(frozen=True, slots=True)
-class ModeSpeed:
+class ModeSpeed(Struct, frozen=True):
     mode: Mode
     activations: Literal["a32", "a8"]
     weight_bytes: int
@@ -212,8 +193,7 @@ class ModeSpeed:
     decode_tok_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ModesMeasured:
+class ModesMeasured(Struct, frozen=True):
     """Every mode that ran, and the one to choose: see `core/metrics/modes.py`."""
 
     request: int
@@ -223,8 +203,7 @@ class ModesMeasured:
     reason: str  # one sentence
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRow:
+class TensorRow(Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
     format: str
@@ -232,8 +211,7 @@ class TensorRow:
     snr_db: float  # 10 log10(sum of squares / sum of squared errors); inf: exact
 
 
-@dataclass(frozen=True, slots=True)
-class TensorReport:
+class TensorReport(Struct, frozen=True):
     request: int
     mode: Mode
     rows: tuple[TensorRow, ...]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 CANDIDATES = 8  # of a masked token
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderInfo:
+class EncoderInfo(Struct, frozen=True):
     """What an encoder can do."""
 
     most_tokens: int  # of a text, that are read
@@ -17,8 +16,7 @@ class EncoderInfo:
     has_pairs: bool = False  # its tokenizer puts a separator between two texts
 
 
-@dataclass(frozen=True, slots=True)
-class EncodeText:
+class EncodeText(Struct, frozen=True):
     """Ask for TextEncoded: run the encoder over a text, or with `pair` over "[CLS] text [SEP] pair
     [SEP]"; attention maps are of it from then on. With `fills`, mask tokens in the text count as
     such; else what is typed is text. Of requests that wait, only the last one is answered."""
@@ -29,8 +27,7 @@ class EncodeText:
     fills: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CompareTexts:
+class CompareTexts(Struct, frozen=True):
     """Ask for TextsCompared, of two texts or more. Of requests that wait, only the last one is
     answered."""
 
@@ -38,8 +35,7 @@ class CompareTexts:
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedToken:
+class EncodedToken(Struct, frozen=True):
     token: int
     text: str  # "the", "##ing", "[CLS]"
     special: bool = False  # the tokenizer's own: it stands for no text
@@ -47,8 +43,7 @@ class EncodedToken:
     unknown: bool = False  # stands for text that the vocabulary cannot spell; `special`, too
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A token that could stand in the place of a masked one."""
 
     token: int
@@ -56,14 +51,12 @@ class Candidate:
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(Struct, frozen=True):
     position: int  # of the masked token among the text's
     candidates: tuple[Candidate, ...]  # the likeliest first
 
 
-@dataclass(frozen=True, slots=True)
-class TextEncoded:
+class TextEncoded(Struct, frozen=True):
     """The answer to EncodeText."""
 
     request: int
@@ -74,8 +67,7 @@ class TextEncoded:
     problem: str = ""  # a sentence where nothing was encoded
 
 
-@dataclass(frozen=True, slots=True)
-class TextsCompared:
+class TextsCompared(Struct, frozen=True):
     """The answer to CompareTexts: the cosine of every two vectors, [texts][texts]."""
 
     request: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages.answers import ChatMessage, PromptToken
-from llm_lite.core.records import dataclass
 
 # Why a kept file is of no use: what it was made with differs, the conversation begins otherwise, or
 # it will never be of use again.
@@ -18,8 +19,7 @@ Unfit = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class KeepConversation:
+class KeepConversation(Struct, frozen=True):
     """Write what the cache holds of a conversation to a file, beside other work: CacheKept follows,
     unless the file holds just that already. Done also where a Shutdown waits behind it."""
 
@@ -28,8 +28,7 @@ class KeepConversation:
     most_bytes: int  # a larger cache is not written
 
 
-@dataclass(frozen=True, slots=True)
-class CheckKept:
+class CheckKept(Struct, frozen=True):
     """Ask whether a kept file is of any use to the conversation as it stands: KeptChecked."""
 
     conversation: int
@@ -38,8 +37,7 @@ class CheckKept:
     thinking: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeKept:
+class ResumeKept(Struct, frozen=True):
     """Bring a kept file into the cache, as far as it is of this conversation: KeptResumed."""
 
     request: int
@@ -49,8 +47,7 @@ class ResumeKept:
     thinking: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class MakeTitle:
+class MakeTitle(Struct, frozen=True):
     """Ask the model for a title of a conversation, when nothing else is to be done: TitleMade. The
     cache is afterwards as it was. Any other command ends it."""
 
@@ -59,8 +56,7 @@ class MakeTitle:
     thinking: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CacheKept:
+class CacheKept(Struct, frozen=True):
     """`problem` is a sentence where the file was not written; the one before then stays."""
 
     conversation: int
@@ -73,8 +69,7 @@ class CacheKept:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptChecked:
+class KeptChecked(Struct, frozen=True):
     """`problem` says more where the file is of no use now."""
 
     conversation: int
@@ -86,8 +81,7 @@ class KeptChecked:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptResumed:
+class KeptResumed(Struct, frozen=True):
     request: int
     conversation: int
     path: str
@@ -98,22 +92,19 @@ class KeptResumed:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TitleMade:
+class TitleMade(Struct, frozen=True):
     """A title: `text` is the model's answer, still to be checked; None if it was interrupted."""
 
     conversation: int
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetLearnedDrafts:
+class ForgetLearnedDrafts(Struct, frozen=True):
     """Delete what drafts learned from answers, of all models, in memory and on disk: DraftsLearned
     follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftsLearned:
+class DraftsLearned(Struct, frozen=True):
     """The drafts learned from answers of the model in use, and the disk space of the files of all
     models."""
 

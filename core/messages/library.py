@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from llm_lite.core.messages.options import Mode
-from llm_lite.core.records import dataclass
 
 Origin = Literal[
     "bundled", "llm-lite", "huggingface", "lm-studio", "ollama", "llama.cpp", "imported"
@@ -14,10 +15,11 @@ Origin = Literal[
 Form = Literal["gguf", "huggingface", "variant", "slice"]
 Stage = Literal["download", "slice", "quantize", "delete source", "delete"]
 StageState = Literal["waiting", "running", "paused", "done", "failed", "skipped"]
+Amount = Annotated[int, Meta(ge=0, lt=1 << 62)]  # bytes, or another count
+Seconds = Annotated[float, Meta(ge=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(Struct, frozen=True):
     """A model that lies on this machine, used where it lies; a broken one has a `problem`."""
 
     name: str  # unique here; commands take it, or a part that no other name has
@@ -39,8 +41,7 @@ class LocalModel:
     problem: str = ""  # a sentence: why it can not be used
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
+class HubFile(Struct, frozen=True):
     """A file, or the files of one model in parts or of a checkpoint, that can be fetched."""
 
     name: str  # path in the repository; of several, the first
@@ -51,8 +52,7 @@ class HubFile:
     problem: str = ""  # why this build can not run it
 
 
-@dataclass(frozen=True, slots=True)
-class HubModel:
+class HubModel(Struct, frozen=True):
     """A repository of models on the hub."""
 
     repo: str  # owner/name
@@ -72,8 +72,7 @@ class HubModel:
     config: str = ""  # its config.json, from outside; "" where it has none or was only found
 
 
-@dataclass(frozen=True, slots=True)
-class CuratedModel:
+class CuratedModel(Struct, frozen=True):
     """A row of the curated list."""
 
     repo: str
@@ -86,15 +85,13 @@ class CuratedModel:
     reason: str  # one sentence
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPart:
+class MemoryPart(Struct, frozen=True):
     name: Literal["weights", "cache", "scratch", "maps", "program"]
     host: int  # bytes in the memory of the system
     device: int  # bytes in the device's heap; of a shared memory they count as the host's
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """The memory that a model would take in a mode with a context, against what there is."""
 
     mode: Mode
@@ -113,31 +110,29 @@ class Fit:
         return host and device
 
 
-@dataclass(frozen=True, slots=True)
-class JobStage:
+class JobStage(Struct, frozen=True, forbid_unknown_fields=True):
     stage: Stage
     state: StageState = "waiting"
-    done: int = 0  # bytes of a download, thousandths of what else
-    total: int = 0
-    rate: float = 0.0  # bytes/s over the last seconds
-    left: float | None = None  # seconds
+    done: Amount = 0  # bytes of a download, thousandths of what else
+    total: Amount = 0
+    rate: Annotated[float, Meta(ge=0)] = 0.0  # bytes/s over the last seconds
+    left: Seconds | None = None
     detail: str = ""  # the file that is fetched, the tensor that is quantized
 
 
-@dataclass(frozen=True, slots=True)
-class ModelJob:
+class ModelJob(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of the queue: a model that is fetched, then perhaps quantized, its source deleted."""
 
     id: str
     title: str
     source: str  # "hf:owner/repo:file" or a local name
     mode: Mode | None  # what it is quantized to; None: used as stored
-    stages: tuple[JobStage, ...]
+    stages: Annotated[tuple[JobStage, ...], Meta(min_length=1, max_length=8)]
     message: str = ""  # why it failed, a sentence
     result: str = ""  # the local name of what came out
     slice: str = ""  # "E2B": what is cut out of the source first
     deletes: tuple[str, ...] = ()  # of a deletion: the local names
-    frees: int = 0  # bytes, of a deletion: what it will free, or has freed
+    frees: Amount = 0  # bytes, of a deletion: what it will free, or has freed
 
     @property
     def current(self) -> JobStage | None:
@@ -145,8 +140,7 @@ class ModelJob:
         return next((s for s in self.stages if s.state not in ("done", "skipped")), None)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
+class QueueState(Struct, frozen=True):
     """The state of the queue, which all programs of a person share, as one of them knows it."""
 
     jobs: tuple[ModelJob, ...] = ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.library import Fit
@@ -20,27 +21,23 @@ from llm_lite.core.messages.options import (
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
-from llm_lite.core.records import dataclass
 
 # A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadModel:
+class LoadModel(Struct, frozen=True):
     """Load a model by path or name, as core/hub/catalog.py takes it; None is the default model."""
 
     source: str | None
     options: EngineOptions = field(default_factory=EngineOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class CancelLoad:
+class CancelLoad(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfigure:
+class Reconfigure(Struct, frozen=True):
     """Run the loaded model with other options: another executor, device, mode, cache type or
     context. One that is still being prepared gives way to a later one, and ends as a `LoadFailed`
     that is cancelled. `request` comes back in the event that ends it."""
@@ -49,8 +46,7 @@ class Reconfigure:
     request: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchMode:
+class SwitchMode(Struct, frozen=True):
     """Run the loaded model in another weight mode, and all else unchanged: the command of a client
     of the server. A `ModeSwitch` reports its progress to clients."""
 
@@ -58,8 +54,7 @@ class SwitchMode:
     activations: Activations = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class ModeSwitch:
+class ModeSwitch(Struct, frozen=True):
     """The progress of a `SwitchMode`, or its end."""
 
     number: int  # of those since the engine began
@@ -75,8 +70,7 @@ class ModeSwitch:
         return self.phase in ("waiting", "preparing")
 
 
-@dataclass(frozen=True, slots=True)
-class DraftModelInfo:
+class DraftModelInfo(Struct, frozen=True):
     """A smaller model that drafts for the one in use, on the same executor."""
 
     name: str
@@ -87,8 +81,7 @@ class DraftModelInfo:
     context: int  # tokens; longer texts are not drafted by it
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorInfo:
+class ExecutorInfo(Struct, frozen=True):
     """The executor that multiplies, and why: shown in the status bar."""
 
     backend: Literal["vulkan", "cpu", "numpy", "remote"]
@@ -102,8 +95,7 @@ class ExecutorInfo:
     draft: DraftModelInfo | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayerInfo:
+class CacheLayerInfo(Struct, frozen=True):
     """A layer that owns keys and values, and the layers that read them too."""
 
     layer: int
@@ -115,8 +107,7 @@ class CacheLayerInfo:
     kv_heads: int = 0  # 0: as many as the model says
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayout:
+class CacheLayout(Struct, frozen=True):
     layers: tuple[CacheLayerInfo, ...] = ()
     keys: KvType = "fp16"
     values: KvType = "fp16"
@@ -128,8 +119,7 @@ class CacheLayout:
         return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     name: str
     path: str
     architecture: str
@@ -187,8 +177,7 @@ class ModelInfo:
         return 2 * self.layers + self.translator.encoder_layers
 
 
-@dataclass(frozen=True, slots=True)
-class LoadNeedsMemory:
+class LoadNeedsMemory(Struct, frozen=True):
     """The requested model would take more memory than there is; a `LoadFailed` follows. The same
     command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
     `Reconfigure` where the model is `in_use`."""
@@ -200,27 +189,23 @@ class LoadNeedsMemory:
     others: tuple[Fit, ...] = ()  # what would fit, the closest first
 
 
-@dataclass(frozen=True, slots=True)
-class LoadStarted:
+class LoadStarted(Struct, frozen=True):
     source: str
     mode: Mode | None = None  # of the weights, where a client of the server asked for it
 
 
-@dataclass(frozen=True, slots=True)
-class LoadProgress:
+class LoadProgress(Struct, frozen=True):
     stage: str  # "reading", "converting weights", "uploading weights", ...
     fraction: float  # 0..1 of the whole load
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLoaded:
+class ModelLoaded(Struct, frozen=True):
     model: ModelInfo
     executor: ExecutorInfo
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LoadFailed:
+class LoadFailed(Struct, frozen=True):
     """The load ended without a model; one that was loaded before stays in use."""
 
     source: str
@@ -229,15 +214,13 @@ class LoadFailed:
     request: int = 0  # as of `ExecutorChanged`
 
 
-@dataclass(frozen=True, slots=True)
-class FileDamaged:
+class FileDamaged(Struct, frozen=True):
     """A file of the loaded model is not what was written; it stays in use."""
 
     message: str  # a sentence that names file and tensor
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorChanged:
+class ExecutorChanged(Struct, frozen=True):
     """The executor changed under a loaded model: asked for, or because the device failed."""
 
     executor: ExecutorInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
@@ -21,8 +21,7 @@ SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup", "slice")
 DRAFT_LEARNINGS: tuple[DraftLearning, ...] = ("off", "use", "learn")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(Struct, frozen=True):
     """The options with which a model is run. 0 means: let the program choose."""
 
     backend: Backend = "auto"
@@ -52,8 +51,7 @@ class EngineOptions:
         return self.speculate in ("auto", "slice")
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingDefault:
+class SamplingDefault(Struct, frozen=True):
     """A default for a field of `SamplingOptions` by the model's own files or card, and where it is
     from."""
 

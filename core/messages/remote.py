@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 # Who answers: each tells other things of itself, and takes other options.
 DialectName = Literal["llm-lite", "vllm", "llama-server", "llama-cpp-python", "lm-studio", "openai"]
@@ -14,8 +14,7 @@ DialectName = Literal["llm-lite", "vllm", "llama-server", "llama-cpp-python", "l
 UNTOLD_TOKENS = 1 << 31
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """A secret: what is printed of it says nothing."""
 
     text: str = ""
@@ -30,8 +29,7 @@ class ApiKey:
 NO_KEY = ApiKey()
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteModel:
+class RemoteModel(Struct, frozen=True):
     """A model of a server. 0 and "" stand for what it does not tell."""
 
     name: str
@@ -61,8 +59,7 @@ class RemoteModel:
         return self.name.endswith(".gguf")
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteServer:
+class RemoteServer(Struct, frozen=True):
     """The server at an address, and its models."""
 
     address: str  # what stands before /v1
@@ -78,8 +75,7 @@ class RemoteServer:
     glass: bool = False  # attention, lens and cache of its answers can be read
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCache:
+class HeldCache(Struct, frozen=True):
     """The cache of another llm-lite: what it holds of an answer, and how full it is."""
 
     tokens: int

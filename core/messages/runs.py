@@ -3,16 +3,14 @@ need."""
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import Gains
 from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
 from llm_lite.core.messages.sampling_options import SamplingOptions
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class ModelIdentity:
+class ModelIdentity(Struct, frozen=True):
     """The file of the model that answered. 0 and "" stand for what is not known."""
 
     name: str = ""
@@ -22,8 +20,7 @@ class ModelIdentity:
     fingerprint: str = ""  # a hash, as `core.kv_cache.on_disk.Identity.model`
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRun:
+class AnswerRun(Struct, frozen=True):
     """0 and "" stand for what is not known.
 
     Of a tool's message, what answered: the function is the model's name, its server the device,

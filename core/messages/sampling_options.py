@@ -9,11 +9,12 @@ options act, and where each formula is from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct, field
+
+from llm_lite.core.records import Noted, NotedMeta, replace
 
 Kind = Literal["number", "whole", "flag", "texts", "biases", "text"]
 Group = Literal["", "filters", "penalties"]  # of the sampling panel, which folds them
@@ -34,8 +35,7 @@ _ROW = "option"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """A row of the table. The name and the default are those of its field."""
 
     kind: Kind
@@ -95,7 +95,7 @@ def option(
     low, high = limits
     known = dict.fromkeys(same, "") | dict(names or {})
     made = Option(kind or kinds[type(default)], help, low=low, high=high, names=known, **row)
-    return field(default=default, metadata={_ROW: made})
+    return cast(T, Noted({_ROW: made}, default=default))
 
 
 def mark(text: str) -> str:
@@ -103,8 +103,7 @@ def mark(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingOptions:
+class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
     """How the next token is chosen, and where the answer ends.
 
     Temperature 0 is greedy: of what changes the choice, only mask, biases and penalties count then.
@@ -429,8 +428,12 @@ def _named(name: str, row: Option, default: Any) -> Option:
     return replace(row, name=name, default=default, names=names)
 
 
+_FIRST = SamplingOptions()
 OPTIONS: Mapping[str, Option] = MappingProxyType(
-    {one.name: _named(one.name, one.metadata[_ROW], one.default) for one in fields(SamplingOptions)}
+    {
+        name: _named(name, notes[_ROW], getattr(_FIRST, name))
+        for name, notes in SamplingOptions.notes.items()
+    }
 )
 NUMBERS: Mapping[str, Option] = MappingProxyType(  # options with a range
     {name: row for name, row in OPTIONS.items() if row.kind in ("number", "whole")}

@@ -6,17 +6,15 @@ GenerationFinished, which only the client that asked receives.
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import ChatMessage
 from llm_lite.core.messages.options import Speculate
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolSpec
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRequest:
+class AnswerRequest(Struct, frozen=True):
     """A prompt to answer: `messages` in the model's template, or else `tokens`, or else `text` as
     it is, without a template. Exactly one of the three is there.
 
@@ -41,8 +39,7 @@ class AnswerRequest:
 MOST_ALTERNATIVES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ServedRequest:
+class ServedRequest(Struct, frozen=True):
     """A request that waits, or that is being answered."""
 
     number: int
@@ -55,8 +52,7 @@ class ServedRequest:
     seconds: float  # since it was asked
 
 
-@dataclass(frozen=True, slots=True)
-class ServingStatus:
+class ServingStatus(Struct, frozen=True):
     """The status of a server. Counts are since it began."""
 
     model: str = ""
@@ -79,8 +75,7 @@ class ServingStatus:
     step_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StartServing:
+class StartServing(Struct, frozen=True):
     """Answer clients of a server on the model in use, up to `parallel` at once, beside the chat."""
 
     parallel: int = 4
@@ -94,13 +89,11 @@ class StartServing:
     by_draft_model: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StopServing:
+class StopServing(Struct, frozen=True):
     """End all answers of clients, and free their cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServingChanged:
+class ServingChanged(Struct, frozen=True):
     """Reports whether clients are answered now, and how; `problem` is a sentence if it failed."""
 
     is_on: bool

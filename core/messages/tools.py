@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 # How a model marks its calls; `core.tools.calls` reads each. "unknown": its template is given
 # functions and marks calls in a way that is not read here.
@@ -13,8 +13,7 @@ ToolStyle = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A function as it is offered to a model."""
 
     name: str
@@ -22,8 +21,7 @@ class ToolSpec:
     parameters: str = '{"type": "object", "properties": {}}'  # a JSON schema, as text
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A function that a model wants to call. If it cannot be called, `problem` is a sentence, and
     `arguments` what was written."""
 
@@ -32,8 +30,7 @@ class ToolCall:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSpec:
+class ServerSpec(Struct, frozen=True):
     """A program that offers functions over MCP on its standard streams."""
 
     name: str

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import Alternative, StopReason
-from llm_lite.core.records import dataclass
 
 MOST_BEAMS = 16  # hypotheses at a time
 
 
-@dataclass(frozen=True, slots=True)
-class TranslatorInfo:
+class TranslatorInfo(Struct, frozen=True):
     """The use of an encoder-decoder by its file."""
 
     beams: int = 1  # hypotheses at a time; 1: greedy
@@ -19,8 +17,7 @@ class TranslatorInfo:
     encoder_layers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Translate:
+class Translate(Struct, frozen=True):
     """Ask an encoder-decoder for a target about `source`: SourceRead, a TargetGrown after each
     token, and TargetFinished in any case. Stop ends it; what was written stays.
 
@@ -35,23 +32,20 @@ class Translate:
     most_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReadTarget:
+class ReadTarget(Struct, frozen=True):
     """Ask that the decoder hold another target about the source that was read, with the token that
     ends it: maps, cache and lens are of that one then. CacheStatus follows."""
 
     tokens: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceToken:
+class SourceToken(Struct, frozen=True):
     token: int
     text: str  # what it stands for, by itself; U+FFFD for a part of a character
     special: bool = False  # the tokenizer's own: it stands for no text
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRead:
+class SourceRead(Struct, frozen=True):
     """The encoder has read the source."""
 
     request: int
@@ -59,8 +53,7 @@ class SourceRead:
     start: str  # the text of the token that the decoder begins with
 
 
-@dataclass(frozen=True, slots=True)
-class TargetGrown:
+class TargetGrown(Struct, frozen=True):
     """The best target so far; of a beam it may differ from the one before in any token."""
 
     request: int
@@ -68,8 +61,7 @@ class TargetGrown:
     texts: tuple[str, ...]  # what each adds: a character of several tokens stands at its last one
 
 
-@dataclass(frozen=True, slots=True)
-class TargetToken:
+class TargetToken(Struct, frozen=True):
     token: int
     text: str
     probability: float  # that the model gave it there
@@ -77,8 +69,7 @@ class TargetToken:
     special: bool = False  # it stands for no text, such as the token that ends a target
 
 
-@dataclass(frozen=True, slots=True)
-class OtherTarget:
+class OtherTarget(Struct, frozen=True):
     """Another hypothesis of the beam; its tokens as of `TargetFinished`."""
 
     text: str
@@ -86,8 +77,7 @@ class OtherTarget:
     tokens: tuple[TargetToken, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TranslationStats:
+class TranslationStats(Struct, frozen=True):
     source_tokens: int = 0
     new_tokens: int = 0
     beams: int = 1
@@ -97,8 +87,7 @@ class TranslationStats:
     tokens_per_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TargetFinished:
+class TargetFinished(Struct, frozen=True):
     """The end of a Translate. Scores are sums of log probabilities, divided as the model's length
     penalty has it: by the length where that is 1."""
 

@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.traffic import token_read_bytes
-from llm_lite.core.records import dataclass
 
 TURN_TOKENS = 24  # of a second turn: a short question in its template
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     median: float
     min: float
     max: float
@@ -28,8 +27,7 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
 
-@dataclass(frozen=True, slots=True)
-class BenchResult:
+class BenchResult(Struct, frozen=True):
     """Rates in tokens per second; `bandwidth_share` is decode's reads over the measured read."""
 
     prefill_tok_s: Spread
@@ -40,8 +38,7 @@ class BenchResult:
     reuse: Reuse | None  # None where it was not asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(Struct, frozen=True):
     """Time to the first token of a second turn, in milliseconds: where the cache holds the first,
     and where all is read again."""
 

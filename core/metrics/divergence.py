@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.finite import ADVICE
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -22,8 +22,7 @@ _LARGEST_LOG = 700.0  # e^709.8 is the largest number
 _BLOCK_BYTES = 32 << 20  # of float64 at a time
 
 
-@dataclass(frozen=True, slots=True)
-class LogitRows:
+class LogitRows(Struct, frozen=True):
     """One value a row: natural logarithms, probabilities in 0..1, divergences in nats."""
 
     kld: F64  # KL(reference || tested)
@@ -75,8 +74,7 @@ def concatenate(parts: list[LogitRows]) -> LogitRows:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A mean and its standard error, sqrt(variance / (n - 1)); nan for a single value."""
 
     mean: float

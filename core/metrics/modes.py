@@ -7,7 +7,6 @@ faster than they unpack integers: only measuring tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import (
@@ -21,6 +20,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
+from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.speculation.draft_model import MODEL
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import Spread
-from llm_lite.core.records import dataclass
 
 SIZES = (1, 2, 4, 8, 16, 32)  # tokens
 
 
-@dataclass(frozen=True, slots=True)
-class PassCost:
+class PassCost(Struct, frozen=True):
     """`break_even`: the share of drafted tokens that must come for drafts of this length to pay."""
 
     tokens: int

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from llm_lite.core.models.description.decoder import (
     EMBEDDING,
     EMBEDDING_NORM,
@@ -23,7 +25,6 @@ from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
-from llm_lite.core.records import dataclass
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]
@@ -59,8 +60,7 @@ def slice_of(b: PlanBuilder, options: BuildOptions) -> Slice | None:
     return options.draft_slice if b.sliced else None
 
 
-@dataclass(frozen=True)
-class Decoder(Generic[_S]):
+class Decoder(Struct, Generic[_S], frozen=True):
     """A decoder whose plan is being built: its config and its options."""
 
     b: PlanBuilder
@@ -88,8 +88,7 @@ class Decoder(Generic[_S]):
         return self.b.add(x, y, at + ".residual")
 
 
-@dataclass(frozen=True, slots=True)
-class Scales:
+class Scales(Struct, frozen=True):
     """Factors of a model's ends; `logit_cap` bounds logits by tanh, 0: it does not."""
 
     embedding: float = 1.0

@@ -4,7 +4,6 @@ distance, each head's at a slope of its own (Press et al. 2022). The embedding h
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,7 @@ from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _SLOPES = MADE + "position_bias"
 _FARTHEST = 1 << 15  # positions; such models read far more than they were trained with
@@ -41,8 +40,7 @@ def _inner(config: CheckpointConfig, known: Known) -> int:
     return 4 * int(known["width"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class BloomConfig(shared.DecoderConfig):
+class BloomConfig(shared.DecoderConfig, frozen=True, kw_only=True):
     layers: int = row(replace(shared.LAYERS, checkpoint="n_layer"))
     context: int = row(
         replace(

@@ -4,7 +4,6 @@ every other layer has a window (https://arxiv.org/abs/2408.00118)."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from llm_lite.core.models.description.rows import FieldRow, Known, integer, numb
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.gemma3 import TENSORS, cap
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _LAYERS_OF_27B = 46  # whose queries are scaled otherwise; GGUF's files do not say it
 
@@ -39,8 +38,7 @@ def _scale_of_gguf(known: Known) -> float:
     return float((known["width"] / known["heads"] if largest else known["head_dim"]) ** -0.5)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemma2Config(shared.DecoderConfig):
+class Gemma2Config(shared.DecoderConfig, frozen=True, kw_only=True):
     window: int = row(
         replace(
             shared.WINDOW,

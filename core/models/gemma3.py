@@ -8,7 +8,6 @@ GGUF's norms multiply by their weights, a checkpoint's by one more.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +26,7 @@ from llm_lite.core.models.description.rows import (
 )
 from llm_lite.core.models.description.tensors import NameRow, of_layer
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _PERIOD = 6  # of layers; the last one sees all. For GGUF's files, which do not say it
 _LAYERS_OF_27B = 62  # whose queries are scaled otherwise; GGUF's files do not say that either
@@ -73,8 +72,7 @@ def cap(key: str, default: float) -> FieldRow:
     return FieldRow(key, key, number(SOFTCAP, or_zero=True), default=default)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemma3Config(shared.DecoderConfig):
+class Gemma3Config(shared.DecoderConfig, frozen=True, kw_only=True):
     theta: float = row(replace(shared.THETA, default=1e6))
     window: int = row(
         FieldRow("attention.sliding_window", "sliding_window", integer(most=LARGEST_CONTEXT))

@@ -12,15 +12,13 @@ from llm_lite.core.models.description.decoder import DECODER_TENSORS
 from llm_lite.core.models.description.rows import FieldRow, number, row
 from llm_lite.core.models.llama import LlamaConfig
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
 
 
 def _scale(gguf: str, checkpoint: str) -> FieldRow:
     return FieldRow(gguf, checkpoint, number(MULTIPLIER), default=1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GraniteConfig(LlamaConfig):
+class GraniteConfig(LlamaConfig, frozen=True, kw_only=True):
     embedding_scale: float = row(_scale("embedding_scale", "embedding_multiplier"))
     residual_scale: float = row(_scale("residual_scale", "residual_multiplier"))
     attention_scale: float = row(_scale("attention.scale", "attention_multiplier"))

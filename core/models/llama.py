@@ -18,11 +18,9 @@ from llm_lite.core.models.description.decoder import (
 )
 from llm_lite.core.models.description.rows import row
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class LlamaConfig(DecoderConfig):
+class LlamaConfig(DecoderConfig, frozen=True, kw_only=True):
     pairing: str = row(PAIRING_OF_LLAMA)
 
 

@@ -5,7 +5,6 @@ whose queries grow behind the context before YaRN
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -17,7 +16,7 @@ from llm_lite.core.models.description.rope import original_context
 from llm_lite.core.models.description.rows import FieldRow, Known, number, row
 from llm_lite.core.models.llama import LlamaConfig
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
 def _temperature(config: CheckpointConfig, known: Known) -> float | None:
@@ -35,8 +34,7 @@ def _original(config: CheckpointConfig, known: Known) -> int | None:
     return part.integer("original_max_position_embeddings", at_most=LARGEST_CONTEXT)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ministral3Config(LlamaConfig):
+class Ministral3Config(LlamaConfig, frozen=True, kw_only=True):
     original_context: int = row(replace(ORIGINAL_CONTEXT, checkpoint=_original))
     temperature: float = row(
         FieldRow("attention.temperature_scale", _temperature, number((0.0, 1e3)), default=0.0)

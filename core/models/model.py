@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ModelKind
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class ModelShape:
+class ModelShape(Struct, frozen=True):
     """The numbers that describe any stack of layers, whatever its definition needs besides."""
 
     layers: int
@@ -38,8 +38,7 @@ class ModelShape:
         return self.heads * (sum(self.query_widths) or self.attentions * self.head_dim)
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """A smaller model among the weights of one. skip: layers left out. feed_forward: width of each
     layer that stays, or one for all."""
 
@@ -54,8 +53,7 @@ class Slice:
         return dict(zip(kept, widths, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class BuildOptions:
+class BuildOptions(Struct, frozen=True):
     """context: positions in the cache; buckets by ascending size.
 
     k_dtype, v_dtype: of the cache, "f16", "f32", "i8" or "i4"; q_dtype: of kept queries, "f16" or
@@ -99,8 +97,7 @@ class BuildOptions:
         return self.cache_rows if self.pages and self.query_rows else self.query_rows
 
 
-@dataclass(frozen=True, slots=True)
-class TextEmbedding:
+class TextEmbedding(Struct, frozen=True):
     """The way from an encoder's hidden states [tokens, width] to the vector of a text.
 
     poolings: of POOLINGS, side by side where there are several. dense: the activations of the
@@ -118,8 +115,7 @@ class TextEmbedding:
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last")
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingDefaults:
+class DecodingDefaults(Struct, frozen=True):
     """The defaults of an encoder-decoder's file for the beginning and the search of its target.
 
     start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
@@ -136,8 +132,7 @@ class DecodingDefaults:
     prefixes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """One model file understood: its shape, and how to plan a bucket of its program.
 
     `bidirectional`: an encoder. A step has a whole text; without a masked-token head its program's

@@ -6,7 +6,6 @@ the whole factor of YaRN as `attn_factor`, others only what it is more than YaRN
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -28,7 +27,7 @@ from llm_lite.core.models.description.decoder import (
 from llm_lite.core.models.description.rows import Known, integer, row
 from llm_lite.core.models.description.tensors import of_layer
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _PERIOD = 4  # of layers with windows; the last one sees all
 
@@ -50,8 +49,7 @@ def _whole_factor(config: CheckpointConfig, known: Known) -> float | None:
     return None if beside is None else beside * _factor_of_yarn(known)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OlmoConfig(DecoderConfig):
+class OlmoConfig(DecoderConfig, frozen=True, kw_only=True):
     window: int = row(
         replace(WINDOW, checkpoint="sliding_window", check=integer(0, LARGEST_CONTEXT))
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -12,7 +11,7 @@ from llm_lite.core.models.description.decoder import DECODER_TENSORS, SLIDING, s
 from llm_lite.core.models.description.rows import FieldRow, Known, flags, row
 from llm_lite.core.models.llama import LlamaConfig
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _INTERVAL = 4  # of GGUF's files, which do not say it
 
@@ -41,8 +40,7 @@ def _sliding(config: CheckpointConfig, known: Known) -> list[bool] | None:
     return [not one for one in _rotary(config, known)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmolLM3Config(LlamaConfig):
+class SmolLM3Config(LlamaConfig, frozen=True, kw_only=True):
     sliding: tuple[bool, ...] = row(replace(SLIDING, checkpoint=_sliding))
     rotary: tuple[bool, ...] = row(  # by layer; a key of our own
         FieldRow("rope.layer_pattern", _rotary_if_unusual, flags, default=_every)

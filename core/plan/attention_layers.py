@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from llm_lite.core.plan.plan import LEFT_OUT, Plan
-from llm_lite.core.records import dataclass
 
 HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 
@@ -17,8 +18,7 @@ def cross_states(layer: int) -> tuple[str, str]:
     return f"cross_k.{layer}", f"cross_v.{layer}"
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionLayer:
+class AttentionLayer(Struct, frozen=True):
     """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's,
     with a `softcap` softmax(softcap * tanh(q . k * scale / softcap)). Its sink is one score more,
     whose share is not shown. A bias by distance is added to q . k * scale, as the op says."""

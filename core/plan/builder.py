@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
+from msgspec import Struct
+
 from llm_lite.core.plan.checks import (
     WHOLE_WORDS,
     Cut,
@@ -23,7 +25,6 @@ from llm_lite.core.plan.memory import lifetimes, place, placed
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
 from llm_lite.core.quant.formats import A8_BLOCK, FORMATS
-from llm_lite.core.records import dataclass
 
 
 class WeightSpec(Protocol):
@@ -37,8 +38,7 @@ class WeightSpec(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Struct, frozen=True):
     max_tokens: int
     max_outputs: int
     stepwise: bool = False  # as `Plan.stepwise`

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout, KvType
 from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLayer:
+class CacheLayer(Struct, frozen=True):
     """A layer that owns a cache. Position p lies in row p mod `rows` of both tensors."""
 
     layer: int

@@ -4,17 +4,17 @@ same time."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.plan.plan import Kind, Op, Tensor, tensor_row_bytes
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _Span = tuple[int, int]  # bytes, from and to
 ALIGNMENT = 256  # bytes; the largest minStorageBufferOffsetAlignment that Vulkan allows
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
+class Lifetime(Struct, frozen=True):
     """A tensor of `size` bytes, in use from op `first`, which writes it, through op `last`."""
 
     size: int

@@ -7,11 +7,11 @@ from enum import Enum
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.plan.step import PageShape, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
-from llm_lite.core.records import dataclass
 
 Rows = Literal["fixed", "tokens", "outputs"]
 LEFT_OUT = -1  # in Op.inputs: an optional operand that is not there, before one that is
@@ -24,8 +24,7 @@ class Kind(Enum):
     SCRATCH = "scratch"  # lives within one step, in the arena at `offset`
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """`shape` is row-major. Of a scratch tensor only the step's rows are in use: see `rows`."""
 
     id: int
@@ -39,8 +38,7 @@ class Tensor:
     block: int = 0  # of dtypes i8 and i4: values that share a scale
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     name: str  # a row of the op table
     inputs: tuple[int, ...]  # tensor ids, or LEFT_OUT
     outputs: tuple[int, ...]
@@ -53,8 +51,7 @@ class Op:
         return tuple(i for i in self.inputs if i != LEFT_OUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """One bucket: steps of at most `max_tokens` tokens, logits of at most `max_outputs`.
 
     stepwise: a step gives the same bits, in logits, caches and kept queries, as a step for each of
@@ -76,8 +73,7 @@ class Plan:
     sliced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The plans of one model, by ascending `max_tokens`; weights and state are shared by name."""
 
     plans: tuple[Plan, ...]

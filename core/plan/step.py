@@ -7,13 +7,13 @@ table of the pages that hold its keys and values.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
@@ -24,8 +24,7 @@ PAGE = 128  # positions of a page of the cache
 I32 = NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class PageShape:
+class PageShape(Struct, frozen=True):
     """The size of the caches of a plan for shared steps; each has pages * PAGE rows."""
 
     pages: int
@@ -44,8 +43,7 @@ def beam_pages(width: int, context: int) -> PageShape:
     return PageShape(width * each, width, each * PAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """Tokens of one sequence: the first is at position `start`; position p lies in row
     `pages[p // PAGE] * PAGE + p % PAGE` of every cache. Logits for its last `outputs` tokens."""
 
@@ -63,8 +61,7 @@ class Segment:
         return self.pages[positions // PAGE] * np.int32(PAGE) + positions % np.int32(PAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(Struct, frozen=True):
     """A tree of tokens in a stepwise step: those from place `branch` on follow the first `trunk`
     tokens, at the positions behind these, and see none between. 1 <= trunk < branch."""
 
@@ -77,8 +74,7 @@ class Fork:
         return self.branch - self.trunk
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     """Tokens that enter the cache at position start and on; logits for the last `outputs`.
 
     With `segments`, the tokens are those of all segments, one behind the other; `start` is 0 and

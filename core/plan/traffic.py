@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.formats import FORMATS
+from llm_lite.core.records import replace
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 _LOOKUPS = (

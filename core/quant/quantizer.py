@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import int4, nibbles, tiles
 from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
 from llm_lite.core.quant.registry import FORMATS
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -19,8 +19,7 @@ Search = Callable[[F32, F32], NDArray[np.uint8]]  # values [N, 32], importance [
 _DAMPING = 0.01  # of the mean of H's diagonal, added to it
 
 
-@dataclass(frozen=True)
-class Feedback:
+class Feedback(Struct, frozen=True):
     """The order in which the columns of one matrix are rounded: `order` [K] names them in turn, U
     is of H so ordered. Blocks come in the order of their most used column: what is rounded early
     can be made good by most others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from types import MappingProxyType
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.quant import formats
 from llm_lite.core.quant.formats import Format
-from llm_lite.core.records import dataclass
 
 Encoder = Callable[[NDArray[np.float32]], NDArray[np.uint8]]
 

@@ -13,11 +13,11 @@ int8: float16 steps around max|x| / 127.
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import int4, int8, tiles
 from llm_lite.core.quant.formats import COLUMNS
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -75,8 +75,7 @@ def quantize_int8(values: F32, importance: F32) -> NDArray[np.uint8]:
     return int8.pack(steps.astype(np.uint16).view(np.float16), levels.astype(np.int8))
 
 
-@dataclass
-class _Candidates:
+class _Candidates(Struct):
     """The best so far of each block [N, K / 32]."""
 
     step: I32  # code of d

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.quant.registry import QuantFormat, named_format
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 
-@dataclass(frozen=True, eq=False)
-class TensorData:
+class TensorData(Struct, frozen=True, eq=False):
     """shape is row-major: a matrix is (N output features, K input features).
 
     dtype names a format of `core.quant.registry`; data is uint8 [nbytes], read-only.
@@ -25,7 +24,8 @@ class TensorData:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    data: NDArray[np.uint8] = field(repr=False)
+    data: NDArray[np.uint8]
+    __repr__ = repr_without("data")
 
     @property
     def nbytes(self) -> int:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 
 LONGEST = 500  # characters
 LONGEST_KEY = 4096
 EXAMPLE = "http://127.0.0.1:8000"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     base: str  # "http://gpu-box:8000": what stands before /v1
 
     @property

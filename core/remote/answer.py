@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.messages import (
@@ -22,7 +23,6 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 from llm_lite.core.remote.asking import RemoteRequest, build_request
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
@@ -39,8 +39,7 @@ _OURS: dict[str, StopReason] = {"role": "role", "repetition": "repetition"}
 _CLOSING = MARKS["think"].written[1]
 
 
-@dataclass(slots=True)
-class RemoteAnswer:
+class RemoteAnswer(Struct):
     """An answer of a server. `unknown` are fields of requests that this server has refused before;
     more are added. `prompt` are the prompt's tokens, where they are known."""
 

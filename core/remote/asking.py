@@ -6,17 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
 from llm_lite.core.messages.sampling_options import OPTIONS
-from llm_lite.core.records import dataclass
 from llm_lite.core.remote.dialects import Dialect
 
 MOST_ALTERNATIVES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRequest:
+class RemoteRequest(Struct, frozen=True):
     path: str
     body: dict[str, Any]
     optional: tuple[str, ...]  # fields that the answer can do without

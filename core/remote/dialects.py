@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages.remote import DialectName
 from llm_lite.core.messages.sampling_options import OPTIONS, names_in
-from llm_lite.core.records import dataclass
 
 # How an answer is continued: by a field of the request, by sending its beginning last, or not.
 Continuing = Literal["field", "prefill", ""]
@@ -24,8 +25,7 @@ Counting = Literal["vllm", "llama-server", ""]  # the form of /tokenize
 _OPENAI = names_in("openai")
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """`sampling`: field of SamplingOptions -> field of a request. `extras` are fields that are sent
     with every request for an answer; a server that refuses one is asked again without it."""
 

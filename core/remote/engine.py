@@ -7,7 +7,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
@@ -49,6 +48,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.outbox import Outbox
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
+from llm_lite.core.records import replace
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
 from llm_lite.core.remote.client import Client, Exchange

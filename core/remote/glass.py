@@ -8,6 +8,7 @@ import zipfile
 from urllib.parse import urlencode
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
@@ -19,7 +20,6 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
 )
 from llm_lite.core.messages.remote import HeldCache
-from llm_lite.core.records import dataclass
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.counting import placed
 from llm_lite.core.remote.failures import RemoteError
@@ -33,8 +33,7 @@ SECONDS = 60.0
 _MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of its header
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteResponse:
+class RemoteResponse(Struct, frozen=True):
     """An answer that its server can still look into."""
 
     response: str

@@ -9,13 +9,13 @@ import json
 import math
 import zlib
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Alternative
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 from llm_lite.core.remote.failures import RemoteError, error_message
 from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
 from llm_lite.core.tools.json_values import levels_of
@@ -32,8 +32,7 @@ NOTHING = -9999.0  # OpenAI's logprob of what has none
 Kind = Literal["thought", "said"]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     kind: Kind
     text: str
     token: int
@@ -41,8 +40,7 @@ class Piece:
     alternatives: tuple[Alternative, ...] = ()
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(Struct):
     """The token counts of an answer. 0: not known."""
 
     prompt: int = 0
@@ -52,15 +50,13 @@ class Usage:
     new_rate: float = 0.0
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     name: str = ""
     parts: list[str] = field(default_factory=list)  # of the arguments
     room: int = MOST_ARGUMENTS  # characters
 
 
-@dataclass(slots=True)
-class StreamParser:
+class StreamParser(Struct):
     """The parser of one answer. `feed` takes the data of an event and yields the pieces in it."""
 
     host: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from llm_lite.core.messages import (
     StopReason,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.serving.pages import PagePool, pages_for
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.serving.service import AnswerEvent, Emit

@@ -13,7 +13,8 @@ two steps: the answer goes on without drafts meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
@@ -24,7 +25,7 @@ from llm_lite.core.generation.speculation.speculation import LongestDrafts, Spec
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Speculate, StartServing
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.paged_slice import PagedSlice
@@ -35,8 +36,7 @@ MOST_IN_A_STEP = 16  # tokens of one answer: its next one, and drafts
 PIECE = 2048  # tokens of a text that sources hear of between two steps: some milliseconds
 
 
-@dataclass(slots=True)
-class ServedDrafts:
+class ServedDrafts(Struct):
     """Of one batch, on the engine's thread. What was learned stays from one answer to the next."""
 
     speculation: Speculation | None = None  # None: nothing is drafted

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import GoneError, RequestError
@@ -22,7 +23,6 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE, Segment, Step
 from llm_lite.core.quant import rows
-from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import PagePool, Ticket, pages_for
@@ -33,8 +33,7 @@ _MOST_RESPONSES = 512  # that are known by name after their end
 NO_QUERIES = "no queries are kept, so there are no attention maps: their memory budget is 0"
 
 
-@dataclass(frozen=True, slots=True)
-class CachedResponse:
+class CachedResponse(Struct, frozen=True):
     """What the cache still has of a response."""
 
     name: str
@@ -51,8 +50,7 @@ class CachedResponse:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(Struct, frozen=True):
     tokens: tuple[int, ...]
     prompt_tokens: int
     tickets: tuple[Ticket, ...]
@@ -107,8 +105,7 @@ def _held(
     return CachedResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32))
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedRows:
+class CopiedRows(Struct, frozen=True):
     """Queries of some positions and keys of all up to them, as the caches have them."""
 
     layer: AttentionLayer

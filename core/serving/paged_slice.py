@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.likely import Likely, likely
-from llm_lite.core.records import dataclass
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.sequence import PagedTokens
 
 
-@dataclass(slots=True)
-class PagedSlice:
+class PagedSlice(Struct):
     """Runs the slice of a batch's program over the pages of one answer at a time."""
 
     batch: Batch

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.plan.step import PAGE
-from llm_lite.core.records import dataclass
 
 Name = bytes  # of a full page: the hash of all tokens up to its end
 FIRST: Name = b""  # what comes before the first page
@@ -30,8 +30,7 @@ def pages_for(positions: int) -> int:
     return -(-positions // PAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """A page as it is now; once it is given to somebody else, the ticket is no longer valid."""
 
     page: int

@@ -18,9 +18,10 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from llm_lite.core.errors import BusyError
 from llm_lite.core.plan.step import PAGE
-from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.embedding import Embedding
 from llm_lite.core.serving.pages import Name, PagePool
@@ -29,8 +30,7 @@ CHUNK = PAGE  # tokens of prompts in a step
 _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 
 
-@dataclass(frozen=True, slots=True)
-class StepPart:
+class StepPart(Struct, frozen=True):
     """The next tokens of an answer, of its prompt or of what it has said; the logits of the last
     one if `outputs` is 1, and of each of those that were drafted behind."""
 

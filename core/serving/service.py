@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
@@ -23,23 +24,20 @@ from llm_lite.core.messages import (
     TokenDecoded,
     ToolSpec,
 )
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 AnswerEvent = GenerationStarted | TokenDecoded | GenerationFinished
 Emit = Callable[[AnswerEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Embeddings:
+class Embeddings(Struct, frozen=True):
     """Vectors float32 [n, width], one a text, each of length 1, and the tokens of all texts."""
 
     vectors: F32
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerTokens:
+class AnswerTokens(Struct, frozen=True):
     """The tokens of a response that the cache still holds: prompt and answer, by position.
     `texts` are as of `Service.token_texts`."""
 
@@ -52,8 +50,7 @@ class AnswerTokens:
     heads: int
 
 
-@dataclass(frozen=True, slots=True)
-class LensLayer:
+class LensLayer(Struct, frozen=True):
     """The likeliest next tokens, were the model to end behind this layer."""
 
     layer: int

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Written by the engine's thread, read by any."""
 
     finished: int = 0

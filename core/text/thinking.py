@@ -14,14 +14,14 @@ channels of Gemma 4 and of Harmony (https://cookbook.openai.com/articles/openai-
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.messages import Thinking, ThinkingStyle
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     opening: str
     closing: str
     skipped: tuple[str, ...] = ()  # may stand before what is said, and is not shown
@@ -68,8 +68,7 @@ _SOURCES: tuple[tuple[ThinkingStyle, str], ...] = (  # what a template of each s
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """An answer as far as it is known. Pure: `fed` and `ended` give another one."""
 
     thinking: Thinking

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.byte_characters import named_byte
 from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 
@@ -35,8 +36,7 @@ class TokenType(IntEnum):
     BYTE = 6
 
 
-@dataclass(frozen=True)
-class Normalization:
+class Normalization(Struct, frozen=True):
     """The normalisation of BERT's text before it is cut; strip_accents None: if it is lowercase."""
 
     lowercase: bool
@@ -44,8 +44,7 @@ class Normalization:
     strip_accents: bool | None = None
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """Tokens by id with what the file says about them; every id lies in range(len(tokens)).
 
     Numbers are packed: of 262,144 tokens the scores alone would be 8 MB of objects.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.messages import ToolCall, ToolSpec
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import replace
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
 
 MOST_PROBLEMS = 4

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ToolCall, ToolStyle
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.tools.declared import NAME
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
 
@@ -29,8 +30,7 @@ _LOOKED_AT = 8  # closing marks that may stand in the texts of a call
 _SHOWN_BROKEN = 4_000  # characters of a call that cannot be read
 
 
-@dataclass(frozen=True, slots=True)
-class CallMarks:
+class CallMarks(Struct, frozen=True):
     openings: tuple[str, ...]
     closings: tuple[str, ...] = ()  # (): the end of the answer
 
@@ -79,8 +79,7 @@ def style_of(source: str) -> ToolStyle:
     return next((style for style, found in _TEMPLATES if re.search(found, source)), "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class CallSplit:
+class CallSplit(Struct, frozen=True):
     """An answer as far as it is known, without its thoughts. Pure: `fed` and `ended` give another
     one."""
 

@@ -12,13 +12,13 @@ import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec, ToolSpec
 from llm_lite.core.plain_text import lines, one_line, shortened
-from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import MOST_FUNCTIONS, checked
 from llm_lite.core.tools.json_values import JsonProblem, written
 from llm_lite.core.tools.transport import ServerProcess
@@ -30,28 +30,24 @@ _MOMENT = 0.05  # seconds, in which it shows that a server has ended, not only i
 _PAGES = 8  # of a server's list of tools
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReady:
+class ServerReady(Struct, frozen=True):
     server: str
     tools: tuple[ToolSpec, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEnded:
+class ServerEnded(Struct, frozen=True):
     server: str
     problem: str = ""  # a sentence; "" where a person has stopped it
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLogged:
+class ServerLogged(Struct, frozen=True):
     """A line for the log."""
 
     server: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnded:
+class CallEnded(Struct, frozen=True):
     call: str
     text: str
     seconds: float
@@ -61,8 +57,7 @@ class CallEnded:
 ServerEvent = ServerReady | ServerEnded | ServerLogged | CallEnded
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(Struct):
     task: asyncio.Task[None]
     process: ServerProcess | None = None
     session: Any = None

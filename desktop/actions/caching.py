@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Measure, MeasureCache, Overflow
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class ColorCache:
+class ColorCache(Struct, frozen=True):
     """How the cache is drawn: what colours say, and whether columns are places in memory."""
 
     by: ColorBy
     slots: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PointAt:
+class PointAt(Struct, frozen=True):
     """The position under the pointer, to be shown wherever its token is; None: no longer."""
 
     position: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class AskMeasure:
+class AskMeasure(Struct, frozen=True):
     """Measure what is not known yet of the cache."""
 
     what: Measure
 
 
-@dataclass(frozen=True, slots=True)
-class SetOverflow:
+class SetOverflow(Struct, frozen=True):
     overflow: Overflow
 
 
-@dataclass(frozen=True, slots=True)
-class AskFreeMemory:
+class AskFreeMemory(Struct, frozen=True):
     """Find out how much memory the machine has free; the program does it."""
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.attached_text import ConversationExtras, DraftedFile
 from llm_lite.core.messages import Role, SamplingOptions, Stop
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import (
     Result,
@@ -34,28 +35,23 @@ from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState, ChatForm, Message
 
 
-@dataclass(frozen=True, slots=True)
-class SetDraft:
+class SetDraft(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopAnswer:
+class StopAnswer(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueAnswer:
+class ContinueAnswer(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Regenerate:
+class Regenerate(Struct, frozen=True):
     """Another answer in the place of one, which stays beside it with what followed; None: the
     last. `exactly` with the seed, the other options and the gains of the one that is there."""
 
@@ -63,56 +59,47 @@ class Regenerate:
     exactly: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EditMessage:
+class EditMessage(Struct, frozen=True):
     """Put a message back into the input. Sent, it stands beside what it was, as another version;
     what followed stays with that one."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class CancelEdit:
+class CancelEdit(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class NewChat:
+class NewChat(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class SetSystemPrompt:
+class SetSystemPrompt(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetSampling:
+class SetSampling(Struct, frozen=True):
     sampling: SamplingOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ResetSampling:
+class ResetSampling(Struct, frozen=True):
     """Nothing is set any more: the model's own defaults hold, or else the program's."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetForm:
+class SetForm(Struct, frozen=True):
     """Whether the conversation that is about to begin is a chat, or a text that the model
     continues."""
 
     form: ChatForm
 
 
-@dataclass(frozen=True, slots=True)
-class SetThinking:
+class SetThinking(Struct, frozen=True):
     """Whether the model thinks before it answers, where its template lets one choose."""
 
     thinking: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UnfoldThought:
+class UnfoldThought(Struct, frozen=True):
     """Show all that an answer has thought, or fold it to a line again."""
 
     index: int

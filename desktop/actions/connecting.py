@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result, end_reading, leave_answer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply
@@ -18,8 +19,7 @@ from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class FindServer:
+class FindServer(Struct, frozen=True):
     """Ask who is at an address. With `key` None, the one that is known of it is used; `keeps` says
     whether it may be written down. The `model`, or the only one that is loaded, is connected to."""
 
@@ -29,30 +29,25 @@ class FindServer:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectModel:
+class ConnectModel(Struct, frozen=True):
     """Let a model of the server that was found answer the chat."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnect:
+class Disconnect(Struct, frozen=True):
     """Let the model of this machine answer again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetServer:
+class ForgetServer(Struct, frozen=True):
     """The one that was found is not connected to."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetAddress:
+class ForgetAddress(Struct, frozen=True):
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class TellWho:
+class TellWho(Struct, frozen=True):
     """Who is at an address, or a sentence why nobody is."""
 
     address: str
@@ -60,8 +55,7 @@ class TellWho:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TellConnected:
+class TellConnected(Struct, frozen=True):
     """The chat is answered there from now on; `key` is written down with the address."""
 
     connection: Connection
@@ -70,8 +64,7 @@ class TellConnected:
     key: ApiKey = NO_KEY
 
 
-@dataclass(frozen=True, slots=True)
-class TellHeld:
+class TellHeld(Struct, frozen=True):
     """What the server's cache holds of the last answer."""
 
     cache: HeldCache | None

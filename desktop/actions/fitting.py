@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Command, EngineOptions, LoadModel
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import reconfigure
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
@@ -15,8 +16,7 @@ from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Load
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerMemory:
+class AnswerMemory(Struct, frozen=True):
     """`options`: what to load it with; None: not at all."""
 
     options: EngineOptions | None

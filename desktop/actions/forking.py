@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Alternative, ChatMessage, SpellTokens
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import (
     Result,
     ask_again,
@@ -23,8 +24,7 @@ from llm_lite.desktop.state.token_state import tokens_until
 from llm_lite.desktop.state.tree.branches import Way, way_to
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueFrom:
+class ContinueFrom(Struct, frozen=True):
     """Answer again: the first `count` tokens as they are, then `choice`; None: what the model
     says."""
 
@@ -33,23 +33,20 @@ class ContinueFrom:
     choice: Alternative | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueText:
+class ContinueText(Struct, frozen=True):
     """Answer again: the first `characters` as they are, of all that the answer's tokens spell."""
 
     index: int
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpellAnswer:
+class SpellAnswer(Struct, frozen=True):
     """Ask what the tokens stand for that an answer of the history is known by."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShowMessage:
+class ShowMessage(Struct, frozen=True):
     """Show the path through a message, by its key."""
 
     key: int

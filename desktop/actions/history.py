@@ -7,12 +7,13 @@ what that finds comes back as the actions at the end. Here is what each means fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.messages import Level
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import turn_to
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
@@ -31,110 +32,91 @@ TITLE = 200  # characters
 FileKind = Literal["markdown", "html", "json"]
 
 
-@dataclass(frozen=True, slots=True)
-class ShowHistory:
+class ShowHistory(Struct, frozen=True):
     shown: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OpenConversation:
+class OpenConversation(Struct, frozen=True):
     """Bring it into the chat; at a message, whose version is then shown."""
 
     id: int
     message: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BeginRename:
+class BeginRename(Struct, frozen=True):
     id: int | None  # None: leave it as it was
 
 
-@dataclass(frozen=True, slots=True)
-class RenameConversation:
+class RenameConversation(Struct, frozen=True):
     id: int
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class PinConversation:
+class PinConversation(Struct, frozen=True):
     id: int
     pinned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveConversation:
+class ArchiveConversation(Struct, frozen=True):
     id: int
     archived: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteConversation:
+class DeleteConversation(Struct, frozen=True):
     """It can be restored."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAll:
+class DeleteAll(Struct, frozen=True):
     """All conversations; they can be restored."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreConversation:
+class RestoreConversation(Struct, frozen=True):
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyTrash:
+class EmptyTrash(Struct, frozen=True):
     """Delete for good what was deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoHistory:
+class UndoHistory(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class RedoHistory:
+class RedoHistory(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class ForkConversation:
+class ForkConversation(Struct, frozen=True):
     """A conversation with the path to a message of the chat, by its key, and nothing else."""
 
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHistory:
+class SearchHistory(Struct, frozen=True):
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShowShelf:
+class ShowShelf(Struct, frozen=True):
     shelf: Shelf
 
 
-@dataclass(frozen=True, slots=True)
-class WantMoreRows:
+class WantMoreRows(Struct, frozen=True):
     """The end of the list is in sight."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportConversation:
+class ExportConversation(Struct, frozen=True):
     id: int
     kind: FileKind
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportConversations:
+class ImportConversations(Struct, frozen=True):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class RowsRead:
+class RowsRead(Struct, frozen=True):
     """Of a shelf, from the first, or those that follow `after`."""
 
     shelf: Shelf
@@ -143,14 +125,12 @@ class RowsRead:
     after: int | None = None  # id of the row before them
 
 
-@dataclass(frozen=True, slots=True)
-class RowsChanged:
+class RowsChanged(Struct, frozen=True):
     rows: tuple[ConversationRow, ...]
     gone: tuple[int, ...] = ()  # ids of conversations that there are no more
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationRead:
+class ConversationRead(Struct, frozen=True):
     """What `OpenConversation` asked for. `reveal` is the key of the message asked for."""
 
     id: int
@@ -160,42 +140,36 @@ class ConversationRead:
     extras: ConversationExtras = field(default_factory=ConversationExtras)
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationMissing:
+class ConversationMissing(Struct, frozen=True):
     id: int
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchAnswered:
+class SearchAnswered(Struct, frozen=True):
     query: str
     found: tuple[FoundRow, ...]
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationBegun:
+class ConversationBegun(Struct, frozen=True):
     """The messages in the chat are kept as this one."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reveal:
+class Reveal(Struct, frozen=True):
     """Scroll to the message of this key; None: it has been done."""
 
     key: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveConversations:
+class LeaveConversations(Struct, frozen=True):
     """They are not in the list any more, and leave the chat too."""
 
     ids: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class TellHistory:
+class TellHistory(Struct, frozen=True):
     """A sentence for the person."""
 
     level: Level

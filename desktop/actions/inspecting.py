@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     AttentionRows,
@@ -17,7 +18,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SetGains,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import (
     Result,
     ask_again,
@@ -42,29 +43,25 @@ MODES: dict[str, AttentionRowsMode] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SetXRay:
+class SetXRay(Struct, frozen=True):
     """What the text shows; with another `at`, where that token looks is asked."""
 
     xray: XRay
 
 
-@dataclass(frozen=True, slots=True)
-class ShowLens:
+class ShowLens(Struct, frozen=True):
     """Ask what every layer would say after the token at `position`; `key` is the view's."""
 
     position: int
     key: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchVersion:
+class SwitchVersion(Struct, frozen=True):
     index: int
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShowRow:
+class ShowRow(Struct, frozen=True):
     """Tell what the token at a position looks at by one head; `key` is what the text is now."""
 
     position: int
@@ -72,28 +69,24 @@ class ShowRow:
     key: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAgain:
+class ReadAgain(Struct, frozen=True):
     """Bring the conversation as it is shown back into the cache, to look into it; `afresh`, with
     the queries of all its tokens."""
 
     afresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Steer:
+class Steer(Struct, frozen=True):
     """Weigh the heads; None: all by 1."""
 
     gains: Gains | None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSteered:
+class AnswerSteered(Struct, frozen=True):
     """Answer the last message again with these gains, beside the answer that is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndComparison:
+class EndComparison(Struct, frozen=True):
     pass
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ForgetLearnedDrafts
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.history import EmptyTrash
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetLearned:
+class ForgetLearned(Struct, frozen=True):
     """Of all models."""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     CancelLoad,
@@ -14,7 +15,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     Stop,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions import inspecting
 from llm_lite.desktop.actions.connecting import disconnected
 from llm_lite.desktop.actions.requests import Result, end_reading
@@ -26,70 +27,58 @@ from llm_lite.desktop.state.state import Appearance, AppState, Load, ThemeName
 MIN_FONT, MAX_FONT = 10.0, 32.0
 
 
-@dataclass(frozen=True, slots=True)
-class SetOptions:
+class SetOptions(Struct, frozen=True):
     options: EngineOptions
 
 
-@dataclass(frozen=True, slots=True)
-class OpenModel:
+class OpenModel(Struct, frozen=True):
     source: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CancelLoading:
+class CancelLoading(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class SetTheme:
+class SetTheme(Struct, frozen=True):
     theme: Appearance
 
 
-@dataclass(frozen=True, slots=True)
-class TellSystemTheme:
+class TellSystemTheme(Struct, frozen=True):
     """What the system's own windows look like now."""
 
     theme: ThemeName
 
 
-@dataclass(frozen=True, slots=True)
-class SetLanguage:
+class SetLanguage(Struct, frozen=True):
     """A code of the catalogues, or "system"."""
 
     language: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetSwitch:
+class SetSwitch(Struct, frozen=True):
     """Turn a setting of `SWITCHES` on or off."""
 
     name: str
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SetFontSize:
+class SetFontSize(Struct, frozen=True):
     size: float
 
 
-@dataclass(frozen=True, slots=True)
-class DismissNotice:
+class DismissNotice(Struct, frozen=True):
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClearLog:
+class ClearLog(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class SetAttention:
+class SetAttention(Struct, frozen=True):
     choice: AttentionChoice
 
 
-@dataclass(frozen=True, slots=True)
-class ExportAttention:
+class ExportAttention(Struct, frozen=True):
     """Write a file: a picture of a view, which the program draws, or the numbers of the locked
     heads, which the engine writes."""
 
@@ -98,28 +87,24 @@ class ExportAttention:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class SaveText:
+class SaveText(Struct, frozen=True):
     """Write a file that is not there yet; the program does it."""
 
     path: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLink:
+class OpenLink(Struct, frozen=True):
     """Show an address in the browser, as a person was asked; the program does it."""
 
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseFile:
+class ChooseFile(Struct, frozen=True):
     """Ask the system for a file; the window does it, the state does not change."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResetLayout:
+class ResetLayout(Struct, frozen=True):
     """Put the docked views back where they were at first; the window does it."""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     AnalyzeTensors,
@@ -22,7 +23,7 @@ from llm_lite.core.messages import (
     Stop,
     StudyKernels,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result, end_reading, hindrance, obstacle
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
@@ -34,30 +35,25 @@ CHUNK = 512  # tokens
 SMALLEST_CHUNK = 64
 
 
-@dataclass(frozen=True, slots=True)
-class SetQuantization:
+class SetQuantization(Struct, frozen=True):
     choices: Choices
 
 
-@dataclass(frozen=True, slots=True)
-class ShowRuns:
+class ShowRuns(Struct, frozen=True):
     """The runs beside the conversation, or the layout from before."""
 
     shown: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunTask:
+class RunTask(Struct, frozen=True):
     kind: TaskKind
 
 
-@dataclass(frozen=True, slots=True)
-class StopTask:
+class StopTask(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetReports:
+class ForgetReports(Struct, frozen=True):
     pass
 
 

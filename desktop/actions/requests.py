@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 
 from llm_lite.core.messages import (
     AnswerRun,
@@ -15,6 +14,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.language.translate import tr

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     CheckKept,
@@ -16,7 +17,7 @@ from llm_lite.core.messages import (
     ResumeKept,
     Stop,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.history import DeleteAll, DeleteConversation
 from llm_lite.desktop.actions.requests import Result, conversation, obstacle
 from llm_lite.desktop.state.notices import notify
@@ -24,67 +25,57 @@ from llm_lite.desktop.state.resuming.kept import KeptCache, Offer, ResumeMode, R
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class SetResume:
+class SetResume(Struct, frozen=True):
     """Whether caches of conversations are kept on disk and offered, and how much they may take."""
 
     mode: ResumeMode
     budget: int  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SetTitles:
+class SetTitles(Struct, frozen=True):
     """Whether the model makes titles when it has nothing else to do."""
 
     by_model: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KeepNow:
+class KeepNow(Struct, frozen=True):
     """Write what the cache holds of the conversation in the chat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """Take what is offered."""
 
 
-@dataclass(frozen=True, slots=True)
-class DismissOffer:
+class DismissOffer(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class ClearKept:
+class ClearKept(Struct, frozen=True):
     """Remove all kept caches, or that of one conversation."""
 
     conversation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeptListed:
+class KeptListed(Struct, frozen=True):
     """All that there are now, and the folder that they are in."""
 
     kept: tuple[KeptCache, ...]
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskTitle:
+class AskTitle(Struct, frozen=True):
     """The model has nothing to do: it may say what the conversation in the chat is about."""
 
     conversation: int
 
 
-@dataclass(frozen=True, slots=True)
-class TitleWanted:
+class TitleWanted(Struct, frozen=True):
     """Nobody gave the conversation a title yet."""
 
     conversation: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFound:
+class KeptFound(Struct, frozen=True):
     """The conversation that was opened has a file."""
 
     conversation: int

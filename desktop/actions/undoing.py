@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Command
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Regenerate, Send, SetSystemPrompt
 from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.actions.forking import ContinueFrom, ContinueText, ShowMessage, along
@@ -71,16 +72,14 @@ LIST_LABELS: Mapping[type[Any], str] = {  # until the history says what it did
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Journalled:
+class Journalled(Struct, frozen=True):
     """What the history did of what a person asked, the oldest first; number 0: nothing."""
 
     number: int
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalKept:
+class JournalKept(Struct, frozen=True):
     """What the history can still take back or do again, by numbers."""
 
     numbers: frozenset[int]
@@ -167,9 +166,9 @@ def _show(state: AppState, before: ConversationLook, after: ConversationLook, no
     """Of what differs between both, what it is to be."""
     commands: tuple[Command, ...] = ()
     differs = {
-        f.name
-        for f in fields(ConversationLook)
-        if getattr(before, f.name) != getattr(after, f.name)
+        name
+        for name in ConversationLook.__struct_fields__
+        if getattr(before, name) != getattr(after, name)
     }
     if "way" in differs:
         # Where nothing had to be chosen then, the first version was the only one.

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from imgui_bundle import imgui
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import ListPresets
 from llm_lite.desktop.actions.program import TellSystemTheme

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from llm_lite.core.errors import DeviceError, FileError, RequestError
 from llm_lite.core.files.places import expanded, user_folder
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.window.files import BrowseFolder, FolderRead, ShowFiles
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
@@ -32,8 +33,7 @@ _MODELS = " ".join(MODEL_PATTERNS)
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What is to be chosen."""
 
     title: str  # translated where it is shown

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import ExportAttention
 from llm_lite.desktop.app.guard import Failed, attempt
 from llm_lite.desktop.language.translate import tr
@@ -26,8 +26,7 @@ from llm_lite.desktop.widgets.ui import Ui
 PATIENCE = 60.0  # seconds until a picture whose maps are not complete is given up
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     words: str
     failed: bool = False
     defect: ReportDefect | None = None  # told instead of the words

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from imgui_bundle import imgui, implot
+from msgspec import Struct
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.defects import ReportDefect
@@ -64,8 +64,7 @@ class Guard:
         return [ReportDefect(name, failed.text, time.time())]
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """What was raised; without its frames, which hold what they were about to draw."""
 
     error: Exception

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.attention.maps import AttentionMaps
@@ -19,8 +19,7 @@ from llm_lite.desktop.render.offscreen import OffscreenTarget
 from llm_lite.desktop.widgets.figure import Figure
 
 
-@dataclass(slots=True)
-class Screen:
+class Screen(Struct):
     """`surface` is a window or an offscreen target, already attached to `device`."""
 
     device: Device

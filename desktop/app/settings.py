@@ -8,9 +8,10 @@ default, keys we do not know are kept and written back. Writing never raises for
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
+
+from msgspec import Struct, field
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT
@@ -25,7 +26,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.plain_text import lines
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.actions.chatting import new_draft
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
@@ -53,8 +54,7 @@ DEFAULTS = ASSETS / "settings.json"
 LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a draft
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPlace:
+class WindowPlace(Struct, frozen=True):
     """Where the window was, in screen units; None: let the system choose."""
 
     x: int | None = None
@@ -64,8 +64,7 @@ class WindowPlace:
     maximized: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Looks:
+class Looks(Struct, frozen=True):
     """How attention is shown: what the X-ray asks, and the colours of maps and text."""
 
     by: LookBy = "layer"
@@ -78,8 +77,7 @@ class Looks:
     exclude_first: bool = _CHOICE.exclude_first
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(Switches):
+class Settings(Switches, frozen=True):
     theme: ThemeName = "dark"  # what was shown last
     appearance: Appearance = "system"
     language: str = SYSTEM
@@ -165,7 +163,7 @@ def save(settings: Settings, path: Path) -> str:
 
 def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings:
     """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
-    known = {f.name for f in fields(Settings)} - {"unknown"}
+    known = set(Settings.__struct_fields__) - {"unknown"}
     read = values_of(data, base, problems, "")
     for name in ("window", "sampling", "options", "looks", "serving", *LAYOUTS):
         inner = data.get(name, {})

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
 
 from imgui_bundle import imgui
+from msgspec import Struct, field
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.app.pacing import TURNS
 from llm_lite.desktop.views import View
 from llm_lite.desktop.widgets.ui import Rect, Ui
@@ -24,8 +23,7 @@ SETTLING = 2  # frames, after what drew everything: Dear ImGui moves some window
 _REST = imgui.internal.WindowRefreshFlags_.try_to_avoid_refresh
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """What a view told when it was drawn last."""
 
     rects: dict[str, Rect] = field(default_factory=dict)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 import numpy as np
-
-from llm_lite.core.records import dataclass
+from msgspec import Struct, field
 
 NO_ROWS = 0xFFFFFFFF
 NO_SINK = -3.0e38  # finite, as shaders need it
 CELL_WORDS = 10  # uint32 a cell in the kernels' table
 
 
-@dataclass(slots=True)
-class Cell:
+class Cell(Struct):
     """`width` x `height` pixels, each the largest of 2^shift x 2^shift token pairs.
 
     Pixel (0, 0) begins at query position `row` and key position `column`. `origin` is the first

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Struct
+
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.surface import WORD, MapSurface, most_pieces
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
@@ -18,8 +19,7 @@ PANEL_STEP, PANEL_LARGEST = 128, 2048  # sides of large maps are multiples of th
 PANELS = 12  # large maps kept
 
 
-@dataclass(frozen=True, slots=True)
-class Clear:
+class Clear(Struct, frozen=True):
     """Nothing from pixel row `first` of a cell on; its scores go from position `scores` on."""
 
     surface: MapSurface
@@ -28,14 +28,12 @@ class Clear:
     scores: int
 
 
-@dataclass(frozen=True, slots=True)
-class Halve:
+class Halve(Struct, frozen=True):
     surface: MapSurface
     number: int
 
 
-@dataclass(slots=True)
-class _Panel:
+class _Panel(Struct):
     surface: MapSurface
     number: int  # in the kernels' table, counted from the first panel
 

@@ -9,12 +9,12 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.surface import STORAGE
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
@@ -22,8 +22,7 @@ STAGING_BYTES = 4 << 20  # copied in a frame at most, but a row always
 CACHE_BYTES = 256 << 20  # of copies of layers, but one always; those not used for longest go first
 
 
-@dataclass(slots=True)
-class _Copy:
+class _Copy(Struct):
     """A layer's queries and keys on the device, and which of their rows are there."""
 
     queries: Buffer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
 from itertools import chain
 
+from msgspec import Struct, field
+
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.kernels import FEW_ROWS, ROWS
 
@@ -22,15 +22,13 @@ PANEL_SHARE = 0.7  # of the budget, for large maps while thumbnails wait too
 JOB_PAIRS = 2_000  # what a job costs beside its keys
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     cell: Cell
     first: int
     count: int
 
 
-@dataclass(slots=True)
-class FrameJobs:
+class FrameJobs(Struct):
     """The jobs of a frame: never more than there is room for where they are put."""
 
     most_jobs: int

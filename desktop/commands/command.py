@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.state import AppState
@@ -39,8 +40,7 @@ def always(state: AppState, ui: Ui) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class UserCommand:
+class UserCommand(Struct, frozen=True):
     """`keys` are chords, the first of which is shown. Where `place` is one, the keys work there
     only, and what is there answers them; such a row teaches, and has nothing to run."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from llm_lite.core.messages.sampling_options import OPTIONS
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSetting:
+class NamedSetting(Struct, frozen=True):
     control: str  # the name that the control is drawn with
     title: str  # marked for translation
     popover: str

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from imgui_bundle import imgui
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.render.draw_lists import Box, DrawCommand, DrawList
 
 MOST = 6  # boxes a frame: each is a pass of its own
@@ -24,8 +24,7 @@ VERTEX_WORDS = 5  # x, y, u, v, colour
 Words = NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
-class _Painted:
+class _Painted(Struct, frozen=True):
     """A draw list as it was: commands as (clip box, texture), their triangles, words of each."""
 
     source: tuple[DrawCommand, ...]

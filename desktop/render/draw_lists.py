@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from imgui_bundle import imgui
+from msgspec import Struct
 from numpy.typing import NDArray
-
-from llm_lite.core.records import dataclass
 
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels
 
@@ -23,8 +22,7 @@ class DrawCommand(NamedTuple):
     first_vertex: int
 
 
-@dataclass(frozen=True, slots=True)
-class DrawList:
+class DrawList(Struct, frozen=True):
     """Addresses are of ImDrawVert and ImDrawIdx; sizes are counts."""
 
     name: str  # its place in the order, and whose it is

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from imgui_bundle import imgui
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer, Image2D
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.render.imgui_pipeline import ImageSets, ImguiPipeline
 from llm_lite.desktop.render.retired import Retired
 
@@ -20,8 +20,7 @@ MAX_RECTANGLES = 64  # beyond that one bounding rectangle is cheaper than many c
 TEXEL_BYTES = 4
 
 
-@dataclass
-class Rect:
+class Rect(Struct):
     """Texels."""
 
     x: int
@@ -30,8 +29,7 @@ class Rect:
     h: int
 
 
-@dataclass
-class _Atlas:
+class _Atlas(Struct):
     image: Image2D
     fresh: bool = True  # its contents are still undefined
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Protocol
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True)
-class SurfaceFrame:
+class SurfaceFrame(Struct, frozen=True):
     """An image to draw into. `extent` in pixels; `waits` and `signals` go to the submit."""
 
     render_pass: Any

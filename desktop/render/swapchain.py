@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 from llm_lite.core.gpu.device import Device
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.render.retired import finish
 from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
@@ -24,8 +25,7 @@ MAX_OLD = 8
 Extent = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class SurfaceFormat:
+class SurfaceFormat(Struct, frozen=True):
     format: int
     color_space: int
 
@@ -93,8 +93,7 @@ class Swapchain:
         self._device.function("vkDestroySwapchainKHR")(device, self.handle, None)
 
 
-@dataclass
-class _Old:
+class _Old(Struct):
     swapchain: Swapchain
     until_present: int
     until_value: int

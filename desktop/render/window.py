@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 from imgui_bundle import imgui  # before glfw: it says which library both must share
+from msgspec import Struct
 from numpy.typing import NDArray
-
-from llm_lite.core.records import dataclass
 
 # isort: split
 import glfw
@@ -33,8 +32,7 @@ WITHOUT_A_WINDOW = "`llm-lite chat` talks in the terminal."
 MODIFIERS = range(glfw.KEY_LEFT_SHIFT, glfw.KEY_RIGHT_SUPER + 1)
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """Where a window was: size in design pixels (a screen of scale 2 shows 2 for each), position
     in screen coordinates; None lets the system choose."""
 
@@ -44,8 +42,7 @@ class Geometry:
     maximized: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
+class _Measured(Struct, frozen=True):
     """What the window system was asked."""
 
     size: tuple[int, int]  # screen coordinates

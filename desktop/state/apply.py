@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +25,7 @@ from llm_lite.core.messages import (
     TokensCounted,
     TokensSpelled,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.folding import (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages import AttentionPart
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark
 
 Head = tuple[int, int]  # layer, head
@@ -30,8 +31,7 @@ PART_HINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionChoice:
+class AttentionChoice(Struct, frozen=True):
     """`row` is the token whose row is marked, by position; None follows the newest. `part` is what
     is shown of an encoder-decoder, and `aside` the heads that are locked in its other parts."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
@@ -24,7 +24,7 @@ from llm_lite.core.messages import (
     Measure,
     PromptToken,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1
@@ -34,16 +34,14 @@ Provenance = tuple[
 WARN, ALARM = 0.80, 0.95  # shares of the context from which its end is announced
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuredCache:
+class MeasuredCache(Struct, frozen=True, eq=False):
     """Numbers of the positions from 0 on, nan where there is none."""
 
     what: Measure
     values: NDArray[np.float32]  # [layers that own a cache, positions]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheState:
+class CacheState(Struct, frozen=True):
     """`told` has the owners of the full conversation where something of it was forgotten;
     `reused`, `made` and `forgotten` count its tokens, not positions."""
 

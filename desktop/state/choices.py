@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceChoice:
+class DeviceChoice(Struct, frozen=True):
     """A Vulkan device of this machine, and why it cannot be used where it cannot."""
 
     index: int
@@ -16,8 +15,7 @@ class DeviceChoice:
     why_not: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(Struct, frozen=True):
     """A model that can be opened by its name."""
 
     source: str  # what LoadModel takes

@@ -7,8 +7,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Command
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.state import AppState, LogLine
@@ -16,8 +17,7 @@ from llm_lite.desktop.state.state import AppState, LogLine
 MARK = "A defect of the program"  # how its line in the log begins
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDefect:
+class ReportDefect(Struct, frozen=True):
     """`part` of the program raised what it never should; `text` is the traceback."""
 
     part: str

@@ -6,18 +6,18 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 
 Shelf = Literal["all", "archived", "deleted"]
 ROWS = 200  # rows of the list that are read at once
 LONGEST_QUERY = 400  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationRow:
+class ConversationRow(Struct, frozen=True):
     """A conversation in the list."""
 
     id: int
@@ -32,8 +32,7 @@ class ConversationRow:
         return (self.pinned, self.updated, self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRow:
+class FoundRow(Struct, frozen=True):
     """A place where the words of a search stand; `marks` are begins and ends in `snippet`."""
 
     conversation: int
@@ -44,8 +43,7 @@ class FoundRow:
     marks: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryState:
+class HistoryState(Struct, frozen=True):
     shelf: Shelf = "all"
     rows: tuple[ConversationRow, ...] = ()
     more: bool = False  # there are more rows, which are read as a person scrolls to them

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from msgspec import Struct
+
 from llm_lite.core.plain_text import lines, one_line, shortened
+from llm_lite.core.records import replace
 
 NAME = 200  # characters: of models, tensors, devices, stages
 SENTENCE = 2_000
@@ -68,7 +70,7 @@ _EXACT = {("TextTokenized", "result")}
 
 
 def fit_to_show(message: _Shown) -> _Shown:
-    """A dataclass of `core.messages` or `desktop.state.state` with all its text fit for the screen;
+    """A record of `core.messages` or `desktop.state.state` with all its text fit for the screen;
     the same object where it was so before."""
     kind: Any = type(message)
     clean = _cleaner(kind)
@@ -105,8 +107,8 @@ def _cleaner(kind: Any, owner: str = "", name: str = "") -> _Cleaner | None:
         return _text_cleaner(owner, name)
     if (owner, name) in _PATHS | _EXACT:
         return None
-    if isinstance(kind, type) and is_dataclass(kind):
-        return _dataclass_cleaner(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _record_cleaner(kind)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple:
         return _tuple_cleaner(tuple(_cleaner(one, owner, name) for one in inner), inner)
@@ -127,9 +129,9 @@ def _text_cleaner(owner: str, name: str) -> _Cleaner | None:
     return partial(fit_line, limit=NAME if is_name else SENTENCE)
 
 
-def _dataclass_cleaner(kind: type[Any]) -> _Cleaner | None:
+def _record_cleaner(kind: type[Struct]) -> _Cleaner | None:
     hints = get_type_hints(kind)
-    found = ((f.name, _cleaner(hints[f.name], kind.__name__, f.name)) for f in fields(kind))
+    found = ((name, _cleaner(hints[name], kind.__name__, name)) for name in kind.__struct_fields__)
     parts = [(name, clean) for name, clean in found if clean is not None]
     if not parts:
         return None

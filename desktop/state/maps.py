@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.desktop.state.state import AppState
@@ -25,8 +25,7 @@ def held_in_front(state: AppState) -> int | None:
     return None if state.encoding.encoded is not None else 0
 
 
-@dataclass(frozen=True, slots=True)
-class ColorScale:
+class ColorScale(Struct, frozen=True):
     """How values become colours."""
 
     colors: str = "viridis"
@@ -37,8 +36,7 @@ class ColorScale:
     light: bool = False  # the paper is light: little is light, much is dark
 
 
-@dataclass(frozen=True, slots=True)
-class MapPicture:
+class MapPicture(Struct, frozen=True):
     """The part of a texture that shows a map."""
 
     texture: Any  # a number, or a reference of Dear ImGui's

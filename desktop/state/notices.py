@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.messages import Level
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.state.incoming import fit_line, fit_lines
 from llm_lite.desktop.state.state import LOG_LINES, NOTICES, AppState, LogLine, Notice

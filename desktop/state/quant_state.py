@@ -4,8 +4,9 @@ way."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import (
     Alternative,
@@ -22,15 +23,14 @@ from llm_lite.core.messages import (
     StudyBackend,
     TensorReport,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 Page = Literal["modes", "report", "tensors"]
 TaskKind = Literal["runs", "report", "modes", "tensors", "keep", "drop", "step", "kernels"]
 REPORTS = 6  # kept side by side
 
 
-@dataclass(frozen=True, slots=True)
-class RateSample:
+class RateSample(Struct, frozen=True):
     """Tokens of an answer that came between two moments, both on the window's clock."""
 
     begin: float  # seconds
@@ -55,16 +55,14 @@ class RateSample:
         return self.step_ms / self.tokens
 
 
-@dataclass(frozen=True, slots=True)
-class RunToken:
+class RunToken(Struct, frozen=True):
     id: int
     text: str
     probability: float
     alternatives: tuple[Alternative, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunAnswer:
+class RunAnswer(Struct, frozen=True):
     """What a run said, and on what."""
 
     executor: ExecutorInfo | None = None  # None: not ready yet
@@ -77,8 +75,7 @@ class RunAnswer:
     stats: GenerationStats | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(Struct, frozen=True):
     """One prompt on two runs."""
 
     request: int
@@ -120,8 +117,7 @@ class RunComparison:
         return replace(self, answers=(a, answer) if run else (answer, b))
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """A task of the engine that is under way."""
 
     request: int
@@ -131,8 +127,7 @@ class Work:
     stopping: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """What the person set; `runs` are asked as they are."""
 
     page: Page = "modes"
@@ -151,8 +146,7 @@ class Choices:
     kernels: StudyBackend = "vulkan"  # that are studied
 
 
-@dataclass(frozen=True, slots=True)
-class Quantization:
+class Quantization(Struct, frozen=True):
     """Two runs, what was measured, and the task that is under way."""
 
     choices: Choices = field(default_factory=Choices)

@@ -1,4 +1,4 @@
-"""What the desktop knows: frozen dataclasses that views read, and nothing that does I/O.
+"""What the desktop knows: frozen records that views read, and nothing that does I/O.
 
 Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per second.
 """
@@ -6,9 +6,11 @@ Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
 from itertools import count
+from operator import attrgetter
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.attached_text import Attachment, message_text
 from llm_lite.core.messages import (
@@ -35,7 +37,7 @@ from llm_lite.core.messages import (
     Thinking,
     ToolStyle,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
@@ -83,8 +85,7 @@ def next_key() -> int:
     return next(_keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     id: int
     text: str
     probability: float  # nan: not judged
@@ -94,8 +95,7 @@ class Token:
     rejected: tuple[str, ...] = ()  # texts of what was drafted for its place and behind, in vain
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     role: Role
     text: str
     tokens: tuple[Token, ...] = ()
@@ -116,7 +116,16 @@ class Message:
     attachments: tuple[Attachment, ...] = ()
     unfolded: int = -1  # the attachment whose text is shown
     likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
-    key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
+    key: int = field(default_factory=next_key)  # the same whatever is replaced
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what two messages hold; each has a key of its own."""
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return _content(self) == _content(other)
+
+    def __hash__(self) -> int:
+        return hash(_content(self))
 
     @property
     def whole(self) -> str:
@@ -172,8 +181,10 @@ class Message:
         return ChatMessage(self.role, text, ids, thought, calls, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+_content = attrgetter(*(name for name in Message.__struct_fields__ if name != "key"))
+
+
+class Running(Struct, frozen=True):
     """The answer being made."""
 
     request: int
@@ -200,8 +211,7 @@ class Running:
         return (len(self.arrivals) - 1) / span if span >= RATE_SPAN else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The conversation on its way back into the cache, without an answer."""
 
     request: int
@@ -210,16 +220,14 @@ class Reading:
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerComparison:
+class AnswerComparison(Struct, frozen=True):
     """An answer beside the version of it at place `base`."""
 
     index: int
     base: int
 
 
-@dataclass(frozen=True, slots=True)
-class RowDetails:
+class RowDetails(Struct, frozen=True):
     """What a token looks at by each of the large heads, in numbers."""
 
     key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
@@ -228,8 +236,7 @@ class RowDetails:
     rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lens:
+class Lens(Struct, frozen=True):
     """What was asked of the layers, and what they said last."""
 
     key: tuple[object, ...] = ()  # of what was asked last
@@ -237,8 +244,7 @@ class Lens:
     result: LensResult | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     source: str
     stage: str = "opening"
     fraction: float = 0.0
@@ -248,15 +254,13 @@ class Load:
     mode: Mode | None = None  # that a client of the server asked for
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     level: Level
     text: str
     time: float  # since the epoch
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A toast: one sentence, gone after a while, or when dismissed."""
 
     id: int
@@ -266,8 +270,7 @@ class Notice:
     undo: bool = False  # offers to take back what it tells
 
 
-@dataclass(frozen=True, slots=True)
-class AppState(Switches):
+class AppState(Switches, frozen=True):
     messages: tuple[Message, ...] = of("conversation", ())
     draft: str = of("conversation", "")
     # index of the message whose text is in the draft

@@ -7,31 +7,29 @@ follow from the field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
 from types import MappingProxyType
 from typing import Any, cast
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import Noted, NotedMeta
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.front.scopes import KEY
 
 _ROW = "switch"
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(Struct, frozen=True):
     title: str
     hint: str
 
 
 def switch(default: bool, title: str, hint: str) -> bool:
     """Return a field of `Switches` with the texts of its switch in the window."""
-    made: Any = field(default=default, metadata={KEY: "setting", _ROW: Switch(title, hint)})
-    return cast(bool, made)
+    return cast(bool, Noted({KEY: "setting", _ROW: Switch(title, hint)}, default=default))
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(Struct, frozen=True, metaclass=NotedMeta):
     """The state and the settings have these fields."""
 
     less_motion: bool = switch(
@@ -42,7 +40,7 @@ class Switches:
 
 
 SWITCHES: Mapping[str, Switch] = MappingProxyType(
-    {one.name: one.metadata[_ROW] for one in fields(Switches)}
+    {name: notes[_ROW] for name, notes in Switches.notes.items()}
 )
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.messages import Thinking, TokenDecoded
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import MARKS, Split
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(Struct, frozen=True):
     split: Split
     tokens: int = 0  # of thoughts, with their marks
     seconds: float = 0.0  # from its first token to its last

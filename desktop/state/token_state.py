@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 
 DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
 LookBy = Literal["head", "layer", "locked", "rollout"]
@@ -19,8 +20,7 @@ TARGET = -3  # owner of those of an encoder-decoder's target
 PART = "\ufffd"  # what a token that is a part of a character stands for
 
 
-@dataclass(frozen=True, slots=True)
-class XRay:
+class XRay(Struct, frozen=True):
     """How the conversation shows its tokens; `at` is the position under the pointer."""
 
     shown: bool = False
@@ -53,8 +53,7 @@ class XRay:
 ENDS = re.compile(r"^[<\[].*(/|end|eot|eos|eom|return)", re.IGNORECASE)  # names of such tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A message in the cache: the template's tokens from `lead`, its own from `start` to before
     `stop`, and up to `end` those by which the template ends it."""
 
@@ -64,8 +63,7 @@ class Place:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A message with what the template puts before it and how that ends it, cut into tokens."""
 
     text: str

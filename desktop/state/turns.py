@@ -3,10 +3,11 @@ whole turns, how many more fit, a position's token."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import median
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import TEMPLATE
 
@@ -31,8 +32,7 @@ def tokens_in_front(state: AppState) -> int | None:
     return state.counted.tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """How many turns as long as those before, in the median, still fit."""
 
     turns: int

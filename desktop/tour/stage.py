@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.actions.program import (
     DismissNotice,
     ExportAttention,
@@ -64,8 +65,7 @@ from llm_lite.desktop.widgets.frame_times import percentiles
 LEAST_ANSWER = 8  # tokens
 
 
-@dataclass(slots=True)
-class MeasuredStage:
+class MeasuredStage(Struct):
     """Frame times by what the engine did meanwhile, in ms; moments in s after process start."""
 
     frames: dict[str, list[float]] = field(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
@@ -47,8 +48,7 @@ Place = Literal["middle", "left", "beside", "upper right", "lower right"]
 Subject = Literal["conversation", "conversations", "model", "text", "program"]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """A dockable window; `name` is its identity in the remembered layout."""
 
     name: str

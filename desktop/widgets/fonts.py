@@ -11,10 +11,10 @@ from enum import IntFlag
 from typing import Literal
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import FileError
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Face
 
 FONT_FOLDER = ASSETS / "fonts"
@@ -35,8 +35,7 @@ class FreeType(IntFlag):
 _TEXT = FreeType.FORCE_AUTO_HINT | FreeType.LIGHT_HINTING
 
 
-@dataclass(frozen=True)
-class Fonts:
+class Fonts(Struct, frozen=True):
     """Faces to push; `size` is the body size in display pixels."""
 
     ui: imgui.ImFont
@@ -61,8 +60,7 @@ class Fonts:
         return iter((self.ui, self.bold, self.italic, self.bold_italic, self.mono))
 
 
-@dataclass(frozen=True)
-class _Merged:
+class _Merged(Struct, frozen=True):
     file: str
     flags: FreeType
     scale: float = 1.0  # relative to the base face

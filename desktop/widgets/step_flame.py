@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, groupby
 
+from msgspec import Struct
+
 from llm_lite.core.messages import OpTime, StepProfile
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 
 LEVELS = 3  # of the flame: layer, part, operation
@@ -16,8 +17,7 @@ OTHERS = COLOURS  # the colour's number for these
 WAITING = mark("between operations")
 
 
-@dataclass(frozen=True, slots=True)
-class FlameSpan:
+class FlameSpan(Struct, frozen=True):
     """Operations first..last-1 in a row of the flame; seconds from the beginning of the step."""
 
     words: str
@@ -29,16 +29,14 @@ class FlameSpan:
     series: int = -1  # colour, at most OTHERS; -1: a part, not an operation
 
 
-@dataclass(frozen=True, slots=True)
-class KindTime:
+class KindTime(Struct, frozen=True):
     words: str
     count: int
     seconds: float
     read_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaidSpan:
+class LaidSpan(Struct, frozen=True):
     """A profile made ready to be drawn every frame."""
 
     profile: StepProfile

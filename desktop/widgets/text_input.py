@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class Input:
+class Input(Struct):
     """What the text field holds; a draft changed from outside needs a field with a new identity."""
 
     text: str = ""

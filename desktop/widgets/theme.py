@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import ThemeName
 
 UNIT = 4 / 15  # spacing unit, in text sizes
@@ -27,8 +27,7 @@ SIZES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(Struct, frozen=True):
     """Colours as 0xRRGGBB, named by what they are for."""
 
     base: int  # behind the conversation
@@ -124,8 +123,7 @@ LIGHT = Palette(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(Struct, frozen=True):
     name: ThemeName
     palette: Palette
     text: float  # body text, pixels

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.wrapping import WORD
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -23,8 +23,7 @@ WIDTHS = 20_000  # words whose width is remembered
 PIECE = 8  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     x: float
     line: int
     width: float
@@ -32,8 +31,7 @@ class Box:
     token: int  # or NO_TOKEN
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPage:
+class TokenPage(Struct, frozen=True):
     boxes: tuple[Box, ...]  # line by line
     lines: int
     line: float  # height of one

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.theme import Theme, pixels, u32, vec
 
@@ -26,8 +25,7 @@ MOST_SIZES = 200  # of all faces together, that are kept
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
 
 
-@dataclass(slots=True)
-class Ui:
+class Ui(Struct):
     """One frame's surroundings. `memory` is where a view keeps what is its own: scroll, caches."""
 
     theme: Theme

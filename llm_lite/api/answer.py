@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.api.token_text import TokenText
@@ -13,15 +14,13 @@ from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.messages import Alternative, ChatMessage, StopReason, Thinking
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 Turn = Callable[["Answer"], AbstractContextManager[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A token of an answer."""
 
     id: int

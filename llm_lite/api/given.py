@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, cast, get_args
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -136,8 +136,8 @@ def _message(number: int, given: Message) -> ChatMessage:
     return ChatMessage(cast(Role, role), content, name=str(given.get("name", "")))
 
 
-def _check_names(given: Mapping[str, Any], options: type, where: str) -> None:
-    known = [field.name for field in fields(options)]
+def _check_names(given: Mapping[str, Any], options: type[Struct], where: str) -> None:
+    known = options.__struct_fields__
     for name in given:
         if name not in known:
             raise RequestError(f"{where}: there is no option {name!r}; there are {_listed(known)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.encoding import Mask
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import StreamDecoder
 
 _CHUNK = 512  # tokens of a chunk of `perplexity`, unless the text or the context has fewer

@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.cli.parser import DEVICE_HELP, Commands
-from llm_lite.core.records import dataclass
 
 _FOLDER = "llm_lite.cli.commands.library"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     module: str  # whose `run(arguments) -> exit code` carries it out
     help: str
     add_words: Callable[[argparse.ArgumentParser], Any]  # beside --json, which all have

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
@@ -35,16 +35,14 @@ _MOST_NAMED, _LONGEST_NAMED = 8, 64  # members of a body that are ignored; chara
 _NO_NAME = re.compile(r"[^!-+\--~]")  # what is no printable ASCII, or parts names in a header
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What is answered when all is well: a type by media type, None where it has no schema."""
 
     about: str
     forms: tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An address of the server: what it takes, what it gives, and who carries it out."""
 
     method: Literal["GET", "POST"]
@@ -61,8 +59,7 @@ class Endpoint:
     alias: str = ""  # an older path, at which the same is answered
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A request. What it gives is as the endpoint declares it, or None."""
 
     request: Request

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import field
 from pathlib import Path
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import repr_without
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
+class ServerConfig(Struct, frozen=True):
     """Where a server listens, who may ask, and how much. Times are in seconds, sizes in bytes."""
 
     host: str = "127.0.0.1"
     port: int = 8080  # 0: one that is free
-    api_key: str = field(default="", repr=False)  # "": none is asked for
+    api_key: str = ""  # "": none is asked for
     cors_origins: tuple[str, ...] = ()  # pages of other servers that may ask; "*": all
     host_names: tuple[str, ...] = ()  # names by which it is called, beside its own
     body_bytes: int = 16 << 20  # of a request
@@ -34,6 +34,7 @@ class ServerConfig:
     quiet_seconds: float = 10.0  # after which a stream that says nothing gets a comment
     stop_seconds: float = 3.0  # for answers to end when the server stops
     history: Path | None = None  # of the page's conversations; None: the window's
+    __repr__ = repr_without("api_key")
 
     @property
     def is_loopback(self) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Running

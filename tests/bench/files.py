@@ -14,13 +14,13 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from llm_lite.core.metrics.bench import Spread, read_gb_s
 from llm_lite.core.processor import default_threads
+from llm_lite.core.records import asdict
 from tests.bench import peers
 from tests.bench.compare import SHORT, USUAL, Peer, Sizes, compare, machine, our_runner
 from tests.bench.files_table import MARKERS, SUMMARY_MARKERS, markdown, summary

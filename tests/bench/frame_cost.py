@@ -14,13 +14,13 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking import layout
 from llm_lite.desktop.app.program import Program, open_first_model
 from llm_lite.desktop.app.settings import Settings

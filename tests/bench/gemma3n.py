@@ -13,7 +13,6 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from llm_lite.core.convert.synthetic import Form, write_synthetic
 from llm_lite.core.loading.loader import open_model, start
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.processor import default_threads
+from llm_lite.core.records import asdict
 from tests.bench import peers
 from tests.bench.compare import Peer, Sizes, compare, machine, our_runner
 

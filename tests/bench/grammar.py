@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
 import jsonschema
@@ -23,6 +23,7 @@ from llm_lite.core.generation.answer import encode
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ChatMessage, EngineOptions, SamplingOptions
+from llm_lite.core.records import replace
 
 SCHEMA = {
     "type": "object",

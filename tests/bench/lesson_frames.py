@@ -17,11 +17,12 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.lesson.following import GoToStep, RunSentence, ShowLesson
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path

@@ -13,10 +13,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import Request, urlopen
-
-from llm_lite.core.records import dataclass
 
 NONE = "none"
 LOOKUPS = ("ngram-simple", "ngram-mod", "ngram-cache")  # what --spec-type is called

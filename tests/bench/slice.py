@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,6 +39,7 @@ from llm_lite.core.metrics.pass_costs import break_even
 from llm_lite.core.models.model import Slice
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.processor import default_threads
+from llm_lite.core.records import asdict, replace
 from tests.bench.compare import machine
 from tests.bench.gemma3n import memory
 from tests.bench.speculation import CLOCKS

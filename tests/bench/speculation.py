@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.processor import processor_name
+from llm_lite.core.records import asdict
 from tests.bench import llama_cpp_drafts, peers
 from tests.paths import ROOT
 

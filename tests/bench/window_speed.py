@@ -18,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import glfw
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import restore, settings_path

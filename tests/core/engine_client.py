@@ -1,6 +1,5 @@
 """An engine in a test: what it said, and a hand in what runs its model."""
 
-import dataclasses
 import threading
 import time
 
@@ -15,6 +14,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.runners import exact
 
@@ -82,7 +82,7 @@ class Hook:
             if choice.backend != backend:
                 return make(choice, program, weights, threads, progress)
             self.at_make(progress)
-            inner = dataclasses.replace(choice, backend="numpy")
+            inner = replace(choice, backend="numpy")
             return self._hooked(make(inner, program, weights, threads, progress))
 
         monkeypatch.setattr(backends, "make_executor", make_hooked)

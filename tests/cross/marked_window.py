@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from llm_lite.cli import main
+from llm_lite.core.records import asdict
 from llm_lite.desktop.app import app as desktop_app
 from llm_lite.desktop.state.state import AppState
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
 from llm_lite.desktop.actions.inspecting import SetXRay

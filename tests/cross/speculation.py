@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import sys
 import tempfile
 import time
@@ -37,6 +36,7 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import NO_END
 from tests.core.generation.speculation.test_branches import Forking
 from tests.core.generation.speculation.test_distribution import (
@@ -85,7 +85,7 @@ def _greedy_on(backend: str, tiny: Path, smaller: Path, count: int) -> int:
     if backend == "cpu":
         path = smaller = catalog.resolve(None)
         options = EngineOptions(backend="cpu", mode="int4", context=512)
-    options = dataclasses.replace(options, speculate="lookup", draft_model=str(smaller))
+    options = replace(options, speculate="lookup", draft_model=str(smaller))
     compared = Compared(f"{backend}: {count} greedy answers, drafted in five ways")
     with _opened(backend) as device, running(path, options, device=device) as runner:
         model, table = runner.session.speculation.sources[-1:], NgramTable()
@@ -163,7 +163,7 @@ def _answered(
     session.speculation = speculation
     session.clear()
     decoder = AnswerDecoder(session, NO_END)
-    sampling = dataclasses.replace(GREEDY, max_new_tokens=most)
+    sampling = replace(GREEDY, max_new_tokens=most)
     items = answer_steps(session, session.prepare(prompt), sampling, NO_END, decoder=decoder)
     chosen = [(i.token, i.probability) for i in items if hasattr(i, "token")]
     return chosen, decoder
@@ -184,7 +184,7 @@ def _sampled(tiny: Path, draws: int) -> int:
             )
             seen = dict.fromkeys(chances, 0)
             for seed in range(draws):
-                seen[drawn(session, dataclasses.replace(plain, seed=seed), counts)] += 1
+                seen[drawn(session, replace(plain, seed=seed), counts)] += 1
             found, freedom = _chi_squared(seen, chances, draws)
             z = ((found / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / (
                 2 / (9 * freedom)

@@ -17,9 +17,9 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import (
     EditMessage,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +27,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.metrics.divergence import compare
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import replace
 from tests.runners import running
 
 DECODED = 12

@@ -1,12 +1,12 @@
 """An AttentionSource without a model: random queries and keys, on the host or on the device."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import replace
 
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
 

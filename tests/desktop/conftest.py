@@ -4,12 +4,12 @@ import gettext
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import use
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.messages import CompareTexts, EncodeText, ModelInfo, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import Candidate, EncodedToken, EncoderInfo, Mask
+from llm_lite.core.records import replace
 
 MASK = "[MASK]"
 WORDS = ("capital", "heart", "##ville", "centre")

@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
@@ -65,6 +64,7 @@ from llm_lite.core.messages import (
     TokensSpelled,
     Unfit,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.tour.scenes.texts.encoding import BUNDLED
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource

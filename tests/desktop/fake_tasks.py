@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from llm_lite.core.messages import (
     Alternative,
@@ -42,6 +41,7 @@ from llm_lite.core.messages import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.records import replace
 
 BEGINNING = ("Once", "upon", "a", "time", "a", "light")
 SAID = (*BEGINNING, "stood", "on", "a", "rock", "in", "the", "sea")

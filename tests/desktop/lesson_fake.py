@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from llm_lite.core.messages import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.inspecting.lesson import (
@@ -20,6 +19,7 @@ from llm_lite.core.messages.inspecting.lesson import (
     TracedShape,
     VectorPart,
 )
+from llm_lite.core.records import replace
 
 SHAPE = TracedShape(
     layers=30, width=576, heads=9, kv_heads=3, head_dim=64, feed_forward=1536, vocabulary=49152,

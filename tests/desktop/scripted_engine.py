@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from llm_lite.core.records import replace
 from tests.desktop.fake_answers import pieces_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL

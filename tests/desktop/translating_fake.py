@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.messages import (
     Alternative,
     CacheStatus,
@@ -19,6 +17,7 @@ from llm_lite.core.messages import (
     TranslationStats,
     TranslatorInfo,
 )
+from llm_lite.core.records import replace
 
 TASK = "translate English to German: "
 LAYERS, ENCODER_LAYERS, HEADS = 3, 2, 4

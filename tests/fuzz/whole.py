@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import random
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_choice import sum_exp
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.records import replace
 from tests.fuzz.door import Result
 from tests.make_gguf import TinyLlama
 

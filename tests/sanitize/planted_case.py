@@ -4,7 +4,6 @@ one whose floats begin at an odd address. Not collected with the tests."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.cpu import executor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import isa_name
+from llm_lite.core.records import replace
 from tests.core.exec.one_op import VOCABULARY, OneOp
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import Activations, Mode, ModeSwitch
+from llm_lite.core.records import replace
 
 
 class ScriptedModes:

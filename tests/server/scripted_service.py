@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from llm_lite.core.messages import (
     ToolSpec,
     ToolStyle,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.serving.service import AnswerTokens, Embeddings, Emit, LensLayer
 from tests.children import PATIENCE
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info

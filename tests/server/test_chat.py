@@ -2,12 +2,12 @@
 
 import json
 import math
-from dataclasses import replace
 
 import openai
 import pytest
 
 from llm_lite.core.messages import GenerationFinished, GenerationStats, SamplingDefault
+from llm_lite.core.records import replace
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.tools import ToolPlan
 from tests.server.scripted_service import PAGE

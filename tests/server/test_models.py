@@ -1,12 +1,12 @@
 """Which model answers: while it is loaded, and while it is being loaded; its fingerprint."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 
 import httpx2 as httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from llm_lite.core.records import replace
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.openai.models import fingerprint
 from llm_lite.server.serve import Server

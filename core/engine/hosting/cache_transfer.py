@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import (
@@ -22,6 +21,7 @@ from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, OpenCache, SaveCache
+from llm_lite.core.records import replace
 
 Log = Callable[[Level, str], None]
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.messages import Activations, LoadFailed, Mode, ModeSwitch, SwitchMode
+from llm_lite.core.records import replace
 
 UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that first"
 

@@ -9,7 +9,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +52,7 @@ from llm_lite.core.messages import (
     SaveCache,
     SwitchMode,
 )
+from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

@@ -10,18 +10,18 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 MOST_WISHES = 1000  # that are remembered
 CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     number: int  # of the command
     command: Reconfigure | SwitchMode
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from llm_lite.core.messages.inspecting.lesson import (
 )
 from llm_lite.core.models.model import TextEmbedding
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 
 F32 = NDArray[np.float32]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from llm_lite.core.generation.prompts.prompt import ChatFile, chat_segments
 from llm_lite.core.messages import ChatMessage, ToolSpec
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
+from llm_lite.core.records import replace
 from llm_lite.core.text.continued import is_text, pieces
 from llm_lite.core.text.stages import tokenized
 

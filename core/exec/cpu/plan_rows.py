@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from llm_lite_kernels import _cpp
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
@@ -14,7 +15,6 @@ from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_
 from llm_lite.core.processor import isa_name
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.twins import DTYPES
-from llm_lite.core.records import dataclass
 
 _ROWS = ("fixed", "tokens", "outputs")  # as the enum in kernels_cpp/plan/op.h
 _OPS = tuple(OPS)  # as the enum that is generated
@@ -23,8 +23,7 @@ _OPS = tuple(OPS)  # as the enum that is generated
 Place = Callable[[Tensor], tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadMemory:
+class ThreadMemory(Struct, frozen=True):
     """Bytes that the interpreter has for what its threads compute on the way."""
 
     each: int  # of every thread

@@ -7,10 +7,10 @@ GGUF file, which are rows, are laid out once, value for value, and shared by all
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from weakref import WeakValueDictionary
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.files.mapping import drop_pages
@@ -18,18 +18,18 @@ from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 from llm_lite.core.quant.twins import to_tiles
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 
 
-@dataclass(frozen=True, eq=False)
-class CpuWeight:
+class CpuWeight(Struct, frozen=True, eq=False, weakref=True):
     """A weight of a plan and its form for the kernels."""
 
     source: TensorData  # as the plan knows it; holds the memory that `_laid_out` knows it by
     dtype: str  # of DTYPES
-    data: NDArray[np.uint8] = field(repr=False)
+    data: NDArray[np.uint8]
+    __repr__ = repr_without("data")
 
 
 _laid_out: WeakValueDictionary[tuple[int, str, tuple[int, ...]], CpuWeight] = WeakValueDictionary()

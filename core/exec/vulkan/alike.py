@@ -9,20 +9,19 @@ largest plan. A step of both reads the weights twice. Where one kernel does all,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.vulkan.fusion import Fusions
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
 from llm_lite.core.plan.plan import Plan, Program, Tensor
 from llm_lite.core.plan.step import Segment, Step
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class SubStep:
+class SubStep(Struct, frozen=True):
     """A group of sequences of a step as a step of its own, with the step's tokens and outputs that
     are theirs."""
 
@@ -36,8 +35,7 @@ class SubStep:
         return self.tokens if tensor.rows == "tokens" else self.outputs
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A segment of a step with its first token and its first output."""
 
     segment: Segment

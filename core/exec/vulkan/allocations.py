@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from llm_lite.core.exec.vulkan.alike import fusions_of
 from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.executor import READBACK_BYTES, TABLE_BYTES
@@ -14,11 +16,9 @@ from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import STAGING_BYTES
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Allocations:
+class Allocations(Struct, frozen=True):
     """The bytes of the buffers."""
 
     weights: int

@@ -8,7 +8,6 @@ workgroups may take a share each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from llm_lite.core.exec.vulkan.tuning import VECTOR, Tuning, unfit_heads
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Op, Program, Tensor
 from llm_lite.core.quant.formats import COLUMNS
+from llm_lite.core.records import replace
 
 MAX_QUERIES = 16  # of one workgroup; bounds its shared memory and registers
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.vulkan.memory import WeightPart
@@ -17,14 +18,12 @@ from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Program, Tensor
 from llm_lite.core.plan.step import N_OUTPUTS, N_TOKENS
-from llm_lite.core.records import dataclass
 
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
 ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(Struct, frozen=True):
     """A shader variant with its specialization constants, buffers by name and workgroups.
 
     `work` estimates the multiply-adds of the largest step. One that is `whole` is never cut into
@@ -56,8 +55,7 @@ class Binder(Protocol):
     def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """An op with its tensors in hand; `inputs` are those that are not left out."""
 
     binder: Binder

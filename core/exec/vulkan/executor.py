@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
@@ -38,7 +39,6 @@ from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
-from llm_lite.core.records import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,7 @@ READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 TABLE_BYTES = 1 << 16  # of constant tables, as of rotary frequencies
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     segments: list[Any]  # command buffers
     pacer: Pacer
     reads_back: bool  # the last segment copies the logits to the host

@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec import Struct
 
 from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.plan.memory import ALIGNMENT, Lifetime, lifetimes, place
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 # Weights of a product that makes its own norm: every workgroup makes it again, which in larger ones
 # costs more than the dispatch that it saves.
@@ -33,8 +34,7 @@ class Stacks(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Ops in the plan's order that one call does: one op, or those that its last one takes in.
 
     `norm`: made by its products for themselves; it counts among the first such group's ops.
@@ -56,8 +56,7 @@ class Group:
         return tuple(op.outputs[0] for op in written) if len(written) > 1 else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fusions:
+class Fusions(Struct, frozen=True):
     """The fusions of a step of one token, besides those of all steps."""
 
     norms: bool = True  # products make their own

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -23,6 +22,7 @@ from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant.formats import FORMATS
+from llm_lite.core.records import replace
 
 Kernel = Callable[[Call], list[Dispatch]]
 

@@ -8,9 +8,9 @@ cut into parts where it would exceed maxStorageBufferRange.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
@@ -24,7 +24,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import COLUMNS, FORMATS, TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.quant.twins import to_tiles
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT
 ARENA_BYTES = 256 << 20
@@ -36,8 +36,7 @@ UPLOAD_BYTES = 16 << 20  # of a weight converted at a time
 Bytes = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
-class WeightPart:
+class WeightPart(Struct, frozen=True):
     """Rows first .. first + rows - 1 of a weight."""
 
     first: int

@@ -10,29 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
 from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import FORMATS, Format
-from llm_lite.core.records import dataclass
 
 TILE = 8  # lanes along each side of a matmul workgroup
 LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many
 VECTOR_ROWS = 4  # outputs of one of matmul_rows' lanes for a token
 
 
-@dataclass(frozen=True, slots=True)
-class Norm:
+class Norm(Struct, frozen=True):
     """A norm of the left operand: y = x / sqrt(mean(x^2) + eps) * weight."""
 
     weight: str
     eps: float
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """x[T,K] . weight[N,K]^T into `y`, of a weight's first K columns and the rows of `parts`.
     `call` is of an op `matmul` among those that it does."""
 

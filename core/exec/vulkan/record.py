@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.gpu.commands import CommandPool, memory_barrier
 from llm_lite.core.gpu.create import vk
@@ -13,7 +15,6 @@ from llm_lite.core.gpu.pipeline_store import Pipelines
 from llm_lite.core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
 from llm_lite.core.gpu.timing import Timestamps
 from llm_lite.core.plan.plan import Plan
-from llm_lite.core.records import dataclass
 
 MOST_PIECES = 16  # of one dispatch; more would cost more than they help
 
@@ -70,8 +71,7 @@ def _overlap(parts: Sequence[BufferRange], spans: Sequence[tuple[int, int, int]]
     )
 
 
-@dataclass(frozen=True)
-class _Bound:
+class _Bound(Struct, frozen=True):
     dispatch: Dispatch
     pipeline: ComputePipeline
     descriptor_set: Any

@@ -8,7 +8,6 @@ wrong or fails is left out, with a warning in the log, and plain shaders do the 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 
 TOKENS, INPUTS, OUTPUTS = 72, 96, 100  # more than a tile each way, and no whole number of them
 ALLOWED = 2.0**-9  # of the spread of the values: cooperative matrices multiply halves

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.quant.formats import TILE_ROWS
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 MATRIX_PART = 32  # outputs of a subgroup with cooperative matrices, each way
 MATRIX_TILE_BYTES = 10_496  # of the factors in its shared memory; beside them results, float32
@@ -29,8 +30,7 @@ def shuffles_vectors(info: DeviceInfo) -> bool:
     return info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """Workgroup shapes for a kind of device. Lanes are powers of two."""
 
     lanes: int = 64  # of elementwise kernels

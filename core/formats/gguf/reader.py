@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError, UnsupportedError
@@ -27,7 +28,6 @@ from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 _NAME = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
 _MOST = 10_000
@@ -53,8 +53,7 @@ _MIN_PAIR_BYTES = 8 + 4 + 1  # length of a key, type, the shortest value
 _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, type, offset
 
 
-@dataclass(eq=False)
-class GgufFile(TensorFile):
+class GgufFile(TensorFile, eq=False):
     """An open GGUF file, or the parts of one model. Values of metadata: int, float, bool, str, or a
     MetadataArray."""
 
@@ -159,8 +158,7 @@ def _alignment(reader: HeaderReader, metadata: Mapping[str, Any]) -> int:
     return alignment
 
 
-@dataclass(frozen=True)
-class _TensorInfo:
+class _TensorInfo(Struct, frozen=True):
     name: str
     dtype: str
     shape: tuple[int, ...]  # row-major

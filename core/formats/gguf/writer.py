@@ -9,16 +9,16 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from llm_lite.core.formats.pieces import Pieces, write_pieces
 from llm_lite.core.quant.registry import FORMATS
-from llm_lite.core.records import dataclass
 
 _ALIGNMENT = 32
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 
 
-@dataclass(frozen=True)
-class GgufTensor:
+class GgufTensor(Struct, frozen=True):
     """`pieces` gives the bytes in order when the tensor's turn comes; shape is row-major."""
 
     name: str

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.files.json_text import read_object
@@ -17,19 +18,19 @@ from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.safetensors.reader import open_folder
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 CONFIG_FILE = "config.json"
 
 
-@dataclass(eq=False)
-class HuggingFaceFolder:
+class HuggingFaceFolder(Struct, eq=False):
     """An open directory. `config` is its config.json."""
 
     path: Path
-    config: Mapping[str, Any] = field(repr=False)
-    tensors: Mapping[str, TensorData] = field(repr=False)
+    config: Mapping[str, Any]
+    tensors: Mapping[str, TensorData]
     nbytes: int
+    __repr__ = repr_without("config", "tensors")
 
     @property
     def fields(self) -> CheckpointConfig:

@@ -23,7 +23,6 @@ from llm_lite.core.files.mapping import MappedFile, mapped
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 VALUE_BITS = {
     "F4": 4,
@@ -45,8 +44,7 @@ _LENGTH_BYTES = 8  # of the header's length, before it
 _Entry = tuple[str, str, tuple[int, ...]]  # a tensor's name, dtype and shape
 
 
-@dataclass(eq=False)
-class SafetensorsFile(TensorFile):
+class SafetensorsFile(TensorFile, eq=False):
     """An open file, or several that are one model.
 
     A tensor's dtype is the file's in lower case: "f32", "f16", "bf16" are formats to compute with,

@@ -12,15 +12,15 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from llm_lite.core.formats.pieces import Pieces, write_pieces
-from llm_lite.core.records import dataclass
 
 _VALUE_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1, "I8": 1}
 _ALIGNMENT = 64  # bytes of the header: its first tensor then begins at a line of the cache
 
 
-@dataclass(frozen=True)
-class TensorToWrite:
+class TensorToWrite(Struct, frozen=True):
     """A tensor to write; `pieces` gives the bytes in order when the tensor's turn comes."""
 
     name: str

@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 
 ALGORITHM = "crc32"
 _HEX = re.compile(r"[0-9a-f]{8}")
@@ -31,8 +32,7 @@ class Bytes(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Checksums:
+class Checksums(Struct, frozen=True):
     """The checksums of a variant, of eight hex digits each."""
 
     header: str

@@ -17,10 +17,11 @@ import json
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, parse_object, read_object
@@ -29,7 +30,7 @@ from llm_lite.core.formats.variant.checksums import Checksums, check_tensor_name
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 LAYOUT_VERSION = 1
 ALIGNMENT = 64  # bytes
@@ -39,18 +40,18 @@ _MAX_DIMENSIONS = 4
 _FLOAT, _NOT_FINITE = "float", ("inf", "-inf", "nan")
 
 
-@dataclass(eq=False)
-class VariantFolder:
+class VariantFolder(Struct, eq=False):
     """An open variant. `manifest` is its variant.json; tensors stay valid after `close`. Older ones
     have no checksums."""
 
     path: Path
     mode: str
-    manifest: Mapping[str, Any] = field(repr=False)
-    metadata: Mapping[str, Any] = field(repr=False)
-    tensors: Mapping[str, TensorData] = field(repr=False)
+    manifest: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, TensorData]
     nbytes: int  # of all files
-    checksums: Checksums | None = field(default=None, repr=False)
+    checksums: Checksums | None = None
+    __repr__ = repr_without("manifest", "metadata", "tensors", "checksums")
 
     def close(self) -> None:
         self.tensors = MappingProxyType({})

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError
@@ -26,13 +27,11 @@ from llm_lite.core.formats.variant.reader import (
     listed_files,
     padded,
 )
-from llm_lite.core.records import dataclass
 
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """The place of a tensor to come: its format, shape (row-major) and bytes."""
 
     name: str

@@ -23,11 +23,10 @@ import re
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The window of a loop: the last `tokens` with a period of at most `longest` tokens."""
 
     tokens: int

@@ -16,6 +16,8 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
+from msgspec import Struct
+
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation.grammars.channel import (
     ADVANCE,
@@ -29,7 +31,6 @@ from llm_lite.core.generation.grammars.channel import (
     packed,
     unpacked,
 )
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 
 _KEPT_TEXTS = 256  # whose tokens are remembered
@@ -37,8 +38,7 @@ _TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is given at once, of so
 MOST_AT_ONCE = 256  # matchers that are asked at once: answers that run, and requests that are read
 
 
-@dataclass(frozen=True, slots=True)
-class MatcherLimits:
+class MatcherLimits(Struct, frozen=True):
     """Limits for one answer's schema or grammar. An honest one takes milliseconds and a few MiB."""
 
     compile_seconds: float = 3.0  # of processor time
@@ -56,8 +56,7 @@ class RefusedError(Exception):
         self.index = index
 
 
-@dataclass(slots=True, kw_only=True)
-class Process:
+class Process(Struct, kw_only=True):
     """A matcher's process: how it is watched and ended, by a socket or by pipes."""
 
     is_readable: Callable[[float], bool]  # whether it has answered; waits for it so many seconds

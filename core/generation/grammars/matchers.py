@@ -11,9 +11,10 @@ import subprocess
 import threading
 import weakref
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 from typing import cast
+
+from msgspec import Struct
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation.grammars.channel import (
@@ -32,7 +33,7 @@ from llm_lite.core.generation.grammars.matcher import (
     Process,
     Readers,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict
 from llm_lite.core.text.sandbox.process import SandboxError, start_worker
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -43,8 +44,7 @@ _START_SECONDS = 60.0  # for a vocabulary too; a busy machine may be this slow
 _MOST_BYTES = 1 << 20  # of an answer: the mask of 8 million tokens
 
 
-@dataclass(slots=True, eq=False)
-class _Vocabulary:
+class _Vocabulary(Struct, eq=False):
     key: int  # 0: of no model
     texts: ForcedTexts
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
 from llm_lite.core.generation.prompts.said_texts import MessageTexts
@@ -23,7 +24,7 @@ from llm_lite.core.messages import (
     TokensSpelled,
     ToolSpec,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
@@ -42,8 +43,7 @@ class ChatFile(Protocol):
     def template(self) -> ChatTemplate: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RoleEnds:
+class RoleEnds(Struct, frozen=True):
     """The ends of an answer that begins to speak as somebody else: before these `texts`, and at
     these `tokens`. Texts that begin a line count at the answer's start too where it
     `begins_line`."""
@@ -53,8 +53,7 @@ class RoleEnds:
     begins_line: bool
 
 
-@dataclass(slots=True)
-class Encoded:
+class Encoded(Struct):
     """Token ids, and for each the index of the message that contains it; -1: the template does.
     `thinking` is how the answer marks its thoughts, `roles` what ends an answer of a model without
     a template."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, ToolCall, ToolSpec
+from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import ChatTemplate, Message
 from llm_lite.core.tools.declared import offered
 from llm_lite.core.tools.json_values import JsonProblem, read_json

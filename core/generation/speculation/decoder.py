@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field, replace
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_BRANCH, NO_DRAFT, Branch, Draft
 from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.messages import GenerationStats, SourceDrafts
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
 class DraftSession(Protocol):
@@ -39,8 +39,7 @@ class DraftSession(Protocol):
     ) -> NDArray[np.float32]: ...
 
 
-@dataclass(slots=True)
-class DraftCounts:
+class DraftCounts(Struct):
     """The draft statistics of one answer, without the passes of its prompt."""
 
     passes: int = 0  # over the weights

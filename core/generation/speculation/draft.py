@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.records import dataclass
 
 LOOKUP = "lookup"  # the name of the source that looks tokens up in the text
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """Tokens that may follow the first `fork` tokens of a draft instead of those behind them: the
     first one differs. Evidence as of a draft, or the share in percent that a model gives it."""
 
@@ -24,8 +24,7 @@ class Branch:
 NO_BRANCH = Branch()
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """Tokens that may follow, and the evidence for them: for a source that looks tokens up how many
     last tokens of the text it has found elsewhere; 0 for one that computes them."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 _SHARE = 0.005  # of the time that answers take, which drafts may lose
 _GRACE = 4  # single passes that a source may lose before it is known
 
 
-@dataclass(slots=True)
-class DraftLedger:
+class DraftLedger(Struct):
     """The account of a source whose drafts take time: seconds that they lost, in net, and seconds
     of all passes meanwhile. Earlier savings pay for nothing later."""
 

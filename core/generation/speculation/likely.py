@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch, Draft
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Likely:
+class Likely(Struct, frozen=True):
     """The two likeliest tokens of a place, with the shares that the model gives them."""
 
     token: int

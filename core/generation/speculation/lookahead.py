@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Lookahead:
+class Lookahead(Struct, frozen=True):
     """Rows of the caches from position `first` on that hold these tokens, as if they had been
     decoded with `gains`; the cache does not count them yet. They hold nothing of use once another
     step has run or positions have moved (another `epoch` of the cache)."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.generation.speculation.draft import LOOKUP, Branch
 from llm_lite.core.generation.speculation.ledger import DraftLedger
-from llm_lite.core.records import dataclass
 
 _DECAY = 0.95  # of earlier outcomes, with every draft that is scored
 _PRIOR_TRIALS = 2.0
@@ -23,8 +23,7 @@ _WORTH_BRANCH = 1.005  # what a branch must promise, as _WORTH
 _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay by now
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     """The outcomes of drafts with alike evidence: how many tokens were scored, and how many of
     these were right."""
 
@@ -36,8 +35,7 @@ class _Record:
         return self.accepted / self.trials
 
 
-@dataclass(slots=True)
-class DraftPolicy:
+class DraftPolicy(Struct):
     """Chooses the length of drafts from what passes cost and from how drafts did so far.
 
     The first tokens of drafts that are not tried are scored too, by the token that comes: a source

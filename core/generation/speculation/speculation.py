@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from time import perf_counter
 from typing import Protocol
+
+from msgspec import Struct
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.costs import PassCosts
@@ -24,7 +25,7 @@ from llm_lite.core.generation.speculation.policy import DraftPolicy
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
 from llm_lite.core.generation.speculation.timing import PassTiming
 from llm_lite.core.messages import Speculate
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _MOST_COMPUTED = 8  # tokens that a source which takes time drafts where nobody weighs what it costs
 _PLAUSIBLE = 2  # times its price that a draft may take; more is taken for reading
@@ -72,8 +73,7 @@ class LongestDrafts(DraftPolicy):
         return min(most, len(branch.tokens))
 
 
-@dataclass(slots=True)
-class Proposal:
+class Proposal(Struct):
     """The draft of one source: its first `tried` tokens are verified, and with them the first
     `branch_tried` of the branch."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class SuffixMatch:
+class SuffixMatch(Struct, frozen=True):
     """The last `length` tokens of the text also stand before index `end`, which is not its end."""
 
     length: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import replace
 
 SIZES = (1, 2, 4, 8, 16, 32)  # tokens of a pass
 RUNS = 3  # of each size, the shortest counts; one more, the very first, brings weights into memory

@@ -6,14 +6,14 @@ search ends follows transformers' generation, so that both find the same sequenc
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.generation.sampling import TokenChoice, score_token
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 F32 = NDArray[np.float32]
 # True: with as many finished hypotheses as the beam is wide; False: when the best that goes on is,
@@ -21,8 +21,7 @@ F32 = NDArray[np.float32]
 EarlyStopping = bool | Literal["never"]
 
 
-@dataclass(frozen=True, slots=True)
-class BeamOptions:
+class BeamOptions(Struct, frozen=True):
     """The options of a beam search. width: hypotheses at a time. ends: tokens that finish one.
     most_tokens: of a sequence, after its start. banned: tokens that are never chosen. forced_end:
     the last token of a sequence that reaches `most_tokens`; None: any. keeps_choices: the likeliest
@@ -38,8 +37,7 @@ class BeamOptions:
     keeps_choices: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Hypothesis(Struct, frozen=True):
     """A sequence of the beam. score: the sum of log probabilities; for a finished one divided by
     its length's power."""
 

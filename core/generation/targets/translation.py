@@ -7,7 +7,8 @@ probabilities are there whatever found it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
@@ -18,7 +19,7 @@ from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.messages.translating import MOST_BEAMS
 from llm_lite.core.models.model import DecodingDefaults
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 Watch = Callable[[Sequence[int]], None]  # the best target so far, after every token
 BeamExecutor = Callable[[int], Executor]  # of a width
@@ -34,8 +35,7 @@ def longest_target(source: int) -> int:
     return LONGER * source + PLUS
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The likeliest hypothesis and the next best of the beam. Its tokens are without the one that
     the decoder starts with, and with the one that ends it. Its score is the mean of log
     probabilities, or as the length penalty has it."""

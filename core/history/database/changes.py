@@ -1,4 +1,4 @@
-"""The changes of a history: frozen dataclasses that write themselves to a database.
+"""The changes of a history: frozen records that write themselves to a database.
 
 The writer applies them to the file; a reading applies those that are not saved yet to a copy in
 memory, so that both come to the same.
@@ -10,6 +10,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.database.rows import storable
@@ -20,11 +22,9 @@ from llm_lite.core.history.records import (
     StoredMessage,
     TitleSource,
 )
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class AddConversation:
+class AddConversation(Struct, frozen=True):
     """Adds a conversation with all of its messages, parents before children."""
 
     conversation: StoredConversation
@@ -47,8 +47,7 @@ class AddConversation:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class AddMessage:
+class AddMessage(Struct, frozen=True):
     """Adds a message, which becomes the version that is shown. `title` is the conversation's, if it
     has no better."""
 
@@ -77,8 +76,7 @@ class AddMessage:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAnswer:
+class WriteAnswer(Struct, frozen=True):
     """Saves an answer so far; the newest takes the place of those before."""
 
     conversation: int
@@ -101,8 +99,7 @@ class WriteAnswer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FinishAnswer:
+class FinishAnswer(Struct, frozen=True):
     answer: WriteAnswer
     end: AnswerEnd
     at: float
@@ -124,8 +121,7 @@ class FinishAnswer:
         _touch(connection, self.answer.conversation, self.at)
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueAnswer:
+class ContinueAnswer(Struct, frozen=True):
     """Continues an answer where it ended; until it ends again it counts as unfinished."""
 
     conversation: int
@@ -139,8 +135,7 @@ class ContinueAnswer:
         connection.execute("UPDATE messages SET finished = 0 WHERE id = ?", (self.message,))
 
 
-@dataclass(frozen=True, slots=True)
-class SelectVersion:
+class SelectVersion(Struct, frozen=True):
     """Selects the child of `parent` that is shown; None ends the conversation there."""
 
     conversation: int
@@ -157,8 +152,7 @@ class SelectVersion:
         connection.execute(f"UPDATE {table} SET selected = ? WHERE id = ?", (self.child, at))
 
 
-@dataclass(frozen=True, slots=True)
-class SetTitle:
+class SetTitle(Struct, frozen=True):
     """Sets a title. With `unless_person`, a title that a person gave stays."""
 
     conversation: int
@@ -178,8 +172,7 @@ class SetTitle:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetPinned:
+class SetPinned(Struct, frozen=True):
     conversation: int
     pinned: bool
 
@@ -193,8 +186,7 @@ class SetPinned:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetArchived:
+class SetArchived(Struct, frozen=True):
     conversation: int
     archived: bool
 
@@ -208,8 +200,7 @@ class SetArchived:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetSystemPrompt:
+class SetSystemPrompt(Struct, frozen=True):
     conversation: int
     text: str
 
@@ -224,8 +215,7 @@ class SetSystemPrompt:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetExtra:
+class SetExtra(Struct, frozen=True):
     """Sets a column of what is kept with a conversation that is still there."""
 
     conversation: int
@@ -247,8 +237,7 @@ class SetExtra:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetDeleted:
+class SetDeleted(Struct, frozen=True):
     """Sets when conversations were deleted; None restores them."""
 
     conversations: tuple[int, ...]
@@ -261,8 +250,7 @@ class SetDeleted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Purge:
+class Purge(Struct, frozen=True):
     """Deletes conversations for good, if they are still deleted: another window may have restored
     one."""
 
@@ -275,8 +263,7 @@ class Purge:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AddCache:
+class AddCache(Struct, frozen=True):
     cache: SavedCache
 
     @property
@@ -295,8 +282,7 @@ class AddCache:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UseCache:
+class UseCache(Struct, frozen=True):
     cache: int
     at: float
 
@@ -308,8 +294,7 @@ class UseCache:
         connection.execute("UPDATE caches SET used = ? WHERE id = ?", (self.at, self.cache))
 
 
-@dataclass(frozen=True, slots=True)
-class DropCache:
+class DropCache(Struct, frozen=True):
     cache: int
 
     @property

@@ -1,4 +1,4 @@
-"""Between rows of the database and the dataclasses of `records`.
+"""Between rows of the database and the records of `core.history.records`.
 
 What a row holds is not trusted: another version of the program may have written it, and a file may
 be damaged. A value of another kind becomes the field's default.
@@ -13,7 +13,6 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
 from typing import Any, TypeVar, get_args
 
 from llm_lite.core.attached_text import (
@@ -42,6 +41,7 @@ from llm_lite.core.messages import (
     SourceDrafts,
     StopReason,
 )
+from llm_lite.core.records import asdict
 
 SUMMARY = (
     "id, title, title_source, created, updated, pinned, archived, deleted, system_prompt, selected"
@@ -280,9 +280,9 @@ def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun
 def from_mapping(kind: type[_Options], kept: Mapping[str, Any]) -> _Options:
     """A dataclass from what is known by name and is of its field's kind; the rest is left out."""
     found = {
-        place.name: _READ[str(place.type)](kept[place.name])
-        for place in fields(kind)
-        if place.name in kept and str(place.type) in _READ
+        name: _READ[annotation](kept[name])
+        for name, annotation in kind.__annotations__.items()
+        if name in kept and annotation in _READ
     }
     return kind(**{name: value for name, value in found.items() if value is not None})
 

@@ -10,6 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.leftovers import temporary
 from llm_lite.core.files.renaming import rename_free, rename_new
@@ -17,15 +19,13 @@ from llm_lite.core.files.writing import reason, sync_folder
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import rows, schema
 from llm_lite.core.history.records import STORED_ROLES, TITLE_SOURCES
-from llm_lite.core.records import dataclass
 
 _PROBES = 2000  # readings that begin within a damaged stretch of a table
 _RECOVERED = "Recovered conversation"
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Struct, frozen=True):
     kept_as: Path
     conversations: int
     messages: int

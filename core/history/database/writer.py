@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import salvage, schema
@@ -30,12 +32,10 @@ from llm_lite.core.history.events import (
     HistorySavedAgain,
     HistoryUnsaved,
 )
-from llm_lite.core.records import dataclass
 from llm_lite.core.system_errors import sentence
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(Struct):
     change: Change
     taken: bool = False  # by a transaction that is not through yet
 

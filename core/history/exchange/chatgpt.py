@@ -12,7 +12,6 @@ joined to what is above.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.errors import FileError
@@ -25,6 +24,7 @@ from llm_lite.core.history.records import (
     StoredMessage,
 )
 from llm_lite.core.messages import AnswerRun, ModelIdentity
+from llm_lite.core.records import replace
 
 _FENCED = ("code", "execution_output")
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from llm_lite.core.attached_text import ATTACHMENT_KINDS, Attachment, kind_of_text
@@ -35,6 +34,7 @@ from llm_lite.core.history.records import (
     StoredMessage,
 )
 from llm_lite.core.messages import AnswerRun, GenerationStats, ModelIdentity
+from llm_lite.core.records import asdict
 
 FORMAT = "llm-lite-conversations"
 VERSION = 1

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import finite, found
 from llm_lite.core.history.database.rows import storable
 from llm_lite.core.plain_text import shortened
-from llm_lite.core.records import dataclass
 
 _LATEST = 1e11  # seconds since the epoch, some 3,000 years; later times are in milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class JsonEntry:
+class JsonEntry(Struct, frozen=True):
     path: Path
     name: str  # "messages[3].role"; "" for the whole file
     value: Any

@@ -6,6 +6,8 @@ import codecs
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import parse_json, read_bytes
 from llm_lite.core.history.exchange import document
@@ -14,7 +16,6 @@ from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.exchange.lm_studio import from_lm_studio, is_lm_studio
 from llm_lite.core.history.exchange.terminal import from_terminal, is_terminal
 from llm_lite.core.history.records import StoredConversation
-from llm_lite.core.records import dataclass
 
 MOST_BYTES = 256 << 20  # of a file; what Python makes of it takes some six times as much memory
 _MOST_NOTES = 200
@@ -22,8 +23,7 @@ _MOST_NOTES = 200
 Reader = Callable[[JsonEntry, list[str]], StoredConversation]
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """The result of reading a file, as `History.add` takes it. A note is a sentence on something
     that could not be kept, or on a conversation that was left out."""
 

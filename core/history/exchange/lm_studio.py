@@ -10,8 +10,6 @@ model thought.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.ids import new_id
@@ -23,6 +21,7 @@ from llm_lite.core.history.records import (
     StoredMessage,
 )
 from llm_lite.core.messages import AnswerRun, GenerationStats, ModelIdentity, StopReason
+from llm_lite.core.records import replace
 
 _SYSTEM = "llm.prediction.systemPrompt"
 _ENDS: dict[str, StopReason] = {

@@ -4,7 +4,6 @@ where messages have role, content and, of an answer, tokens and thought."""
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from llm_lite.core.history.exchange.document import read_tokens
 from llm_lite.core.history.exchange.entry import JsonEntry
@@ -18,6 +17,7 @@ from llm_lite.core.history.records import (
 )
 from llm_lite.core.history.titles import title_of
 from llm_lite.core.messages import AnswerRun, ModelIdentity
+from llm_lite.core.records import replace
 
 _VERSION = 1
 

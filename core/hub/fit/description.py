@@ -4,9 +4,10 @@ shape."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.models.model import Model
@@ -19,11 +20,9 @@ from llm_lite.core.quant.modes import (
 )
 from llm_lite.core.quant.registry import FORMATS, QuantFormat, named_format
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(Struct, frozen=True):
     """The name, format and shape of a tensor, without its data."""
 
     name: str
@@ -39,8 +38,7 @@ class TensorSpec:
         return FORMATS[self.dtype].nbytes(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedTensor:
+class LoadedTensor(Struct, frozen=True):
     """A tensor as executors are given it: mapped if the file has it so, else converted in
     memory."""
 
@@ -50,8 +48,7 @@ class LoadedTensor:
     table: bool  # single rows of it are read on disk
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
+class ModelDescription(Struct, frozen=True):
     """`kept`: the modes with a variant on disk, which is mapped instead of converted."""
 
     path: Path

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec import Struct
 
 from llm_lite.core.hub.fit.description import LoadedTensor, ModelDescription
 from llm_lite.core.hub.fit.executors import ExecutorMemory, cpu_memory, vulkan_memory
@@ -15,11 +16,10 @@ from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.traffic import token_read_bytes
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """A model in a mode, its program built, nothing loaded."""
 
     description: ModelDescription

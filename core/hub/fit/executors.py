@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from llm_lite.core.hub.fit.description import LoadedTensor
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import aligned
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo
@@ -22,8 +23,7 @@ _AROUND = 1 << 20
 _ROWS_HELD = 64  # rows of a table behind which the C++ executor lets it go, beside those of a step
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorMemory:
+class ExecutorMemory(Struct, frozen=True):
     """The bytes that an executor holds while it runs, and the most that memory holds of weights
     while they are loaded, besides those of the device."""
 

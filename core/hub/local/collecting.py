@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.folders import remove_file, tidy
 from llm_lite.core.files.leftovers import abandoned
@@ -17,7 +19,6 @@ from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub.local.disk_usage import usage
 from llm_lite.core.hub.local.listing import Places, machine_places
 from llm_lite.core.hub.local.places import huggingface, imported
-from llm_lite.core.records import dataclass
 
 Kind = Literal["partial download", "unused blob", "unfinished folder", "imported path that is gone"]
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -25,8 +26,7 @@ _PARTIAL = re.compile(r"([0-9a-zA-Z_-]{1,128})(\.[0-9a-f]{8})?\.incomplete")
 _MOST_LINKS = 100_000  # of a repository
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     kind: Kind
     path: Path
     size: int  # bytes

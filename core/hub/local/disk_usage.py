@@ -7,16 +7,16 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.messages.library import LocalModel, Origin
-from llm_lite.core.records import dataclass
 
 _MOST_ENTRIES = 500_000  # of a folder
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceSize:
+class PlaceSize(Struct, frozen=True):
     origin: Origin
     folder: Path
     models: int

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.messages.library import Form, Origin
-from llm_lite.core.records import dataclass
 
 ON_A_HUB = "hf:"  # before owner/name[:file]
 
 
-@dataclass(frozen=True, slots=True)
-class MadeOf:
+class MadeOf(Struct, frozen=True):
     """The source of a variant or slice, as far as it was written down."""
 
     told: str = ""  # the name by which a person knew it, or "hf:owner/name:file"
@@ -20,8 +20,7 @@ class MadeOf:
     path: Path | None = None  # of a slice that is a view
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     label: str  # what its program calls it: a name is made of it
     path: Path  # what a load takes
     origin: Origin

@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
 from llm_lite.core.formats.safetensors.reader import INDEX_FILE, SINGLE_FILE
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE
@@ -15,15 +17,13 @@ from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.messages.library import Form, Origin
 from llm_lite.core.models.description.slices import SLICE_FILE
-from llm_lite.core.records import dataclass
 
 _PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
 _PICKLED = re.compile(r"pytorch_model(-[0-9]+-of-[0-9]+)?\.bin")
 Files = Mapping[str, os.stat_result | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
+class ModelFiles(Struct, frozen=True):
     """Files of one folder that are one model; `name`: without suffix and part number."""
 
     name: str

@@ -6,9 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
@@ -23,7 +24,7 @@ from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.models.model import Model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _LONGEST = 60  # characters of a word that is shown
 _CARD = "README.md"
@@ -40,8 +41,7 @@ _COMPANIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     architecture: str = ""
     runnable: bool = True
     format: str = ""

@@ -10,15 +10,16 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import replace  # noqa: TID251 - huggingface_hub's records are dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.places.huggingface import repositories, snapshots
 from llm_lite.core.messages.library import LocalModel
-from llm_lite.core.records import dataclass
 
 _BRANCH_BYTES = 1 << 16
 # Weights that this program reads nowhere, or not beside a GGUF file; smaller ones are settings.
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from huggingface_hub import DeleteCacheStrategy, HFCacheInfo
 
 
-@dataclass(frozen=True, slots=True)
-class _Doomed:
+class _Doomed(Struct, frozen=True):
     """The entries of one repository's snapshots that are to be deleted, of all commits that have
     them. `whole`: no model stays, here or for other programs, so that the repository is deleted
     with its documents."""

@@ -8,10 +8,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
 from itertools import count
 from pathlib import Path
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import read_object
@@ -34,7 +35,7 @@ from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.models.registry import ARCHITECTURES
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.registry import FORMATS
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict
 
 _LONGEST_SOURCE = 200  # characters of a name that a manifest tells
 
@@ -42,7 +43,7 @@ _LONGEST_SOURCE = 200  # characters of a name that a manifest tells
 _LAYOUT = 1
 _MOST = 5000  # headers
 _BYTES = 16 << 20
-_KINDS = {field.name: type(field.default) for field in fields(Header)}
+_KINDS = {name: type(getattr(Header(), name)) for name in Header.__struct_fields__}
 
 
 class HeaderCache:
@@ -99,8 +100,7 @@ _FINDERS: dict[Origin, Callable[[Path], Iterator[Found]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The places of models: folders by the program that filled them; for "imported" the list's
     file."""
 

@@ -12,6 +12,8 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.folders import remove_file, remove_folder
 from llm_lite.core.files.places import expanded
@@ -22,11 +24,9 @@ from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.hub.local.places import imported
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(Struct, frozen=True):
     """A planned deletion: `frees` are the bytes by which the disk has more room afterwards, each
     blob counted once, and what others still need not at all. `notes` are sentences on what a person
     may not expect."""

@@ -8,18 +8,17 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import field
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from llm_lite.core.files.writing import reason
-from llm_lite.core.records import dataclass
 
 MOST_ENTRIES = 100_000  # of a place
 DEEPEST = 8  # folders below it
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """Iterates over the files below `root`, a folder after the other; links are followed, hidden
     files and folders passed over.
 

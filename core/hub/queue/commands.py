@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue.jobs import (
@@ -22,15 +23,14 @@ from llm_lite.core.hub.queue.jobs import (
 )
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Origin, Stage, StageState
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _OURS: tuple[Origin, ...] = ("llm-lite", "huggingface")
 _MAIN = "main"
 _BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
+class Addition(Struct, frozen=True):
     """Adds a job, or lets an equal one continue that has not ended."""
 
     job: QueuedJob

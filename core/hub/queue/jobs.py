@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args
+from typing import Any
 
+from msgspec import Struct
+
+from llm_lite.core.checked import convert_in_file
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import found
-from llm_lite.core.messages import MODES
-from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
-from llm_lite.core.records import dataclass
+from llm_lite.core.messages.library import ModelJob, Seconds, StageState
+from llm_lite.core.records import asdict, replace
 
 GRACE = 10.0  # seconds in which a deletion can be undone after all else is done
 CANCELLED = "Cancelled: Retry goes on with it, `llm-lite models gc` deletes what was fetched."
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
+class QueuedJob(Struct, frozen=True, forbid_unknown_fields=True):
     """A queued job. `row` is what a person sees. Paths are absolute; "" if there is none yet."""
 
     row: ModelJob
@@ -32,7 +30,7 @@ class QueuedJob:
     variant: str = ""  # where the variant lies
     calibrate: bool = True
     paths: tuple[str, ...] = ()  # of a deletion: where each of `row.deletes` lay
-    grace: float = GRACE  # of a deletion, seconds
+    grace: Seconds = GRACE  # of a deletion, seconds
     now: bool = False  # of a deletion: it does not wait for the others
 
     @property
@@ -98,68 +96,7 @@ def to_json(job: QueuedJob) -> dict[str, Any]:
 
 def from_json(value: object, path: Path, place: str) -> QueuedJob:
     """Read a job. FileError names the field that is wrong."""
-    entry = _object(value, path, place)
-    row = _object(entry.pop("row", None), path, f"{place}.row")
-    stages = row.pop("stages", None)
-    if not isinstance(stages, list) or not 1 <= len(stages) <= 8:
-        raise FileError(path, f"{place}.row.stages is {found(stages)}, expected a list of 1 to 8")
-    read = tuple(
-        JobStage(**_checked(JobStage, _object(stage, path, at), path, at))
-        for at, stage in ((f"{place}.row.stages[{i}]", s) for i, s in enumerate(stages))
-    )
-    job = QueuedJob(
-        ModelJob(**_checked(ModelJob, row, path, f"{place}.row"), stages=read),
-        **_checked(QueuedJob, entry, path, place),
-    )
+    job = convert_in_file(value, QueuedJob, path, place)
     if len(job.paths) != len(job.row.deletes):
         raise FileError(path, f"{place}.paths: expected as many as row.deletes has")
     return job
-
-
-_WORDS: Mapping[str, Sequence[object]] = {
-    "stage": get_args(Stage),
-    "state": get_args(StageState),
-    "mode": (*MODES, None),
-}
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "bool": (bool,),
-    "float": (int, float),
-    "float | None": (int, float, NoneType),
-    "tuple[str, ...]": (list, tuple),
-}
-
-
-def _object(value: object, path: Path, place: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FileError(path, f"{place} is {found(value)}, expected an object")
-    return dict(value)
-
-
-def _checked(kind: type, values: dict[str, Any], path: Path, place: str) -> dict[str, Any]:
-    """Return the values of a dataclass, each checked for its type; lists become tuples."""
-    known = {field.name: str(field.type) for field in fields(kind)}
-    result = {}
-    for name, value in values.items():
-        if name not in known:
-            raise FileError(path, f"{place} has an unknown field {found(name)}")
-        if not _fits(name, known[name], value):
-            raise FileError(path, f"{place}.{name} is {found(value)}, which it cannot be")
-        result[name] = tuple(value) if isinstance(value, list) else value
-    missing = {"id", "title", "source", "mode", "stage"} & known.keys() - result.keys()
-    if missing:
-        raise FileError(path, f"{place}.{min(missing)} is missing")
-    return result
-
-
-def _fits(name: str, kind: str, value: object) -> bool:
-    if name in _WORDS:
-        return isinstance(value, str | NoneType) and value in _WORDS[name]
-    if isinstance(value, bool) and kind != "bool":
-        return False
-    if isinstance(value, list | tuple) and not all(isinstance(item, str) for item in value):
-        return False
-    if isinstance(value, int | float) and not 0 <= value < 1 << 62:
-        return False
-    return isinstance(value, _TYPES[kind])

@@ -6,7 +6,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from llm_lite.core.hub.queue.queue_file import (
 )
 from llm_lite.core.hub.queue.running import RunningStage, with_progress
 from llm_lite.core.messages.library import ModelJob, QueueState
+from llm_lite.core.records import replace
 
 _POLL, _POLL_RUNNING = 0.5, 0.2  # seconds between checks of the file
 _TELL = 0.2  # seconds between two progresses

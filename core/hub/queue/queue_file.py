@@ -87,7 +87,7 @@ class QueueFile:
 
     def _jobs(self, rows: object) -> Jobs:
         if not isinstance(rows, list) or len(rows) > MOST_JOBS:
-            problem = f"jobs is {found(rows)}, expected a list of at most {MOST_JOBS}"
+            problem = f"jobs: expected a list of at most {MOST_JOBS}, found {found(rows)}"
             raise _DamagedError(self.path, problem)
         try:
             jobs = tuple(from_json(row, self.path, f"jobs[{i}]") for i, row in enumerate(rows))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.hub.queue.jobs import QueuedJob
 from llm_lite.core.hub.queue.process import OnMessage, StageProcess, text_of
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage
+from llm_lite.core.records import replace
 
 _WINDOW = 8.0  # seconds that the rate is of, or
 _STEPS = 5  # so many steps, where they take longer

@@ -7,7 +7,6 @@ cancelled meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from llm_lite.core.hub.queue.jobs import (
     with_current,
 )
 from llm_lite.core.messages.library import Stage
+from llm_lite.core.records import replace
 
 
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:

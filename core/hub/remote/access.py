@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
+
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.hub.local.places import huggingface
 from llm_lite.core.hub.remote.failures import (
@@ -28,7 +30,6 @@ from llm_lite.core.hub.remote.failures import (
     unreachable,
 )
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,8 +50,7 @@ def never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Hub:
+class Hub(Struct, frozen=True):
     """The hub in use, and the cache of its files."""
 
     endpoint: str

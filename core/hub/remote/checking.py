@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError, FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.remote.access import Stop, hub_of_environment, never
 from llm_lite.core.hub.remote.repositories import read_repository
 from llm_lite.core.messages.library import LocalModel
-from llm_lite.core.records import dataclass
 
 _SHA256, _GIT = 64, 40  # hexadecimal digits
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -23,8 +23,7 @@ _PIECE = 1 << 20
 Progress = Callable[[float], None]  # the part done, 0..1
 
 
-@dataclass(slots=True)
-class HashVerdict:
+class HashVerdict(Struct):
     """The result of a check. `findings`: sentences on what is wrong. `notes`: what nothing could be
     compared with."""
 

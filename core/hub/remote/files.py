@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from llm_lite.core.hub.encoder_modules import is_module_file
 from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.registry import GGUF_FORMATS
-from llm_lite.core.records import dataclass
 from llm_lite.core.text import tokenizer_files
 
 MOST_FILES = 20_000
@@ -44,8 +45,7 @@ _BESIDE = (
 _INDEX = "model.safetensors.index.json"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
+class RemoteFile(Struct, frozen=True):
     """A file as the hub describes it. sha256: "" where git has it whole; `oid` is git's SHA-1."""
 
     path: str

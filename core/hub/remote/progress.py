@@ -6,14 +6,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 _WINDOW = 5.0  # seconds over which the rate is taken
 _INTERVAL = 0.1  # seconds between two reports
 
 
-@dataclass(frozen=True, slots=True)
-class PullProgress:
+class PullProgress(Struct, frozen=True):
     """The progress of a pull. `done` counts what was there before; `rate` does not."""
 
     file: str

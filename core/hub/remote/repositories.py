@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.files import (
@@ -20,7 +22,6 @@ from llm_lite.core.hub.remote.files import (
 from llm_lite.core.messages.library import HubFile, HubModel
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
 from llm_lite.core.plain_text import one_line, quote
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
@@ -29,8 +30,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST = 100  # characters of a word that a hub says
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """A commit of a repository. left_out: why files are not among the usable ones, a name each."""
 
     hub: Hub

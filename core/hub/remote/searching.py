@@ -6,8 +6,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, hub_of_environment, never
@@ -17,7 +18,7 @@ from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.repositories import checked_name, model_of, read_repository
 from llm_lite.core.messages.library import HubModel
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -29,8 +30,7 @@ _LONGEST_WORDS = 200  # characters
 _EXPAND = ["config", "gguf", "gated", "downloads", "pipeline_tag", "tags", "safetensors"]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFilters:
+class SearchFilters(Struct, frozen=True):
     """Filters of a search. `most_bytes`: of the smallest file that runs here. licence: as the hub
     writes it."""
 

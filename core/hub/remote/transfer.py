@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from msgspec import Struct
+
 from llm_lite.core.errors import CancelledError, FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.remote.access import (
@@ -34,7 +36,6 @@ from llm_lite.core.hub.remote.failures import HubError, HubStatusError, HubUnrea
 from llm_lite.core.hub.remote.files import RemoteFile
 from llm_lite.core.hub.remote.progress import Meter
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     import httpx2
@@ -51,8 +52,7 @@ _NO_SPACE = {
 MOST_BYTES = 50_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The origin of a file: its hub, repository and commit."""
 
     hub: Hub

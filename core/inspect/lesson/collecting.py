@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -45,11 +45,10 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
 from llm_lite.core.quant.modes import MADE
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class HeadRows:
+class HeadRows(Struct, frozen=True):
     """The rows of one token, of all heads side by side: float32 [heads * d], key_raw [kv_heads *
     d]."""
 
@@ -79,8 +78,7 @@ Rows = Mapping[int, F32]  # by index of the op that makes them
 HeadLogits = Callable[[F32, int], F32]  # of hidden states [tokens, width] and a position: [V]
 
 
-@dataclass(frozen=True, slots=True)
-class _Wires:
+class _Wires(Struct, frozen=True):
     """A model's ops, and those of the opened layer."""
 
     run: TracedRun

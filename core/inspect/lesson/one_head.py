@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
@@ -14,14 +15,12 @@ from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, TokenScore
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at most
 
 
-@dataclass(frozen=True, slots=True)
-class HeldKeys:
+class HeldKeys(Struct, frozen=True):
     """The keys and values of a layer, and the `visible` positions of them that a token at
     `position` sees. bias: float32 [heads, columns] that is added to scores by distance."""
 
@@ -54,8 +53,7 @@ class HeldKeys:
         return self.bias[head, np.clip(columns + self.layer.bias_before, 0, self.bias.shape[1] - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class HeadView:
+class HeadView(Struct, frozen=True):
     """The attention of a head to the positions that it sees, from `first` on.
 
     dots, scores, probabilities, unscaled, biases: float32 [n]. `sink`, `sink_unscaled`: shares that

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -17,7 +18,6 @@ from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 _STORES = ("store",)  # ops left out, so that nothing kept is written again
@@ -37,8 +37,7 @@ class TracedSession(Protocol):
     def checked(self, values: Values, what: str) -> Values: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TracedRun:
+class TracedRun(Struct, frozen=True):
     """A step that runs again, in which the traced token is row `row` at `position`."""
 
     session: TracedSession

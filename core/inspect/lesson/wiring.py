@@ -7,9 +7,10 @@ before a part of a layer, or behind its sum with the residual.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
-from llm_lite.core.records import dataclass
 
 _ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu", "gelu_new", "relu", "silu")  # labels
 _PARTS = ("attention", "cross_attention", "feed_forward")
@@ -44,8 +45,7 @@ class Wiring:
         return self.plan.tensors[self.plan.ops[index].outputs[0]].shape[1]
 
 
-@dataclass(frozen=True, slots=True)
-class LayerOps:
+class LayerOps(Struct, frozen=True):
     """Indices of the ops whose outputs are read; in the order of the plan.
 
     `attention_sum`: residual + attention, where a norm stands behind it; else None. `cross`: of a
@@ -81,8 +81,7 @@ class LayerOps:
         return tuple(sorted({index for index in (*found, *cross) if index is not None}))
 
 
-@dataclass(frozen=True, slots=True)
-class CrossOps:
+class CrossOps(Struct, frozen=True):
     """The same of a layer's cross-attention."""
 
     query: int
@@ -159,8 +158,7 @@ def added_by(wiring: Wiring, at: str) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LayerPart:
+class LayerPart(Struct, frozen=True):
     """A part of a layer: what it adds to the residual, and the op that makes the residual behind
     it, its norm among it where one stands there."""
 
@@ -190,8 +188,7 @@ def _stream_of(wiring: Wiring, at: str) -> int:
     return wiring.maker(first if norm is None or norm > first else norm)
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingOps:
+class EmbeddingOps(Struct, frozen=True):
     """The ops that read the rows of the token, its segment and its position; their sum where a norm
     stands behind it; and the last op before the first layer."""
 

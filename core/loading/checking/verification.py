@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
@@ -19,13 +21,11 @@ from llm_lite.core.formats.variant.checksums import Checksums, as_hex, header_pi
 from llm_lite.core.formats.variant.reader import VariantFolder
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 SLICE_BYTES = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of a file that can be checked by itself; `checksum` is None if none was kept.
 
     `pieces` are its bytes in order; a `tensor`'s are its data.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.encoding.pooling import Pooler
@@ -26,7 +26,7 @@ from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.step import PAGE, PageShape
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _TEXTS, _STEP = 32, 512  # texts and tokens of a step
 _BYTES = 256 << 20  # of the keys and values of such a step
@@ -35,8 +35,7 @@ _BYTES = 256 << 20  # of the keys and values of such a step
 F32 = NDArray[np.float32]
 
 
-@dataclass(slots=True)
-class EncoderRunner:
+class EncoderRunner(Struct):
     """An encoder on an executor. For one thread, but for `attention`."""
 
     model_file: ModelFile

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llm_lite.core.encoding.masked import mask_token
@@ -23,6 +22,7 @@ from llm_lite.core.loading.weights import files_behind
 from llm_lite.core.messages import EngineOptions, ModelKind
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

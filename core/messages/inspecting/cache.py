@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages.answers import PromptToken
-from llm_lite.core.records import dataclass
 
 Measure = Literal["key-norm", "value-norm", "received"]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureCache:
+class MeasureCache(Struct, frozen=True):
     """Ask for a CacheMeasured of the positions `first`..`last`-1; served between two tokens."""
 
     request: int
@@ -20,22 +20,19 @@ class MeasureCache:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class SaveCache:
+class SaveCache(Struct, frozen=True):
     """Write the cache's rows and tokens to a file."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCache:
+class OpenCache(Struct, frozen=True):
     """Read a file of SaveCache; one of another model or a damaged one is only logged."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRewritten:
+class CacheRewritten(Struct, frozen=True):
     """The context was full and a part of it was forgotten."""
 
     request: int
@@ -43,8 +40,7 @@ class CacheRewritten:
     forgotten: tuple[tuple[int, int], ...]  # of the full prompt and answer: first..last-1
 
 
-@dataclass(frozen=True, slots=True)
-class PooledPrefix:
+class PooledPrefix(Struct, frozen=True):
     name: str
     tokens: int
     bytes: int
@@ -52,8 +48,7 @@ class PooledPrefix:
     kept: float = 0.0  # when, seconds since the epoch
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStatus:
+class CacheStatus(Struct, frozen=True):
     """The state of the cache, sent at the start and the end of an answer, and after loads."""
 
     length: int  # tokens in the cache
@@ -65,8 +60,7 @@ class CacheStatus:
     saved_bytes: int  # of the rows that were reused
 
 
-@dataclass(frozen=True, slots=True)
-class CacheMeasured:
+class CacheMeasured(Struct, frozen=True):
     """A number for each position `first`.. of each layer that owns a cache."""
 
     request: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages.answers import Alternative, Gains
-from llm_lite.core.records import dataclass
 
 Direction = Literal["from", "to"]
 AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
@@ -14,8 +15,7 @@ AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
 AttentionPart = Literal["decoder", "encoder", "cross"]
 
 
-@dataclass(frozen=True, slots=True)
-class SetGains:
+class SetGains(Struct, frozen=True):
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
 
@@ -29,23 +29,20 @@ class SetGains:
     gains: Gains
 
 
-@dataclass(frozen=True, slots=True)
-class Inspect:
+class Inspect(Struct, frozen=True):
     """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
 
     position: int
     request: int
 
 
-@dataclass(frozen=True, slots=True)
-class CompareGains:
+class CompareGains(Struct, frozen=True):
     """Ask for a GainsEffect; served between two tokens of an answer."""
 
     request: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAttentionRows:
+class ReadAttentionRows(Struct, frozen=True):
     """Ask for AttentionRows: the row (`from`) of the token at `position`, what it attends to, or
     the column (`to`), what attends to it. Of the mean over `heads` (layer, head), the mean over all
     heads of `layer`, or the attention rollout through all layers; in which the first token can be
@@ -64,8 +61,7 @@ class ReadAttentionRows:
     part: AttentionPart = "decoder"
 
 
-@dataclass(frozen=True, slots=True)
-class ExportMaps:
+class ExportMaps(Struct, frozen=True):
     """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
     answer; MapsExported follows."""
 
@@ -75,14 +71,12 @@ class ExportMaps:
     part: AttentionPart = "decoder"
 
 
-@dataclass(frozen=True, slots=True)
-class LensRow:
+class LensRow(Struct, frozen=True):
     layer: int
     tokens: tuple[Alternative, ...]  # five, the likeliest first
 
 
-@dataclass(frozen=True, slots=True)
-class LensResult:
+class LensResult(Struct, frozen=True):
     """The next token after `position` by each layer's residual stream.
 
     The residual behind the layer goes through the model's own output norm and head (nostalgebraist
@@ -95,8 +89,7 @@ class LensResult:
     message: str = ""  # a sentence where there are no rows
 
 
-@dataclass(frozen=True, slots=True)
-class GainsEffect:
+class GainsEffect(Struct, frozen=True):
     """KL(all gains 1 || the gains in use) of the next token after the last position, in nats.
 
     Only the last position is computed with each; the cache is as it stands.
@@ -107,8 +100,7 @@ class GainsEffect:
     message: str = ""  # a sentence, then
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionRows:
+class AttentionRows(Struct, frozen=True):
     """The answer to ReadAttentionRows: a weight for every position of the cache; 0: none."""
 
     request: int
@@ -118,8 +110,7 @@ class AttentionRows:
     message: str = ""  # a sentence where weights are missing
 
 
-@dataclass(frozen=True, slots=True)
-class MapsExported:
+class MapsExported(Struct, frozen=True):
     request: int
     path: str
     message: str = ""  # a sentence where nothing was written

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 ANY_HEAD = -1  # the lesson chooses
 MOST_VALUES = 128  # of a vector; a head is rarely wider
@@ -26,8 +26,7 @@ Curve = Literal["silu", "gelu", "relu"]
 Positions = Literal["rotary", "learned", "sines", "bias", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class FollowToken:
+class FollowToken(Struct, frozen=True):
     """Ask for a TokenFollowed: the token at `position` of the cache runs once more, over the cache
     as it stands, and leaves no trace in it. One layer is opened, and one head of it; ANY_HEAD is
     the one that attends most to other tokens than the first, the last and this one. Scores are of
@@ -47,15 +46,13 @@ class FollowToken:
     beside: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VectorPart:
+class VectorPart(Struct, frozen=True):
     values: tuple[float, ...]  # the first, MOST_VALUES at most
     size: int  # of the whole vector
     rms: float  # sqrt(mean(x^2)), of the whole vector
 
 
-@dataclass(frozen=True, slots=True)
-class TracedShape:
+class TracedShape(Struct, frozen=True):
     """The model's sizes that formulas show, and how the opened layer is built."""
 
     layers: int
@@ -100,8 +97,7 @@ class TracedShape:
         return self.path != "encoder"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenScore:
+class TokenScore(Struct, frozen=True):
     """The score of one earlier token by the head."""
 
     position: int
@@ -114,8 +110,7 @@ class TokenScore:
     bias: float = 0.0  # by distance
 
 
-@dataclass(frozen=True, slots=True)
-class HeadTrace:
+class HeadTrace(Struct, frozen=True):
     """The chosen head, and beside it the others of its layer."""
 
     query_raw: VectorPart  # [d], before its position turned it; equal to `query` where none does
@@ -134,16 +129,14 @@ class HeadTrace:
     outputs: tuple[float, ...]  # root mean square of the output of every head of the layer
 
 
-@dataclass(frozen=True, slots=True)
-class Neuron:
+class Neuron(Struct, frozen=True):
     index: int
     gate: float  # before its activation; nan where the feed-forward has no gate
     up: float  # before its activation, where there is no gate
     value: float  # what goes into the matrix `down`
 
 
-@dataclass(frozen=True, slots=True)
-class FeedForwardTrace:
+class FeedForwardTrace(Struct, frozen=True):
     normed: VectorPart  # [width]
     neurons: tuple[Neuron, ...]  # the strongest, by |value|
     strong: int  # neurons whose |value| is at least a tenth of the strongest
@@ -151,8 +144,7 @@ class FeedForwardTrace:
     output: VectorPart  # [width], what is added to the residual
 
 
-@dataclass(frozen=True, slots=True)
-class LayerGrowth:
+class LayerGrowth(Struct, frozen=True):
     """Root mean squares of what a layer adds to the residual, and of the residual behind it."""
 
     attention: float
@@ -161,8 +153,7 @@ class LayerGrowth:
     cross: float = 0.0  # cross-attention, where there is one
 
 
-@dataclass(frozen=True, slots=True)
-class LayerTrace:
+class LayerTrace(Struct, frozen=True):
     """The opened layer. `residual` is what it is given, `after_attention` what it is then."""
 
     residual: VectorPart
@@ -176,8 +167,7 @@ class LayerTrace:
     cross: CrossTrace | None = None  # of an encoder-decoder
 
 
-@dataclass(frozen=True, slots=True)
-class CrossTrace:
+class CrossTrace(Struct, frozen=True):
     """Cross-attention of the opened layer: a query of the target over keys of the source. Scores
     of `head` are of the source's positions."""
 
@@ -186,16 +176,14 @@ class CrossTrace:
     after: VectorPart  # [width], the residual behind it
 
 
-@dataclass(frozen=True, slots=True)
-class TracedSource:
+class TracedSource(Struct, frozen=True):
     position: int
     id: int
     hidden: VectorPart  # [width], what the encoder makes of it
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DenseShape:
+class DenseShape(Struct, frozen=True):
     """A dense layer behind the pooling: y = activation(W x + b)."""
 
     rows: int  # values that come out
@@ -204,8 +192,7 @@ class DenseShape:
     has_bias: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(Struct, frozen=True):
     """The pooling of an encoder's hidden states into the vector of a text."""
 
     names: tuple[str, ...]  # of the ways that are used, "mean" or "cls"
@@ -219,15 +206,13 @@ class Pooled:
     dense: tuple[DenseShape, ...] = ()  # between the pooling and the division by the length
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogit:
+class TokenLogit(Struct, frozen=True):
     id: int
     text: str
     logit: float
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Logits of what follows. `tails`: for each of TEMPERATURES, the sum over all tokens that are
     not among `top` of e^((logit - largest logit) / temperature)."""
 
@@ -237,8 +222,7 @@ class Distribution:
     rank: int  # of that token: 1 is the likeliest; 0: there is none
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTrace:
+class TokenTrace(Struct, frozen=True):
     position: int
     token: int
     layer: int
@@ -259,8 +243,7 @@ class TokenTrace:
     texts: tuple[str, ...] = ()  # of `tokens`, each by itself
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFollowed:
+class TokenFollowed(Struct, frozen=True):
     request: int
     trace: TokenTrace | None
     message: str = ""  # a sentence where there is no trace

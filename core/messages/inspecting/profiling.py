@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 StudyBackend = Literal["vulkan", "cpu"]
 # From naive to tiled, in the study of these steps on a GPU that this one repeats.
@@ -16,24 +16,21 @@ SOFTWARE_DRIVER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileStep:
+class ProfileStep(Struct, frozen=True):
     """Ask for a StepProfile of the loaded model, behind what the cache holds. Stop ends it."""
 
     request: int
     tokens: int  # of the step: 1 is a decoded token; fewer where the plans or the context end
 
 
-@dataclass(frozen=True, slots=True)
-class OpTime:
+class OpTime(Struct, frozen=True):
     name: str  # a row of the op table
     label: str  # where in the model: "layers.3.attention.q"
     seconds: float
     read_bytes: int  # of weights and cache
 
 
-@dataclass(frozen=True, slots=True)
-class StepProfile:
+class StepProfile(Struct, frozen=True):
     """The profile of a step: `ops` in the order of the plan. What they do not add up to is
     waiting."""
 
@@ -57,22 +54,19 @@ class StepProfile:
         return self.read_bytes / self.seconds / 1e9 / self.memory_gb_s
 
 
-@dataclass(frozen=True, slots=True)
-class StepProfiled:
+class StepProfiled(Struct, frozen=True):
     request: int
     profile: StepProfile
 
 
-@dataclass(frozen=True, slots=True)
-class StudyKernels:
+class StudyKernels(Struct, frozen=True):
     """Ask for a KernelStudy of the device that draws, or of this processor. Stop ends it."""
 
     request: int
     backend: StudyBackend
 
 
-@dataclass(frozen=True, slots=True)
-class KernelForm:
+class KernelForm(Struct, frozen=True):
     """A form of the product: its source, how it differs from the form before, and its time."""
 
     name: str
@@ -85,8 +79,7 @@ class KernelForm:
     slowest: float
 
 
-@dataclass(frozen=True, slots=True)
-class KernelStudy:
+class KernelStudy(Struct, frozen=True):
     """The study of C[M,N] = A[M,K] . B[N,K]^T in float32; `forms` in the order of the study, those
     measured so far. Rates count a multiply-add as two operations."""
 
@@ -144,8 +137,7 @@ class KernelStudy:
         return self.forms[0].seconds / form.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class KernelsStudied:
+class KernelsStudied(Struct, frozen=True):
     """Sent after each form that was measured."""
 
     request: int

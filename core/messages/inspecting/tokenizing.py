@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages.answers import ChatMessage
 from llm_lite.core.messages.tools import ToolSpec
-from llm_lite.core.records import dataclass
 
 TokenizerKind = Literal["BPE", "Unigram", "WordPiece", "WordLevel"]
 MOST_CHARACTERS = 20_000  # of a text whose stages are shown; of a longer one its beginning
 MOST_STEPPED = 4_000  # characters from the beginning, of whose words each step is shown
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Struct, frozen=True):
     """Two neighbouring pieces become one."""
 
     at: int  # index of the left piece, among those before this merge
@@ -28,8 +28,7 @@ class Merge:
     right: float | None  # the same with its right neighbour
 
 
-@dataclass(frozen=True, slots=True)
-class MergeSteps:
+class MergeSteps(Struct, frozen=True):
     """Byte-pair encoding of a word: what it begins with, and its merges in their order.
 
     Ranks of pairs are places in the list of merges; where `scored`, pairs are ranked by the score
@@ -47,8 +46,7 @@ class MergeSteps:
         return len(self.merges)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """A token that would fit characters start..end-1 of a word."""
 
     start: int
@@ -58,8 +56,7 @@ class Edge:
     score: float  # natural logarithm of its probability
 
 
-@dataclass(frozen=True, slots=True)
-class Lattice:
+class Lattice(Struct, frozen=True):
     """All ways to cut a word into tokens of a Unigram model, and the likeliest (Viterbi)."""
 
     edges: tuple[Edge, ...]  # by start, then end
@@ -72,16 +69,14 @@ class Lattice:
         return len(self.totals)
 
 
-@dataclass(frozen=True, slots=True)
-class LongestMatch:
+class LongestMatch(Struct, frozen=True):
     """The longest token at character `start`; the search begins with all that is left."""
 
     start: int
     end: int | None  # None: nothing fits, and the whole word is unknown
 
 
-@dataclass(frozen=True, slots=True)
-class LongestMatches:
+class LongestMatches(Struct, frozen=True):
     """WordPiece: at each place the longest token that fits is taken."""
 
     matches: tuple[LongestMatch, ...]
@@ -109,8 +104,7 @@ class LongestMatches:
 Steps = MergeSteps | Lattice | LongestMatches
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPiece:
+class TokenPiece(Struct, frozen=True):
     """A token of the result, with its place in the text."""
 
     token: str
@@ -120,8 +114,7 @@ class TokenPiece:
     data: bytes = b""  # what it stands for
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A pre-token: tokens never reach over its ends. `marked`: a token that the tokenizer finds in
     the text before everything else, as <|im_end|>; then it is the only piece."""
 
@@ -134,8 +127,7 @@ class Word:
     control: bool = False  # marked, and steers the model
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedText:
+class TokenizedText(Struct, frozen=True):
     """All stages of a text."""
 
     tokenizer: str  # its name
@@ -161,8 +153,7 @@ class TokenizedText:
         return (*self.before, *inside, *self.after)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizeText:
+class TokenizeText(Struct, frozen=True):
     """Ask for a TextTokenized. `source`: a path or name of a model, or of a tokenizer.json; "" is
     the model in use. With `messages` the text is what its chat template makes of them. Answered by
     a thread of its own, also while an answer is written; a later request with the same `slot` takes
@@ -179,16 +170,14 @@ class TokenizeText:
     samples: tuple[str, ...] = ()  # also count the tokens of each
 
 
-@dataclass(frozen=True, slots=True)
-class TextTokenized:
+class TextTokenized(Struct, frozen=True):
     request: int
     result: TokenizedText | None = None
     samples: tuple[int, ...] = ()  # tokens of each
     message: str = ""  # a sentence where there is no result
 
 
-@dataclass(frozen=True, slots=True)
-class CountTokens:
+class CountTokens(Struct, frozen=True):
     """Count each of `texts`. With `most`, in tokens, also say how much of each would fit.
     `messages` are counted together, as `Read` brings them into the cache."""
 
@@ -200,8 +189,7 @@ class CountTokens:
     tools: tuple[ToolSpec, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TokensCounted:
+class TokensCounted(Struct, frozen=True):
     request: int
     tokens: tuple[int, ...] = ()  # of each text; where it was cut, of what is left
     kept: tuple[int, ...] = ()  # of each text, the first characters that fit

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 OWN = "the program's own"
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """`stem` is the name that runs it, `path` its source in the repository."""
 
     name: str

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 LEAST_PASSES, MOST_PASSES = 3, 9  # whose median counts
 MOST_S = 0.1  # of a piece that is made twice as large
@@ -16,8 +16,7 @@ RunRows = Callable[[int, int], float]  # first, how many -> seconds
 Check = Callable[[], None]  # may raise CancelledError
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """The seconds of a whole product."""
 
     median: float

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import astuple, replace
 from difflib import SequenceMatcher
 from functools import cache
 from importlib import resources
@@ -12,12 +11,14 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError, FileError, RequestError
 from llm_lite.core.messages import KernelForm, KernelStudy, StudyBackend
 from llm_lite.core.metrics.kernel_study.forms import Form
 from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
+from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

@@ -4,11 +4,12 @@ one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
@@ -44,7 +45,7 @@ from llm_lite.core.plan.builder import Bucket, WeightSpec
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 Metadata = Mapping[str, Any]
 Weights = Mapping[str, WeightSpec]
@@ -64,8 +65,7 @@ _MADE = (
 )  # buffers that old checkpoints keep
 
 
-@dataclass
-class Translated:
+class Translated(Struct):
     """`originals`: the text model's tensors under names that transformers would give it alone."""
 
     metadata: dict[str, Any]
@@ -74,11 +74,10 @@ class Translated:
     originals: dict[str, TensorData] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Architecture:
+class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is computed once
     """title: in sentences. gguf: `general.architecture`. model_types: of config.json.
 
-    config: a dataclass of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
+    config: a record of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
     that may have one value only, and what any other would mean. defaults: of a config.json.
     refused: keys of GGUF that must be 0 or absent, and what they would mean.
     draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).

@@ -7,9 +7,10 @@ the configuration of each model type in https://huggingface.co/docs/transformers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -35,7 +36,7 @@ from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import NotedMeta, replace
 
 EMBEDDING = "token_embd.weight"
 EMBEDDING_NORM = "token_embd_norm"  # the stem of its names
@@ -160,8 +161,7 @@ SLIDING = FieldRow(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecoderConfig:
+class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     """The fields of most decoders. `vocabulary` is the number of rows of the embedding."""
 
     layers: int = row(LAYERS)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_VOCABULARY
 from llm_lite.core.models.description.decoder import (
@@ -30,7 +32,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.model import DecodingDefaults, ModelShape
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import NotedMeta
 
 MOST_BEAMS = 64
 MOST_PREFIXES, LONGEST_PREFIX = 16, 100  # characters
@@ -103,8 +105,7 @@ EARLY_STOPPING = FieldRow("generation.early_stopping", _is_early, flag, default=
 PREFIXES = FieldRow("generation.task_prefixes", _prefixes, _texts, default=())
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderDecoderConfig:
+class EncoderDecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     encoder_layers: int = row(LAYERS)
     decoder_layers: int = row(DECODER_LAYERS)
     context: int = row(CONTEXT)  # positions of the source, and of the target

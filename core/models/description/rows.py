@@ -1,6 +1,6 @@
 """Rows of fields: an attribute's names in GGUF and in config.json, and its range.
 
-A config is a dataclass whose attributes carry a row each. The rows read it from either file; from
+A config is a record whose attributes carry a row each. The rows read it from either file; from
 them comes the translation of one into the other too. Rows are read in order, so that a row may say
 its default or its range by what was read before it.
 """
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_WIDTH, Range, text_of
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import Noted, NotedMeta
 
 Known = Mapping[str, Any]  # attributes that were read, by name
 Check = Callable[[Any, Known], Any]  # a value as the file has it -> the attribute; UnfitError
@@ -34,8 +35,7 @@ class UnfitError(Exception):
         self.expected, self.value, self.attribute = expected, value, attribute
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRow:
+class FieldRow(Struct, frozen=True):
     """A row of a field. gguf: the key behind "<architecture>.", or a whole one that begins with
     "tokenizer.". checkpoint: the key in config.json, or what finds the value there; None: it has no
     such field. A default is a value, or made of what is known; `assumed` is the default of a
@@ -54,11 +54,12 @@ class FieldRow:
 
 def row(of: FieldRow) -> Any:
     """Return an attribute of a config that is read by this row."""
-    return field(metadata={"row": of})
+    return Noted({"row": of})
 
 
-def rows_of(config: type) -> dict[str, FieldRow]:
-    return {one.name: one.metadata["row"] for one in fields(config) if "row" in one.metadata}
+def rows_of(config: type[Any]) -> Mapping[str, FieldRow]:
+    notes = cast(NotedMeta, config).notes
+    return {name: known["row"] for name, known in notes.items()}
 
 
 class FieldSource(Protocol):
@@ -69,7 +70,7 @@ class FieldSource(Protocol):
     def missing(self, row: FieldRow) -> FileError: ...
 
 
-def read_rows(config: type, source: FieldSource) -> tuple[dict[str, Any], frozenset[str]]:
+def read_rows(config: type[Any], source: FieldSource) -> tuple[dict[str, Any], frozenset[str]]:
     """Read every attribute that has a row, and return the names of those that the source has.
     FileError."""
     rows = rows_of(config)

@@ -7,30 +7,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 
 SLICE_FILE = "slice.json"  # makes a directory a view of another model
 _PIECE_BYTES = 8 << 20
 
 
-@dataclass(frozen=True)
-class CutTensor:
+class CutTensor(Struct, frozen=True):
     """`units` [n, ...] are the bytes that stay, where they lie in the file: a row of blocks each,
     or with `kept` [n, layers, bytes], where these layers stay."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    units: NDArray[np.uint8] = field(repr=False)
+    units: NDArray[np.uint8]
     kept: list[int] | None = None
+    __repr__ = repr_without("units")
 
     @property
     def nbytes(self) -> int:

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 Shapes = list[tuple[str, tuple[int, ...]]]
 _NUMBER = re.compile(r"(?<=\.)[0-9]{1,5}(?=\.)")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownShape:
+class KnownShape(Struct, frozen=True):
     """The name, type and shape of a weight without data, for a checkpoint that is to be made."""
 
     name: str
@@ -31,8 +30,7 @@ class KnownShape:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NameRow:
+class NameRow(Struct, frozen=True):
     """A row of a tensor. shape: names of the config's attributes; one with a value a layer is taken
     at the layer.
 
@@ -53,8 +51,7 @@ class NameRow:
     flat: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FusedRow:
+class FusedRow(Struct, frozen=True):
     """A matrix whose rows are those of several others, in order. interleaved: checkpoints have
     them in turns, those of a head each."""
 

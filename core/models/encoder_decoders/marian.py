@@ -7,7 +7,6 @@ sines and the second cosines, of falling frequency.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -36,7 +35,7 @@ from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _SINES, _LOGITS_BIAS = MADE + "positions", "output.bias"
 _MOST_POSITIONS = 1 << 14  # each is a row of a table; Marian's models have 512 or 1024
@@ -66,8 +65,7 @@ def _activation(config: CheckpointConfig, known: Known) -> str:
     return _ACTIVATIONS.get(name, name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MarianConfig(EncoderDecoderConfig):
+class MarianConfig(EncoderDecoderConfig, frozen=True, kw_only=True):
     encoder_layers: int = row(replace(shared.LAYERS, checkpoint="encoder_layers"))
     context: int = row(replace(shared.CONTEXT, check=integer(most=_MOST_POSITIONS)))
     width: int = row(replace(shared.WIDTH, checkpoint="d_model"))

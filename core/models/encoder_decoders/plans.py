@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.models.blocks import Decoder, leave_cross, residual_stream
 from llm_lite.core.models.description.architecture import Weights
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Plan, Tensor
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Sublayers:
+class Sublayers(Struct, frozen=True):
     """Each takes the stream x [T, width] and gives the stream behind it; `stack` is "enc" or "dec".
 
     embedded(d): the stream that both stacks begin with. self_attention(d, shape, x, stack, layer),

@@ -8,7 +8,6 @@ output is scaled by 1 / sqrt(width).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,7 @@ from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _BUCKETS, _BIAS = "attn_rel_b.weight", MADE + "{stack}.position_bias"
 _FEED_FORWARDS = ("relu", "gated-gelu")
@@ -64,8 +63,7 @@ def _scales_output(config: CheckpointConfig, known: Known) -> bool:
     return config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class T5Config(EncoderDecoderConfig):
+class T5Config(EncoderDecoderConfig, frozen=True, kw_only=True):
     encoder_layers: int = row(replace(shared.LAYERS, checkpoint="num_layers"))
     decoder_layers: int = row(replace(stacks.DECODER_LAYERS, checkpoint="num_decoder_layers"))
     context: int = row(replace(shared.CONTEXT, checkpoint="n_positions", assumed=512))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,15 +20,14 @@ from llm_lite.core.models.description.tensors import NameRow, of_model
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.encoders.config import HEAD_BIAS, HEAD_DENSE, HEAD_NORM, TYPES
 from llm_lite.core.models.model import Model
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 # What checkpoints of these years call the parameters of norms.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _MADE = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that some keep
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderArchitecture(Architecture):
+class EncoderArchitecture(Architecture, frozen=True, kw_only=True):
     """The architecture of an encoder. prefix: of all tensors, if the encoder is a part of the
     checkpoint.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.model import POOLINGS, TextEmbedding
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.wordpiece.special_tokens import separator_of
 
 TYPES = "token_types.weight"
@@ -80,8 +79,7 @@ def _separator(config: CheckpointConfig, known: Known) -> int | None:
     return separator_of(_of_folder(config))
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderConfig(shared.DecoderConfig):
+class EncoderConfig(shared.DecoderConfig, frozen=True, kw_only=True):
     """The fields of an encoder. `first`: the row of the first position; checkpoints of RoBERTa have
     others before it.
 

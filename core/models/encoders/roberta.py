@@ -5,8 +5,6 @@ Rows of positions begin behind the one that is kept for padding: `pad_token_id` 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT
 from llm_lite.core.models.description import decoder as shared
@@ -20,7 +18,7 @@ from llm_lite.core.models.encoders.architecture import (
 )
 from llm_lite.core.models.encoders.config import EncoderConfig
 from llm_lite.core.models.encoders.graph import encoder_plan
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
 def _first(config: CheckpointConfig, known: Known) -> int:
@@ -33,8 +31,7 @@ def _context(config: CheckpointConfig, known: Known) -> int:
     return rows - first
 
 
-@dataclass(frozen=True, kw_only=True)
-class RobertaConfig(EncoderConfig):
+class RobertaConfig(EncoderConfig, frozen=True, kw_only=True):
     context: int = row(replace(shared.CONTEXT, checkpoint=_context))
     first: int = row(FieldRow("position_first", _first, integer(0, LARGEST_CONTEXT)))
 

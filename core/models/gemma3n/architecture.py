@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.models.description import decoder as shared
@@ -11,6 +10,7 @@ from llm_lite.core.models.description.tensors import of_layer, of_model
 from llm_lite.core.models.gemma3n.config import DEFAULTS, PER_LAYER_TABLE, Gemma3nConfig
 from llm_lite.core.models.gemma3n.cut import draft_slice
 from llm_lite.core.models.gemma3n.graph import plan
+from llm_lite.core.records import replace
 
 
 def _unused(config: Any, layer: int) -> bool:

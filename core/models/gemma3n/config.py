@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
@@ -38,7 +39,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import NotedMeta, replace
 
 PER_LAYER_TABLE = "per_layer_token_embd.weight"
 LAUREL = "blk.0.laurel_l.weight"
@@ -137,8 +138,7 @@ def owner_of(layer: int, sliding: tuple[bool, ...], own_caches: int) -> int:
     return max(i for i in range(own_caches) if sliding[i] == sliding[layer])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemma3nConfig:
+class Gemma3nConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     layers: int = row(shared.LAYERS)
     context: int = row(shared.CONTEXT)
     width: int = row(shared.WIDTH)

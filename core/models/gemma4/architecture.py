@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
@@ -11,6 +9,7 @@ from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
 from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE
 from llm_lite.core.models.gemma4.config import Gemma4Config, factors_of_full_layers
 from llm_lite.core.models.gemma4.graph import plan
+from llm_lite.core.records import replace
 
 
 def _shares(config: Gemma4Config, layer: int) -> bool:

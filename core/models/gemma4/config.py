@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -29,7 +29,7 @@ from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData, float_tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import NotedMeta, replace
 
 _PERIOD = 6  # of layers; the last one sees all
 _STILL = 1e30  # what frequencies of pairs that do not rotate are divided by
@@ -119,8 +119,7 @@ def factors_of_full_layers(config: CheckpointConfig, known: Known) -> list[Tenso
     return [float_tensor(rope.FACTORS, factors)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemma4Config:
+class Gemma4Config(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     layers: int = row(shared.LAYERS)
     context: int = row(shared.CONTEXT)
     width: int = row(shared.WIDTH)

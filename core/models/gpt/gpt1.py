@@ -4,7 +4,6 @@ behind attention and feed-forward, over the sum with their input, and none at th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -13,7 +12,7 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.rows import Known, row
 from llm_lite.core.models.gpt.gpt2 import GPT_2, Gpt2Config
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _NAMES = {"wte.weight": "tokens_embed.weight", "wpe.weight": "positions_embed.weight"}
 
@@ -22,8 +21,7 @@ def _inner(config: CheckpointConfig, known: Known) -> int:
     return 4 * int(known["width"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpt1Config(Gpt2Config):
+class Gpt1Config(Gpt2Config, frozen=True, kw_only=True):
     context: int = row(replace(shared.CONTEXT, checkpoint="n_positions", assumed=512))
     feed_forward: int = row(replace(shared.FEED_FORWARD, checkpoint=_inner))
 

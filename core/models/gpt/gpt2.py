@@ -5,7 +5,6 @@ Checkpoints store matrices as [inputs, outputs], and queries, keys and values in
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -16,15 +15,14 @@ from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, number, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
 def _inner(config: CheckpointConfig, known: Known) -> int:
     return config.integer("n_inner", 4 * known["width"], at_most=LARGEST_WIDTH)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpt2Config(shared.DecoderConfig):
+class Gpt2Config(shared.DecoderConfig, frozen=True, kw_only=True):
     layers: int = row(replace(shared.LAYERS, checkpoint="n_layer"))
     context: int = row(replace(shared.CONTEXT, checkpoint="n_positions", assumed=1024))
     width: int = row(replace(shared.WIDTH, checkpoint="n_embd"))

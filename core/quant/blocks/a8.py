@@ -22,16 +22,15 @@ int16, zero and total.
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.formats import A8_BLOCK
-from llm_lite.core.records import dataclass
 
 _SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(Struct, frozen=True):
     q: NDArray[np.int8]  # [T, K]
     scale: NDArray[np.float32]  # [T, K/32], as all that follow
     zero: NDArray[np.int16]

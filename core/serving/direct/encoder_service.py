@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.messages import ServingStatus
+from llm_lite.core.records import replace
 from llm_lite.core.serving.direct.runner_service import RunnerService
 from llm_lite.core.serving.service import F32, Embeddings
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import field, replace
+
+from msgspec import Struct, field
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
@@ -26,7 +27,7 @@ from llm_lite.core.messages import (
     StopReason,
     TokenDecoded,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.serving.service import AnswerEvent, Emit
 
 
@@ -58,8 +59,7 @@ def _text_of(request: AnswerRequest) -> str:
     return last.content
 
 
-@dataclass(slots=True)
-class ServedTarget:
+class ServedTarget(Struct):
     """`is_cancelled` may be set by any thread; the rest is the service's."""
 
     number: int

@@ -6,11 +6,11 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from llm_lite.core.errors import BusyError
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import AnswerRequest, ChatMessage, ServingStatus, ToolSpec
+from llm_lite.core.records import replace
 from llm_lite.core.serving.direct.runner_service import RunnerService
 from llm_lite.core.serving.direct.served_target import ServedTarget, source_of
 from llm_lite.core.serving.service import Emit

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 try:
     import resource
@@ -17,8 +17,7 @@ except ImportError:  # Windows: there only the program's clock ends a request
 _UNKNOWN_SIZE = 1 << 30  # bytes of addresses in use, where the system does not tell
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     cpu_seconds: float  # of all its threads: what ends an endless loop
     wall_seconds: float  # of a process that hangs; generous, as a busy machine is slow
     memory_bytes: int  # beyond what the process has before

@@ -15,11 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from llm_lite.core.errors import CancelledError
+from llm_lite.core.records import asdict
 from llm_lite.core.text.sandbox.frames import read_frame, write_frame
 from llm_lite.core.text.sandbox.limits import Limits
 

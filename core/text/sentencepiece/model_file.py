@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+from msgspec import Struct
+
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import read_bytes
-from llm_lite.core.records import dataclass
 
 MAX_BYTES = 64 << 20
 _MOST_PIECES = 1 << 20
@@ -25,8 +26,7 @@ _UNIGRAM = 1  # model type, which is also what a file means that does not say it
 _UNKNOWN = 2  # type of a piece
 
 
-@dataclass(frozen=True)
-class SentencePieceModel:
+class SentencePieceModel(Struct, frozen=True):
     """pieces: by id, with log probabilities. charsmap: compiled rules of normalisation, as the
     `tokenizers` library takes them; b"": none."""
 

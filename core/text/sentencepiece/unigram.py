@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.records import replace
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.model_file import MAX_BYTES, SentencePieceModel
 from llm_lite.core.text.vocabulary import (

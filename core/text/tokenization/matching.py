@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages.inspecting.tokenizing import LongestMatch, LongestMatches
-from llm_lite.core.records import dataclass
 
 Found = list[tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class WordPieceModel:
+class WordPieceModel(Struct, frozen=True):
     """The model "WordPiece" of a tokenizer.json."""
 
     ids: Mapping[str, int]
@@ -61,8 +61,7 @@ def candidate(word: str, start: int, end: int, prefix: str) -> str:
     return (prefix if start else "") + word[start:end]
 
 
-@dataclass(frozen=True, slots=True)
-class WordLevelModel:
+class WordLevelModel(Struct, frozen=True):
     """The model "WordLevel" of a tokenizer.json: a word is a token, or unknown."""
 
     ids: Mapping[str, int]

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps
-from llm_lite.core.records import dataclass
 
 Ranked = Callable[[str, str], "tuple[float, str] | None"]  # of a pair: its rank, what it becomes
 
@@ -79,8 +80,7 @@ class _Merging:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PairModel:
+class PairModel(Struct, frozen=True):
     """The model "BPE" of a tokenizer.json. `ids` and `ranks` are by token and by pair."""
 
     ids: Mapping[str, int]

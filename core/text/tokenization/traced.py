@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
+from msgspec import Struct
 from tokenizers import PreTokenizedString, Regex, Tokenizer
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Steps
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.matching import WordLevelModel, WordPieceModel
 from llm_lite.core.text.tokenization.merging import PairModel
 from llm_lite.core.text.tokenization.word_entry import (
@@ -27,8 +27,7 @@ from llm_lite.core.text.tokenization.word_entry import (
 _UNKNOWN_PENALTY = 10.0  # below the lowest score of the vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class UnigramModel:
+class UnigramModel(Struct, frozen=True):
     """The model "Unigram" of a tokenizer.json."""
 
     tokens: Mapping[str, tuple[int, float]]  # id and score

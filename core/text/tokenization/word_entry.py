@@ -4,19 +4,19 @@ steps."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages.inspecting.tokenizing import Steps
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict
 
 SPACE = "▁"  # stands for a space inside tokens
 WORD_WITH_SPACES = "▁+[^▁]*"  # a word and the spaces before it
 Span = tuple[int, int]  # characters of the text
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     text: str
     id: int
     span: Span

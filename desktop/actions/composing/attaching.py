@@ -4,14 +4,15 @@ files are read by the program's part (`desktop.app.composing`)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from pathlib import PurePath
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
 from llm_lite.core.messages import CountTokens
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
@@ -28,18 +29,15 @@ LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit
 ANSWER_SHARE, MOST_ANSWER = 8, 1024  # what is left for the answer where files are cut to fit
 
 
-@dataclass(frozen=True, slots=True)
-class AttachFiles:
+class AttachFiles(Struct, frozen=True):
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseAttachments:
+class ChooseAttachments(Struct, frozen=True):
     """In the system's file dialog."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRead:
+class FileRead(Struct, frozen=True):
     """What the reader found: a text, or a sentence why there is none."""
 
     key: int
@@ -47,44 +45,37 @@ class FileRead:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFile:
+class RemoveFile(Struct, frozen=True):
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFiles:
+class RemoveFiles(Struct, frozen=True):
     """All of the draft's."""
 
 
-@dataclass(frozen=True, slots=True)
-class FitFiles:
+class FitFiles(Struct, frozen=True):
     """Keep only the first part of the longest files, so that the draft fits the context."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttachWhole:
+class AttachWhole(Struct, frozen=True):
     """All of a file that was cut."""
 
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class PasteText:
+class PasteText(Struct, frozen=True):
     """A long text was pasted into the draft: it goes with it as a file does, where it can."""
 
     pasted: Pasted
 
 
-@dataclass(frozen=True, slots=True)
-class IntoText:
+class IntoText(Struct, frozen=True):
     """Put the text of a file behind the draft's words, in the place of the file."""
 
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnfoldAttachment:
+class UnfoldAttachment(Struct, frozen=True):
     """Show the text of a message's attachment, or fold it; one of a message at a time."""
 
     index: int
@@ -105,8 +96,7 @@ AttachingAction = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DraftBudget:
+class DraftBudget(Struct, frozen=True):
     """Tokens."""
 
     before: int  # the conversation up to the draft

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from llm_lite.core.messages import CountTokens
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result, conversation, told_beside
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.state.front.context import Counted

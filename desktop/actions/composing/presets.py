@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages.sampling_options import OPTIONS
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.inspecting import Steer, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result
@@ -17,45 +18,38 @@ from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class SavePreset:
+class SavePreset(Struct, frozen=True):
     """Keep what is set now under a name; one of that name is replaced."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChoosePreset:
+class ChoosePreset(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePreset:
+class DeletePreset(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPreset:
+class ImportPreset(Struct, frozen=True):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExportPreset:
+class ExportPreset(Struct, frozen=True):
     """Write what is set now to a file."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListPresets:
+class ListPresets(Struct, frozen=True):
     """The names that there are now, and the one in use."""
 
     names: tuple[str, ...]
     used: str
 
 
-@dataclass(frozen=True, slots=True)
-class UsePreset:
+class UsePreset(Struct, frozen=True):
     preset: Preset
 
 

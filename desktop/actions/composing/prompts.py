@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Level
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.composing.prompts import PromptLibrary, SavedPrompt
 from llm_lite.desktop.state.incoming import typed
@@ -16,13 +17,11 @@ from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class WantPrompts:
+class WantPrompts(Struct, frozen=True):
     """Read the folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavePrompt:
+class SavePrompt(Struct, frozen=True):
     """Keep a text under a name. `before` is the name that it had; "" for a new one."""
 
     name: str
@@ -30,52 +29,44 @@ class SavePrompt:
     before: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePrompt:
+class DeletePrompt(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RestorePrompt:
+class RestorePrompt(Struct, frozen=True):
     """Bring back the one that was deleted last."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPrompts:
+class ImportPrompts(Struct, frozen=True):
     """From files, or all files of a folder."""
 
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExportPrompts:
+class ExportPrompts(Struct, frozen=True):
     """All to a folder, or the one of a name to a file."""
 
     path: str
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddExamples:
+class AddExamples(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class PromptsRead:
+class PromptsRead(Struct, frozen=True):
     """What the folder holds now, and the one that was just deleted."""
 
     prompts: tuple[SavedPrompt, ...]
     deleted: SavedPrompt | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TellPrompts:
+class TellPrompts(Struct, frozen=True):
     level: Level
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class InsertPrompt:
+class InsertPrompt(Struct, frozen=True):
     """Into the draft: in the place of the command that was typed, else behind what is there."""
 
     text: str

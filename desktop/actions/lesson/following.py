@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Command, FollowToken, Generate
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.lesson.sentence import first_of, followed, length_of
@@ -30,8 +31,7 @@ from llm_lite.desktop.state.state import AppState, Message
 CONTINUED = 6  # tokens that the model adds to a person's sentence
 
 
-@dataclass(frozen=True, slots=True)
-class ShowLesson:
+class ShowLesson(Struct, frozen=True):
     """The lesson instead of the docked views, or these again; it stays where it was. `away`: a
     number of it led elsewhere, or a key closed it, and a way back is offered. `note` says what is
     to be seen there."""
@@ -41,75 +41,64 @@ class ShowLesson:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GoToStep:
+class GoToStep(Struct, frozen=True):
     step: int  # the first is 0; one that is not there: the nearest
 
 
-@dataclass(frozen=True, slots=True)
-class FollowPosition:
+class FollowPosition(Struct, frozen=True):
     """Another token of the cache."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLayer:
+class OpenLayer(Struct, frozen=True):
     """Another layer, and a head of it."""
 
     layer: int
     head: int | None  # None: the lesson chooses
 
 
-@dataclass(frozen=True, slots=True)
-class ShowWhy:
+class ShowWhy(Struct, frozen=True):
     shown: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ShowScaled:
+class ShowScaled(Struct, frozen=True):
     """Softmax with the scale, or without it."""
 
     scaled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SetLessonSampling:
+class SetLessonSampling(Struct, frozen=True):
     """Of the lesson alone; answers keep their own settings."""
 
     temperature: float
     top_p: float
 
 
-@dataclass(frozen=True, slots=True)
-class DrawAgain:
+class DrawAgain(Struct, frozen=True):
     """Another number is drawn, which may choose another token."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeSentence:
+class TypeSentence(Struct, frozen=True):
     """Show or hide the field for a sentence of a person's own."""
 
     typing: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunSentence:
+class RunSentence(Struct, frozen=True):
     """A new conversation that is this sentence, without a chat template; the model goes on with a
     few tokens. Of an encoder its text, of an encoder-decoder its source."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompareWith:
+class CompareWith(Struct, frozen=True):
     """Compare the vector of an encoder's text with that of another text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskTrace:
+class AskTrace(Struct, frozen=True):
     """Ask for the numbers of a token; `key` says of what."""
 
     key: TraceKey

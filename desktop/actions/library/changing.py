@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import QueueState
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.showing import with_library
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
@@ -19,8 +20,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
 
 
-@dataclass(frozen=True, slots=True)
-class FetchModel:
+class FetchModel(Struct, frozen=True):
     """Into the queue: a file of the hub, then perhaps quantized, and its source deleted."""
 
     repo: str
@@ -31,8 +31,7 @@ class FetchModel:
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizeModel:
+class QuantizeModel(Struct, frozen=True):
     """Into the queue: a model that lies here."""
 
     name: str
@@ -41,132 +40,111 @@ class QuantizeModel:
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-@dataclass(frozen=True, slots=True)
-class SliceModel:
+class SliceModel(Struct, frozen=True):
     """Gemma 3n's E2B, as a view of an E4B that lies here."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PauseJob:
+class PauseJob(Struct, frozen=True):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeJob:
+class ResumeJob(Struct, frozen=True):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJob:
+class CancelJob(Struct, frozen=True):
     """It ends where it is; what was fetched stays, and it can be tried again."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RetryJob:
+class RetryJob(Struct, frozen=True):
     """Of one that failed or was cancelled."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DismissJob:
+class DismissJob(Struct, frozen=True):
     """Its row leaves the list."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DismissEnded:
+class DismissEnded(Struct, frozen=True):
     """The rows leave the list of what is done and of what has failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoRemoval:
+class UndoRemoval(Struct, frozen=True):
     """Of a deletion that waits: it is not carried out."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveNow:
+class RemoveNow(Struct, frozen=True):
     """Of a deletion that waits: it waits no longer."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeepSource:
+class KeepSource(Struct, frozen=True):
     """Of a job that is to delete its source: it stays."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class TellJobs:
+class TellJobs(Struct, frozen=True):
     queue: QueueState
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyModel:
+class VerifyModel(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TellVerified:
+class TellVerified(Struct, frozen=True):
     name: str
     good: bool
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class WeighRemoval:
+class WeighRemoval(Struct, frozen=True):
     """How much deleting would free: of each of these groups of names."""
 
     choices: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TellRemoval:
+class TellRemoval(Struct, frozen=True):
     removal: Mapping[tuple[str, ...], Weighed]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveModels:
+class RemoveModels(Struct, frozen=True):
     """Into the queue: they can be taken back until it is empty."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportLocal:
+class ImportLocal(Struct, frozen=True):
     """Remember a model where it lies."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseImport:
+class ChooseImport(Struct, frozen=True):
     """Ask the system for a model to import; the window does it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TellImported:
+class TellImported(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RevealModel:
+class RevealModel(Struct, frozen=True):
     """Show its file in the system's file manager."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class TellLibrary:
+class TellLibrary(Struct, frozen=True):
     """Something that went wrong, or well, as a sentence."""
 
     words: str

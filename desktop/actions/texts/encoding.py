@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.encoding.mask_texts import with_word
 from llm_lite.core.messages import Command, CompareTexts
 from llm_lite.core.messages.encoding import EncoderInfo
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.encoding.encoding_state import (
     AskedText,
@@ -23,23 +24,20 @@ from llm_lite.desktop.state.state import AppState
 MOST_BEFORE = 20  # texts that can be gone back to
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseEncoding:
+class ChooseEncoding(Struct, frozen=True):
     """Another page, or other texts."""
 
     choice: EncodingChoice
 
 
-@dataclass(frozen=True, slots=True)
-class PutWord:
+class PutWord(Struct, frozen=True):
     """A word in the place of the mask of that number, from 0 on."""
 
     number: int
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class TakeWordBack:
+class TakeWordBack(Struct, frozen=True):
     """The text as it was before the last word was put in."""
 
 

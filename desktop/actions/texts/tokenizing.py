@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import TokenizeText
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result, conversation
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.state.sampling.form import completes
@@ -16,15 +17,13 @@ from llm_lite.desktop.state.tokenizing.examples import LANGUAGES
 from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, TokenizerChoice
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseTokenizing:
+class ChooseTokenizing(Struct, frozen=True):
     """Show something else of the tokenizer, or of another text."""
 
     choice: TokenizerChoice
 
 
-@dataclass(frozen=True, slots=True)
-class AskTokenizer:
+class AskTokenizer(Struct, frozen=True):
     """Have the text cut by the tokenizer of a slot; `key` is the view's. With `samples`, the
     sentences of all languages too."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ReadAttentionRows, ReadTarget, Stop, Translate
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result, hindrance
 from llm_lite.desktop.state.folding.translating import emptied, shown
 from llm_lite.desktop.state.incoming import typed
@@ -20,81 +21,69 @@ from llm_lite.desktop.state.translating.translating_state import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SetSource:
+class SetSource(Struct, frozen=True):
     """The text to be translated, as it is typed."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseTask:
+class ChooseTask(Struct, frozen=True):
     """What goes before the source, as the model's file has it for a task; "": nothing."""
 
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseBeams:
+class ChooseBeams(Struct, frozen=True):
     """Hypotheses at a time; 0: as many as the model's file says."""
 
     beams: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseLongest:
+class ChooseLongest(Struct, frozen=True):
     """Tokens that a target may have; 0: as many as its source asks for."""
 
     longest: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTarget:
+class WriteTarget(Struct, frozen=True):
     """Write a target about this text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseHypothesis:
+class ChooseHypothesis(Struct, frozen=True):
     """Look into another hypothesis of the beam, by its place among the others."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class StopTarget:
+class StopTarget(Struct, frozen=True):
     """Stop; what was written stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class TintTarget:
+class TintTarget(Struct, frozen=True):
     """Whether tokens are tinted by how likely they were."""
 
     tinted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LookAcross:
+class LookAcross(Struct, frozen=True):
     """Tint by other heads of cross-attention."""
 
     look: CrossLook
 
 
-@dataclass(frozen=True, slots=True)
-class PointAtToken:
+class PointAtToken(Struct, frozen=True):
     """Ask where a token of the target looks, or who looks at one of the source; None: at none."""
 
     token: TokenAt | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClearTarget:
+class ClearTarget(Struct, frozen=True):
     """An empty page; what was there can be brought back until another target is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreTarget:
+class RestoreTarget(Struct, frozen=True):
     """The source and target that were cleared."""
 
 

@@ -7,10 +7,11 @@ on; after some rounds only when a person says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.core.tools.arguments import problems_of
 from llm_lite.desktop.actions.requests import Result, ask, obstacle
 from llm_lite.desktop.actions.rounds import (
@@ -37,33 +38,28 @@ from llm_lite.desktop.state.tools.tools_state import (
 REFUSED = "The user refused this call."
 
 
-@dataclass(frozen=True, slots=True)
-class RunCall:
+class RunCall(Struct, frozen=True):
     """Have a server run a call of the last answer."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class StopCall:
+class StopCall(Struct, frozen=True):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCall:
+class AnswerCall(Struct, frozen=True):
     """A person says what a function returns."""
 
     number: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseCall:
+class RefuseCall(Struct, frozen=True):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AllowTool:
+class AllowTool(Struct, frozen=True):
     """Run further calls of a server's function without asking, in this conversation, as long as it
     is what the person saw."""
 
@@ -71,8 +67,7 @@ class AllowTool:
     allowed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CallAnswered:
+class CallAnswered(Struct, frozen=True):
     """A server has run a call."""
 
     key: int  # of the message
@@ -82,13 +77,11 @@ class CallAnswered:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GoOn:
+class GoOn(Struct, frozen=True):
     """Give the results to the model: all calls are answered, and it did not go on by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnfoldResult:
+class UnfoldResult(Struct, frozen=True):
     index: int
     unfolded: bool
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ServerSpec, ToolSpec
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.desktop.actions.requests import Result
@@ -30,20 +31,17 @@ from llm_lite.desktop.state.tools.tools_state import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SetFunctions:
+class SetFunctions(Struct, frozen=True):
     """The text of the functions that a person declares."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportFunctions:
+class ImportFunctions(Struct, frozen=True):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class OfferTool:
+class OfferTool(Struct, frozen=True):
     """Whether the model is told of a function."""
 
     source: str
@@ -51,32 +49,27 @@ class OfferTool:
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SetServer:
+class SetServer(Struct, frozen=True):
     """A tool server, in the place of one of its name."""
 
     spec: ServerSpec
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveServer:
+class RemoveServer(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartServer:
+class StartServer(Struct, frozen=True):
     """Run its program: a person has seen the command and wants it."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopServer:
+class StopServer(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TellServer:
+class TellServer(Struct, frozen=True):
     """What became of a server."""
 
     name: str
@@ -85,8 +78,7 @@ class TellServer:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TellTools:
+class TellTools(Struct, frozen=True):
     """What is kept on the disk."""
 
     text: str

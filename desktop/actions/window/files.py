@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.window.files_state import FileEntry, Place, Purpose
 
 
-@dataclass(frozen=True, slots=True)
-class ShowFiles:
+class ShowFiles(Struct, frozen=True):
     """Choose files in the window, beginning in `folder`; the program reads it."""
 
     purpose: Purpose
@@ -22,15 +22,13 @@ class ShowFiles:
     places: tuple[tuple[Place, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BrowseFolder:
+class BrowseFolder(Struct, frozen=True):
     """List another folder; the program reads it in a thread of its own."""
 
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class FolderRead:
+class FolderRead(Struct, frozen=True):
     """What is in a folder that was asked for; `problem`: why it cannot be listed. Where a file was
     asked for, it is `named`, and the folder is the one that it lies in."""
 
@@ -42,16 +40,14 @@ class FolderRead:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterFiles:
+class FilterFiles(Struct, frozen=True):
     """Show hidden entries, and files of all kinds, or not."""
 
     hidden: bool
     all_kinds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CloseFiles:
+class CloseFiles(Struct, frozen=True):
     """The chooser is done; `chosen`: the paths that were chosen in it, none where cancelled."""
 
     chosen: tuple[str, ...] = ()

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.quantizing import ShowRuns, show_runs
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.window.layouts import LayoutName, Sizes
 
 
-@dataclass(frozen=True, slots=True)
-class UseLayout:
+class UseLayout(Struct, frozen=True):
     name: LayoutName
 
 
-@dataclass(frozen=True, slots=True)
-class ShowInspector:
+class ShowInspector(Struct, frozen=True):
     shown: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KeepSizes:
+class KeepSizes(Struct, frozen=True):
     """The side panels of a layout are as wide as this now."""
 
     name: LayoutName

@@ -6,30 +6,28 @@ What is chosen there is an action like any other; here is only that it was, to l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.history_state import LONGEST_QUERY, FoundRow
 from llm_lite.desktop.state.state import AppState
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPalette:
+class SearchPalette(Struct, frozen=True):
     """Find conversations; the program asks the history, on a thread of its own."""
 
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteAnswered:
+class PaletteAnswered(Struct, frozen=True):
     query: str
     found: tuple[FoundRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoteChoice:
+class NoteChoice(Struct, frozen=True):
     key: str
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import asdict
 from llm_lite.desktop.state.window.layouts import LayoutName, Layouts, Panel, Sides, Sizes
 
 LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
 
 
-@dataclass(frozen=True, slots=True)
-class KeptSides:
+class KeptSides(Struct, frozen=True):
     """The side panels of a layout, as `state.window.layouts` has them."""
 
     list: Panel = "auto"
@@ -39,6 +39,6 @@ def layouts_of(name: LayoutName, settings: Any) -> Layouts:
     found = Layouts(name, name)
     for one in LAYOUTS:
         kept: KeptSides = getattr(settings, one)
-        sizes = Sizes(**{field.name: getattr(kept, field.name) for field in fields(Sizes)})
+        sizes = Sizes(**{name: getattr(kept, name) for name in Sizes.__struct_fields__})
         found = found.with_sides(one, Sides(kept.list, kept.inspector, sizes))
     return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.window.layouts import Layouts, Sizes
 from llm_lite.desktop.views import VIEWS, View
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any, Protocol
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct, field
+
 from llm_lite.desktop.app.input_method.messages import (
     NOTHING,
     Answered,
@@ -55,8 +55,7 @@ class Service(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class Key:
+class Key(Struct):
     """As GLFW told it, with the characters that came with it."""
 
     key: int
@@ -66,8 +65,7 @@ class Key:
     characters: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     key: Key | Callable[[], None]
     number: int = 0  # of the question; 0: not asked
     keycode: int = 0  # evdev

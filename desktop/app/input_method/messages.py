@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 LONGEST_COMPOSITION = 1024  # characters
 LONGEST_COMMIT = 100_000  # characters
@@ -15,16 +15,14 @@ UNDERLINE, BACKGROUND = 1, 3  # IBusAttrType
 DOUBLE = 2  # IBusAttrUnderline: the clause that is being converted
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Characters [start, end) of a composition that stand out: the clause that is selected."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(Struct, frozen=True):
     """Text that is not yet part of the field; `caret` counts characters of it."""
 
     text: str = ""
@@ -36,25 +34,21 @@ class Composition:
 NOTHING = Composition()
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Struct, frozen=True):
     composition: Composition
 
 
-@dataclass(frozen=True, slots=True)
-class ShowsComposition:
+class ShowsComposition(Struct, frozen=True):
     """The composition that is known is to be seen, or not."""
 
     shown: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Forwarded:
+class Forwarded(Struct, frozen=True):
     """A key that the program is to treat as if the input method had not seen it."""
 
     keyval: int  # X keysym
@@ -62,21 +56,18 @@ class Forwarded:
     state: int  # X modifiers
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """Call `number` was answered; of a key: whether the input method took it."""
 
     number: int
     taken: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """The daemon is gone, or said what cannot be understood; empty: there is none."""
 
     reason: str

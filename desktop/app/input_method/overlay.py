@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.input_method.messages import Composition
 from llm_lite.desktop.widgets.ui import Rect, Ui
@@ -21,8 +21,7 @@ USUAL = ("hover", 2.5)
 LONGEST_REST = 300  # characters of a line
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     """Where the composition lies, in pixels."""
 
     left: float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.actions.resuming import AskTitle, KeepNow, ResumeAction, idle
 from llm_lite.desktop.state.state import AppState, Message
 
@@ -11,8 +12,7 @@ TITLE_SECONDS = 3.0
 TRIES = 3  # a title that was interrupted is asked for again
 
 
-@dataclass(slots=True)
-class IdleWork:
+class IdleWork(Struct):
     """Looked at again and again, with a time in seconds; what is due then is done once."""
 
     _messages: tuple[Message, ...] = ()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import get_args
 
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment, ConversationExtras
 from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.plain_text import lines
+from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES

@@ -7,7 +7,8 @@ changed it costs nothing. It asks the history for nothing, and waits for nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+
+from msgspec import Struct, field
 
 from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history import (
@@ -17,15 +18,14 @@ from llm_lite.core.history import (
     ModelIdentity,
     StoredMessage,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import extras_of
 from llm_lite.desktop.state.state import AppState, Message
 
 PERIOD = 0.25  # seconds between two looks at all that an answer says so far
 
 
-@dataclass(slots=True)
-class Kept:
+class Kept(Struct):
     """A message of the chat in the history."""
 
     stored: StoredMessage
@@ -34,8 +34,7 @@ class Kept:
     began: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A conversation as it was read, each message by the key that it has in the chat."""
 
     conversation: int

@@ -4,7 +4,6 @@ that nobody has fetched."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import LlmLiteError
@@ -18,6 +17,7 @@ from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import Fit, HubFile, HubModel
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.library.library_state import FitAnswer, FitQuestion
 

@@ -4,18 +4,20 @@ is wrong with one is a sentence that names the file and the field."""
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import convert_in_file
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
-from llm_lite.core.messages import MODES, Gains, Mode, SamplingOptions
+from llm_lite.core.messages import Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.plain_text import lines, one_line
+from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,
@@ -35,7 +37,6 @@ from llm_lite.desktop.state.state import AppState
 LARGEST_FILE = 4 << 20  # bytes; gains of a large model have some hundred thousand
 MOST_PRESETS = 200
 MOST_GAIN = 100.0
-_FIELDS = ("name", "system_prompt", "sampling", "mode", "gains")
 
 
 def presets_folder() -> Path:
@@ -100,33 +101,28 @@ def write(path: Path, preset: Preset) -> None:
     write_file(path, text.encode(errors="backslashreplace"))
 
 
+class _File(Struct, forbid_unknown_fields=True):
+    """What a file of a preset holds; `_sampling` reads the options of the sampler."""
+
+    name: Annotated[
+        str,
+        Meta(min_length=1, max_length=10 * LONGEST_NAME, extra={"expected": "a short text"}),
+    ] = ""  # "": that of the file
+    system_prompt: Annotated[str, Meta(max_length=TYPED)] = ""
+    sampling: dict[str, Any] = {}
+    mode: Mode = "as-stored"
+    gains: tuple[tuple[Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)], ...], ...] | None = None
+
+
 def read(path: Path) -> Preset:
     """FileError that names the field where one is not as `write` leaves it."""
-    data = read_object(path, limit=LARGEST_FILE)
-    unknown = next((name for name in data if name not in _FIELDS), None)
-    if unknown is not None:
-        raise FileError(path, f"has a field {one_line(unknown[:60])!r}: not a preset's")
-    name = data.get("name", path.stem)
-    prompt, mode = data.get("system_prompt", ""), data.get("mode", "as-stored")
-    if not isinstance(name, str) or not 0 < len(name) <= 10 * LONGEST_NAME:
-        raise FileError(path, f"name: expected a short text, found {found(name)}")
-    if not isinstance(prompt, str) or len(prompt) > TYPED:
-        raise FileError(path, f"system_prompt: expected at most {TYPED} characters")
-    sampling = _sampling(path, data.get("sampling", {}))
-    gains = _gains(path, data.get("gains"))
-    return Preset(file_name(name), lines(prompt), sampling, _mode(path, mode), gains)
+    kept = convert_in_file(read_object(path, limit=LARGEST_FILE), _File, path)
+    sampling = _sampling(path, kept.sampling)
+    name = file_name(kept.name or path.stem)
+    return Preset(name, lines(kept.system_prompt), sampling, kept.mode, kept.gains)
 
 
-def _mode(path: Path, value: Any) -> Mode:
-    for mode in MODES:
-        if mode == value:
-            return mode
-    raise FileError(path, f"mode: expected one of {', '.join(MODES)}, found {found(value)}")
-
-
-def _sampling(path: Path, data: Any) -> SamplingOptions:
-    if not isinstance(data, dict):
-        raise FileError(path, f"sampling: expected an object, found {found(data)}")
+def _sampling(path: Path, data: dict[str, Any]) -> SamplingOptions:
     defaults = SamplingOptions()
     unknown = next((name for name in data if name not in OPTIONS), None)
     if unknown is not None:
@@ -141,18 +137,3 @@ def _sampling(path: Path, data: Any) -> SamplingOptions:
     if wrong:
         raise FileError(path, f"sampling.{wrong[0]}")
     return replace(defaults, **values, **lists)
-
-
-def _gains(path: Path, value: Any) -> Gains | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
-        raise FileError(path, "gains: expected a list of numbers for each layer")
-    rows: list[list[Any]] = value
-    for layer, row in enumerate(rows):
-        for gain in row:
-            is_number = type(gain) in (int, float) and abs(gain) <= MOST_GAIN
-            if not is_number or not math.isfinite(gain):
-                expected = f"numbers up to {MOST_GAIN:g}"
-                raise FileError(path, f"gains, layer {layer}: expected {expected}")
-    return tuple(tuple(float(gain) for gain in row) for row in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from typing import Any, get_args
 
 from llm_lite.core.files.json_text import found
@@ -80,23 +79,22 @@ RANGES: dict[str, tuple[float, float]] = {
 
 
 def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
-    """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
+    """The plain values (text, number, switch) of `data` that fit the record `base`."""
     good = {}
-    for item in fields(base):
-        old = getattr(base, item.name)
+    for name in base.__struct_fields__:
+        old = getattr(base, name)
         plain = old is None or isinstance(old, bool | int | float | str)
-        if item.name not in data or not plain:
+        if name not in data or not plain:
             continue
-        value = data[item.name]
-        if not _fits(item.name, value, old):
+        value = data[name]
+        if not _fits(name, value, old):
             problems.append(
-                f"settings: {prefix}{item.name} cannot be {found(value)}; "
-                f"{found(old)} is used instead."
+                f"settings: {prefix}{name} cannot be {found(value)}; {found(old)} is used instead."
             )
             continue
         if isinstance(old, str):
             value = lines(value)
-        good[item.name] = float(value) if isinstance(old, float) else value
+        good[name] = float(value) if isinstance(old, float) else value
     return good
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import lines
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import repr_without
 from llm_lite.desktop.state.remote.remote_state import (
     LONGEST_ADDRESS,
     MOST_RECENT,
@@ -22,13 +23,13 @@ LONGEST_NAME = 300
 LONGEST_KEY = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAddress:
+class KeptAddress(Struct, frozen=True):
     """The key stands there only where a person wanted it to be kept."""
 
     address: str
     model: str = ""
-    key: str = field(default="", repr=False)
+    key: str = ""
+    __repr__ = repr_without("key")
 
 
 def kept_addresses(found: Any, problems: list[str]) -> tuple[KeptAddress, ...]:

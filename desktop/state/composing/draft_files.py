@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
 
 from llm_lite.core.attached_text import LONGEST_TEXT, Attachment
 from llm_lite.core.messages import TokensCounted
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 MOST_FILES = 50
 TRIES = 3  # to count; then it is left until something else is to be counted
@@ -15,8 +15,7 @@ UNKNOWN = -1
 Part = tuple[str, object]  # what is counted: ("file", key), ("draft", its text), ("before", a key)
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFile:
+class DraftFile(Struct, frozen=True):
     key: int
     path: str  # "" of one that came with a message
     name: str
@@ -25,16 +24,14 @@ class DraftFile:
     tokens: int = UNKNOWN  # that the model is told of it
 
 
-@dataclass(frozen=True, slots=True)
-class NewDraft:
+class NewDraft(Struct, frozen=True):
     """The draft of a chat that has not begun, while another is in front."""
 
     text: str = ""
     files: tuple[DraftFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFiles:
+class DraftFiles(Struct, frozen=True):
     files: tuple[DraftFile, ...] = ()
     next_key: int = 1
     model: str = ""  # the path of the one whose tokens are counted

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 LONG = 4000  # characters, some thousand tokens: a page and a half
 
 
-@dataclass(frozen=True, slots=True)
-class Pasted:
+class Pasted(Struct, frozen=True):
     before: str  # of the draft, up to what was pasted
     text: str
     after: str

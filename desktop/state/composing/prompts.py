@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 1 << 16
@@ -14,8 +14,7 @@ MOST_PLACES = 12  # to be filled in one prompt
 _PLACE = re.compile(r"\{\{[ \t]*(\w[\w .-]{0,39}?)[ \t]*\}\}")
 
 
-@dataclass(frozen=True, slots=True)
-class SavedPrompt:
+class SavedPrompt(Struct, frozen=True):
     name: str
     text: str
 
@@ -29,8 +28,7 @@ class SavedPrompt:
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLibrary:
+class PromptLibrary(Struct, frozen=True):
     prompts: tuple[SavedPrompt, ...] = ()  # in the order of their names
     read: bool = False  # they are those of the folder
     deleted: SavedPrompt | None = None  # the last one, which can be brought back

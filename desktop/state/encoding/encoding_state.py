@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import EncodeText, Gains, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.encoding.examples import (
     example_filled,
     example_sentences,
@@ -21,8 +22,7 @@ LONGEST_SENTENCE = 1_000
 MOST_SENTENCES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class EncodingChoice:
+class EncodingChoice(Struct, frozen=True):
     """What a person has written; None: the example of the window's language."""
 
     mode: EncodingMode = "text"
@@ -65,8 +65,7 @@ class EncodingChoice:
         return replace(self, sentences=left, pair=(one, other))
 
 
-@dataclass(frozen=True, slots=True)
-class AskedText:
+class AskedText(Struct, frozen=True):
     """A text that the encoder was asked to read, for a page, with the gains of then."""
 
     mode: EncodingMode
@@ -74,14 +73,12 @@ class AskedText:
     gains: Gains | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AskedTexts:
+class AskedTexts(Struct, frozen=True):
     texts: tuple[str, ...]
     gains: Gains | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EncodingState:
+class EncodingState(Struct, frozen=True):
     """`asked`: of what was asked last; `answered`: of what `encoded` and `compared` tell."""
 
     choice: EncodingChoice = field(default_factory=EncodingChoice)

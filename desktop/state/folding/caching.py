@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import CacheMeasured, CacheStatus
+from llm_lite.core.records import replace
 from llm_lite.desktop.state import cache_state
 from llm_lite.desktop.state.state import AppState
 

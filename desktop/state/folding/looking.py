@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -13,6 +12,7 @@ from llm_lite.core.messages import (
     MapsExported,
     TokenFollowed,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +21,7 @@ from llm_lite.core.messages import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import quant_state
 from llm_lite.desktop.state.notices import notify
@@ -159,7 +159,7 @@ def fold(event: Any, state: AppState, now: float) -> AppState:
     return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
 
 
-EVENTS = (*_FOLDS, VariantKept, VariantDropped)
+EVENTS: tuple[type[Any], ...] = (*_FOLDS, VariantKept, VariantDropped)
 
 
 def forget(state: AppState) -> AppState:

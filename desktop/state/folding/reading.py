@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from llm_lite.core.messages import PromptToken
+from llm_lite.core.records import replace
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.front.context import Counted
 from llm_lite.desktop.state.state import AppState, Lens, RowDetails, Running

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import CacheKept, DraftsLearned, KeptChecked, KeptResumed, TitleMade
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.folding.reading import begun, owner_of
 from llm_lite.desktop.state.notices import notify

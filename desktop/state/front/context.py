@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """Tokens of a conversation as the model in use is told it: its messages, and `beside` them the
     system prompt, the switch for thoughts and the functions that are offered."""
 

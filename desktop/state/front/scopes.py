@@ -17,12 +17,13 @@ front, or what says itself whose it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
 from functools import cache
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-Scope = Literal["conversation", "reading", "model", "setting", "program", "divided"]
+from llm_lite.core.records import Noted, replace
+
 KEY = "scope"
+Scope = Literal["conversation", "reading", "model", "setting", "program", "divided"]
 T = TypeVar("T")
 
 
@@ -37,25 +38,25 @@ D = TypeVar("D", bound=Divided)
 
 def of(scope: Scope, default: T) -> T:
     """A field with a default that does not change."""
-    return field(default=default, metadata={KEY: scope})
+    return cast(T, Noted({KEY: scope}, default=default))
 
 
 def made(scope: Scope, factory: Callable[[], T]) -> T:
     """A field whose default is made for each state."""
-    return field(default_factory=factory, metadata={KEY: scope})
+    return cast(T, Noted({KEY: scope}, default_factory=factory))
 
 
 def divided(factory: Callable[[], D]) -> D:
-    return field(default_factory=factory, metadata={KEY: "divided"})
+    return cast(D, Noted({KEY: "divided"}, default_factory=factory))
 
 
 @cache
 def scopes(kind: Any) -> Mapping[str, Scope]:
-    """Return a dataclass's scopes by the names of its fields; TypeError where one has none."""
-    missing = [one.name for one in fields(kind) if KEY not in one.metadata]
+    """Return a record's scopes by the names of its fields; TypeError where one has none."""
+    missing = [name for name in kind.__struct_fields__ if KEY not in kind.notes.get(name, ())]
     if missing:
         raise TypeError(f"{kind.__name__}: {', '.join(missing)}: a field needs a scope")
-    return {one.name: one.metadata[KEY] for one in fields(kind)}
+    return {name: notes[KEY] for name, notes in kind.notes.items()}
 
 
 def fields_of(record: Any, scope: Scope) -> tuple[str, ...]:

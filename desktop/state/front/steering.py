@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
 
 from llm_lite.core.messages import Gains, GainsEffect, ModelGains, ModelInfo
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Steering:
+class Steering(Struct, frozen=True):
     """`gains` are in force, None where all are 1; `kept` are the conversation's, which are in force
     while the model that they were set for is in use."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
+
+from msgspec import Struct
 
 from llm_lite.core.messages import Gains, ModelInfo
 from llm_lite.core.messages.inspecting.lesson import (
@@ -14,7 +15,7 @@ from llm_lite.core.messages.inspecting.lesson import (
     TokenTrace,
     TracedShape,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 StepName = Literal[
     "source",
@@ -89,8 +90,7 @@ STEPS = _steps("decoder", "rotary", "before", True)
 LONGEST_SENTENCE = 400  # characters that a person can type
 
 
-@dataclass(frozen=True, slots=True)
-class TraceKey:
+class TraceKey(Struct, frozen=True):
     """What a trace belongs to: of something else it is not asked for again."""
 
     chat: int
@@ -103,8 +103,7 @@ class TraceKey:
     beside: str = ""  # as of `LessonState`
 
 
-@dataclass(frozen=True, slots=True)
-class LessonState:
+class LessonState(Struct, frozen=True):
     """`position`, `layer`, `head`: None where the lesson chooses. `words`: the texts of the trace's
     sentence. `temperature` is one of TEMPERATURES. `draws` counts tokens that were drawn."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from llm_lite.core.messages.inspecting.lesson import VectorPart
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.units import size
 
 Name = tuple[str | int, ...]
@@ -13,8 +14,7 @@ WRITTEN = 8  # first values of a vector that are written out
 LISTED = 10  # tokens that may follow
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     name: Name
     value: float
     form: str = "{:+.3f}"

@@ -10,14 +10,14 @@ import math
 from functools import lru_cache
 from itertools import accumulate
 
+from msgspec import Struct
+
 from llm_lite.core.messages.inspecting.lesson import TEMPERATURES, Distribution
-from llm_lite.core.records import dataclass
 
 _GOLDEN = 0.6180339887498949  # steps of a sequence that spreads evenly over 0..1
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """`shares`: probabilities of the distribution's `top` at the temperature; `kept`: how many of
     them top-p leaves; `complete`: whether these are all that it leaves; `whole`: the sum of the
     probabilities of all that it leaves, whether they are among `top` or not."""

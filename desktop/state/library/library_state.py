@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.hub.fit.recommend import recommend, recommend_mode
 from llm_lite.core.messages import MODES, Mode
@@ -17,7 +18,7 @@ from llm_lite.core.messages.library import (
     LocalModel,
     ModelJob,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 LibraryTab = Literal["local", "find", "queue"]
 LIBRARY_TABS: tuple[LibraryTab, ...] = ("local", "find", "queue")
@@ -26,8 +27,7 @@ MOST_FITS = 400  # estimates that are kept; of one model there are a few dozen
 MOST_CHECKED = 200  # results of verifications that are kept
 
 
-@dataclass(frozen=True, slots=True)
-class HubSearch:
+class HubSearch(Struct, frozen=True):
     """What a person looks for. Empty and 0: whatever there is."""
 
     words: str = ""
@@ -37,8 +37,7 @@ class HubSearch:
     runnable: bool = True  # only what this build can run
 
 
-@dataclass(frozen=True, slots=True)
-class FitQuestion:
+class FitQuestion(Struct, frozen=True):
     """Of a model here by its name, or of a file of the hub: whether it would fit."""
 
     name: str  # of a local model; "" for the hub's
@@ -48,8 +47,7 @@ class FitQuestion:
     context: int  # tokens
 
 
-@dataclass(frozen=True, slots=True)
-class FitAnswer:
+class FitAnswer(Struct, frozen=True):
     """`fit` is None where it cannot be said; then there is a sentence. `rough`: by the size of a
     file alone."""
 
@@ -58,8 +56,7 @@ class FitAnswer:
     rough: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(Struct, frozen=True):
     """What deleting some models together would free, in bytes; what others share stays. Where it
     cannot be done there is a problem. `notes` are sentences on what may not be expected."""
 
@@ -71,16 +68,14 @@ class Weighed:
 Removal = Mapping[tuple[str, ...], Weighed]  # by the names that would go together
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """How a verification ended."""
 
     good: bool
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryState:
+class LibraryState(Struct, frozen=True):
     shown: bool = False  # instead of the conversation
     tab: LibraryTab = "local"
 

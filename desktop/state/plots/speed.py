@@ -4,9 +4,9 @@ token to its last, each with the tokens that came in it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from llm_lite.core.messages import GenerationStats, TargetFinished
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import (
     AppState,

@@ -3,17 +3,16 @@ who it is, and addresses that were used."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
 
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 MOST_RECENT = 8  # addresses
 LONGEST_ADDRESS = 500  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """What answers the chat."""
 
     server: RemoteServer
@@ -25,8 +24,7 @@ class Connection:
         return f"{self.server.title} · {self.server.host}"
 
 
-@dataclass(frozen=True, slots=True)
-class RecentAddress:
+class RecentAddress(Struct, frozen=True):
     """An address that was used; its key only where a person has it kept."""
 
     address: str
@@ -34,8 +32,7 @@ class RecentAddress:
     key: ApiKey = NO_KEY
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteState:
+class RemoteState(Struct, frozen=True):
     connection: Connection | None = None
     asked: str = ""  # the address that is asked who is there; "": none
     found: RemoteServer | None = None  # who is there: one of its models is to be chosen

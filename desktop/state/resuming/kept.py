@@ -6,11 +6,12 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Unfit
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 ResumeMode = Literal["off", "ask", "always"]
 OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
@@ -18,8 +19,7 @@ BUDGET = 2 << 30
 RunWith = tuple[str, str, str, str, str]  # model, mode, activations, types of keys and values
 
 
-@dataclass(frozen=True, slots=True)
-class KeptCache:
+class KeptCache(Struct, frozen=True):
     """Of a conversation; its title as it was when the list was read."""
 
     conversation: int
@@ -28,8 +28,7 @@ class KeptCache:
     created: float
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """What a file has for the conversation in the chat."""
 
     conversation: int
@@ -46,8 +45,7 @@ class Offer:
     asked: RunWith | None = None  # what it was checked for
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeState:
+class ResumeState(Struct, frozen=True):
     mode: ResumeMode = "ask"
     budget: int = BUDGET
     folder: str = ""  # of the files; "": conversations are not kept at all

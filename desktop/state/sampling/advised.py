@@ -3,11 +3,11 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import SamplingDefault, SamplingOptions, in_force
 from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import AppState
 
 

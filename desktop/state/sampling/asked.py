@@ -4,9 +4,9 @@ person chose is kept for the next start."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from typing import Any
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import AppState
 
 PARTS = ("sampling", "options")  # that options of the command line are of
@@ -41,10 +41,10 @@ def settled(before: AppState, after: AppState) -> AppState:
 def to_keep(state: AppState, part: str, kept: Any) -> Any:
     """The values of a part for the next start; of what only the command line asked for, those that
     were `kept` before."""
-    names = [f.name for f in fields(kept) if f"{part}.{f.name}" in state.unkept]
+    names = [name for name in kept.__struct_fields__ if f"{part}.{name}" in state.unkept]
     return replace(getattr(state, part), **{name: getattr(kept, name) for name in names})
 
 
 def _other(one: Any, other: Any) -> Iterable[str]:
     """Names of the fields in which two records of a kind differ."""
-    return (f.name for f in fields(one) if getattr(one, f.name) != getattr(other, f.name))
+    return (n for n in one.__struct_fields__ if getattr(one, n) != getattr(other, n))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Gains, Mode, SamplingOptions
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.sampling.advised import sampler
 from llm_lite.desktop.state.state import AppState
 
 LONGEST_NAME = 60  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(Struct, frozen=True):
     name: str
     system_prompt: str = ""
     sampling: SamplingOptions = field(default_factory=SamplingOptions)

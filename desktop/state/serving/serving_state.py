@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
 from typing import Literal
 
+from msgspec import Struct, field
+
 from llm_lite.core.messages import ServedRequest, ServingStatus
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace, repr_without
 
 Reach = Literal["machine", "network"]
 Phase = Literal["off", "starting", "on", "stopping"]
@@ -17,8 +18,7 @@ PACE_WINDOW = 3.0  # seconds of a request's tokens behind its speed
 PACE_SPAN = 0.4  # seconds that they must span before it means something
 
 
-@dataclass(frozen=True, slots=True)
-class ServingChoice:
+class ServingChoice(Struct, frozen=True):
     """What is remembered. `at_start`: switch it on whenever the window opens. In the network, the
     page has the window's conversations only where a person `shares_history`.
     """
@@ -41,8 +41,7 @@ class ServingChoice:
         return self.reach == "machine" or self.shares_history
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How many tokens a request had, at times within PACE_WINDOW."""
 
     number: int
@@ -56,8 +55,7 @@ class Pace:
         return (last - first) / span if span >= PACE_SPAN else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServingState:
+class ServingState(Struct, frozen=True):
     choice: ServingChoice = field(default_factory=ServingChoice)
     phase: Phase = "off"
     asked: bool = False  # the engine was told to answer clients, and has not said that it ended
@@ -65,11 +63,12 @@ class ServingState:
     address: str = ""  # of this machine, as a browser takes it
     others: tuple[str, ...] = ()  # by which other machines reach it
     key_end: str = ""  # the last characters of the key; "": none is asked for
-    fresh_key: str = field(default="", repr=False)  # a new one, until it was seen
+    fresh_key: str = ""  # a new one, until it was seen
     problem: str = ""  # why it is off, or does not answer
     status: ServingStatus = field(default_factory=ServingStatus)
     paces: tuple[Pace, ...] = ()
     cancelling: frozenset[int] = frozenset()  # numbers of requests
+    __repr__ = repr_without("fresh_key")
 
     @property
     def running(self) -> tuple[ServedRequest, ...]:

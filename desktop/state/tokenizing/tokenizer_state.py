@@ -5,12 +5,12 @@ Pure, like everything in the state.
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import lru_cache
 from typing import Literal
 
+from msgspec import Struct, field
+
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES
 
 Stage = Literal["tokens", "text", "steps", "compare"]
@@ -19,8 +19,7 @@ MODEL, OTHER = 0, 1  # slots: the tokenizer of the model in use, and the one bes
 LONGEST = 100_000  # characters that can be typed or pasted
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizerChoice:
+class TokenizerChoice(Struct, frozen=True):
     """What a person chose to see."""
 
     text: str = EXAMPLES[0][3]
@@ -34,8 +33,7 @@ class TokenizerChoice:
     playing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Of one tokenizer: what was asked last, and what it said last."""
 
     key: tuple[object, ...] = ()  # of what was asked
@@ -45,8 +43,7 @@ class Answer:
     message: str = ""  # a sentence where it could not be told
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizerState:
+class TokenizerState(Struct, frozen=True):
     choice: TokenizerChoice = field(default_factory=TokenizerChoice)
     answers: tuple[Answer, Answer] = (Answer(), Answer())
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import field, replace
 from functools import lru_cache
 from typing import Literal
 
+from msgspec import Struct, field
+
 from llm_lite.core.messages import ServerSpec, ToolSpec, ToolStyle
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.core.tools.json_values import MOST_CHARS
 
@@ -24,8 +25,7 @@ How = Literal["server", "hand", "refused", "failed"]
 ServerStatus = Literal["off", "starting", "on", "ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReply:
+class ToolReply(Struct, frozen=True):
     """How a call was answered; the words are the message's text."""
 
     name: str  # of the function
@@ -35,20 +35,17 @@ class ToolReply:
     unfolded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredCall:
+class AnsweredCall(Struct, frozen=True):
     text: str
     reply: ToolReply
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCall:
+class RunningCall(Struct, frozen=True):
     began: float
     stopping: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallRound:
+class CallRound(Struct, frozen=True):
     """The calls of one answer: what is known of each, by its number."""
 
     key: int = 0  # of the message
@@ -62,8 +59,7 @@ class CallRound:
         return dict(self.running).get(number)
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """What a person allowed to run without asking; something else that has the same names is not
     meant by it."""
 
@@ -71,16 +67,14 @@ class Approval:
     digest: str  # of its command and environment, and of the function's name, text and schema
 
 
-@dataclass(frozen=True, slots=True)
-class ToolServer:
+class ToolServer(Struct, frozen=True):
     spec: ServerSpec
     status: ServerStatus = "off"
     tools: tuple[ToolSpec, ...] = ()
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsState:
+class ToolsState(Struct, frozen=True):
     text: str = ""  # of the declared functions, as it is typed
     functions: tuple[ToolSpec, ...] = ()  # the last that could be read
     problem: str = ""  # why the text cannot be read

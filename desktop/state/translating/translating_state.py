@@ -6,11 +6,12 @@ Pure, like everything in the state.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Mode, OtherTarget, SourceToken, TargetFinished, TargetToken
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.attention_state import Head
 
 LookBy = Literal["all", "layer", "head"]
@@ -18,8 +19,7 @@ Side = Literal["source", "target"]
 LONGEST = 100_000  # characters that can be typed or pasted
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAt:
+class TokenAt(Struct, frozen=True):
     """A token of the source, or of the target without the token that it starts with."""
 
     side: Side
@@ -31,8 +31,7 @@ class TokenAt:
         return self.index + (self.side == "target")
 
 
-@dataclass(frozen=True, slots=True)
-class CrossLook:
+class CrossLook(Struct, frozen=True):
     """By which heads of cross-attention tokens are tinted: the mean of all, of a layer, or one."""
 
     by: LookBy = "all"
@@ -49,8 +48,7 @@ class CrossLook:
         return ((layer, min(self.head, heads - 1)),)
 
 
-@dataclass(frozen=True, slots=True)
-class TranslatingState:
+class TranslatingState(Struct, frozen=True):
     """`request` is of the target that is being written; 0: none is."""
 
     draft: str = ""

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.state.state import Message
 
 Way = tuple[tuple[int, int], ...]  # index of a message, place of its version
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """Messages behind each other: those that are shown, or another version with what follows."""
 
     messages: tuple[Message, ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import Message, Token
 
 SURE = 40  # last characters that tell whether tokens spell an answer

@@ -12,8 +12,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Role
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.tree.branches import branches
 
@@ -21,8 +22,7 @@ MOST = 50_000  # messages that a map is made of
 LEAST = 4  # messages behind each other that are drawn as one
 
 
-@dataclass(frozen=True, slots=True)
-class MapCell:
+class MapCell(Struct, frozen=True):
     """A message, or a run of messages without branches; `key` and `index` are the first one's."""
 
     key: int
@@ -33,8 +33,7 @@ class MapCell:
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
-class MapRow:
+class MapRow(Struct, frozen=True):
     cells: tuple[MapCell, ...]  # from the left
     forks: tuple[tuple[int, int], ...]  # columns: from what is above to the last that follows it
 
@@ -43,8 +42,7 @@ class MapRow:
         return self.cells[low : bisect_right(self.cells, last, key=_column)]
 
 
-@dataclass(frozen=True, slots=True)
-class TreeMap:
+class TreeMap(Struct, frozen=True):
     rows: tuple[MapRow, ...]
     columns: int
     places: dict[int, tuple[int, int]]  # by key: row, and which of its cells
@@ -56,8 +54,7 @@ class TreeMap:
         return self.rows[place[0]].cells[place[1]] if place is not None else None
 
 
-@dataclass(slots=True)
-class _MapNode:
+class _MapNode(Struct):
     message: Message
     index: int
     place: int

@@ -7,18 +7,17 @@ carried out by the history's keeper; here they only have their place in the orde
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
 
 from llm_lite.core.messages import EngineOptions, Gains, SamplingOptions
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 Way = tuple[tuple[int, int], ...]  # as in `branches`
 MOST = 200  # steps
 TYPING = 5.0  # seconds without a key after which a text is changed anew
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationLook:
+class ConversationLook(Struct, frozen=True):
     """What a step of a conversation may change."""
 
     way: Way
@@ -28,8 +27,7 @@ class ConversationLook:
     gains: Gains | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChatStep:
+class ChatStep(Struct, frozen=True):
     """Of the conversation that was in the chat."""
 
     label: str  # "edit of a question"
@@ -40,8 +38,7 @@ class ChatStep:
     after: ConversationLook
 
 
-@dataclass(frozen=True, slots=True)
-class ListStep:
+class ListStep(Struct, frozen=True):
     """Of the list; `number` is that of the keeper's journal, 0 until it is known."""
 
     ticket: int
@@ -52,8 +49,7 @@ class ListStep:
 Step = ChatStep | ListStep
 
 
-@dataclass(frozen=True, slots=True)
-class Undoing:
+class Undoing(Struct, frozen=True):
     done: tuple[Step, ...] = ()
     undone: tuple[Step, ...] = ()  # the one that was undone last stands last
     waiting: tuple[int, ...] = ()  # tickets of steps of the list, in the order they were asked

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
 
 Place = Literal["home", "documents", "downloads"]
 Purpose = Literal["model", "import", "attach"]
@@ -15,8 +15,7 @@ MOST_ENTRIES = 20_000  # of a folder that are listed
 MOST_FOLDERS = 6  # that were chosen from last
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(Struct, frozen=True):
     """Something in a folder; `size` in bytes, -1 for a folder or where it is not known."""
 
     name: str  # as the system spells it: it may hold surrogates
@@ -24,8 +23,7 @@ class FileEntry:
     size: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FilesState:
+class FilesState(Struct, frozen=True):
     shown: bool = False
     purpose: Purpose = "model"
     folder: str = ""  # what is listed, an absolute path

@@ -5,18 +5,18 @@ Widths are in text sizes, so that they hold on a denser screen; 0 is the default
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct, field
+
+from llm_lite.core.records import replace
 
 LayoutName = Literal["read", "inspect", "compare"]
 Panel = Literal["auto", "shown", "hidden"]  # a side panel; auto: where the window has room for it
 ROOM: dict[LayoutName, float] = {"read": 56.0, "inspect": 72.0, "compare": 150.0}  # for the list
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Of the side panels of one layout."""
 
     list_width: float = 0.0
@@ -25,8 +25,7 @@ class Sizes:
     runs_width: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """What of one layout is shown, and how wide."""
 
     list: Panel = "auto"
@@ -38,8 +37,7 @@ def _panel(shown: bool) -> Panel:
     return "shown" if shown else "hidden"
 
 
-@dataclass(frozen=True, slots=True)
-class Layouts:
+class Layouts(Struct, frozen=True):
     name: LayoutName = "inspect"
     before: LayoutName = "inspect"  # the one to go back to from a comparison
     read: Sides = field(default_factory=Sides)

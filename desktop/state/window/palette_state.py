@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.state.history_state import FoundRow
 
 MOST_RECENT = 12  # choices that are remembered
 LONGEST_CHOICE = 300  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteState:
+class PaletteState(Struct, frozen=True):
     """`recent` are keys of choices, the last one first."""
 
     query: str = ""

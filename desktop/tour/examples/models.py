@@ -4,7 +4,6 @@ nothing of the machine that it runs on. Names are of real models; sizes are abou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from llm_lite.core.messages.library import (
     Origin,
     QueueState,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.library.library_state import FitAnswer, FitQuestion, HubSearch, Weighed
 
 GIB, MIB = 1 << 30, 1 << 20

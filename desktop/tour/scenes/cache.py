@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Overflow
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.caching import ColorCache, SetOverflow
 from llm_lite.desktop.actions.chatting import EditMessage, Send, SetSampling
 from llm_lite.desktop.actions.program import SetOptions

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.views.tokens.choices import has_choices

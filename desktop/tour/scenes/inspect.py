@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import StopAnswer
 from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.program import SetAttention

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.showing import (
     ChooseLocal,
     ChooseRepo,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from imgui_bundle import imgui
@@ -13,6 +12,7 @@ from imgui_bundle import imgui
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.files.writing import write_file
 from llm_lite.core.messages import EngineOptions, Mode
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling, StopAnswer
 from llm_lite.desktop.actions.program import DismissNotice, SetOptions
 from llm_lite.desktop.actions.quantizing import SetQuantization, ShowRuns

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from llm_lite.core.messages import ServedRequest, ServingStatus
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.serving.switching import (
     CancelServed,
     HideKey,

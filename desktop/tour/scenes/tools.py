@@ -4,7 +4,6 @@ know none, and the server is told of, not run."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from imgui_bundle import imgui
 
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     ToolSpec,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import read_calls
 from llm_lite.desktop.actions.chatting import UnfoldThought
 from llm_lite.desktop.actions.tools.calling import CallAnswered, RunCall, UnfoldResult

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -13,8 +13,7 @@ LONGEST_LINE = 400  # characters
 KEPT = 8  # texts that are held in lines
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     text: str  # that it was made of
     lines: tuple[str, ...]
     note: str  # what is left out, as a sentence; "" where nothing is

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import NAMES, stops
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import SINK, AttentionChoice

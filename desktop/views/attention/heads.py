@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import AttentionRows
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ShowRow
 from llm_lite.desktop.actions.program import SetAttention
@@ -61,8 +60,7 @@ TEACHES = mark(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Struct, frozen=True):
     """How large maps are in a room, and how they stand in it; pixels."""
 
     side: float
@@ -70,8 +68,7 @@ class Fitted:
     columns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(Struct, frozen=True):
     """What maps have beside them, in pixels."""
 
     name: float  # of an axis: once at the left, and once at the top
@@ -81,8 +78,7 @@ class Around:
     words: tuple[float, float]  # labels that are tokens: at least, at most
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     """What the maps of one frame have in common; sizes in pixels."""
 
     window: MapWindow

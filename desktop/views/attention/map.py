@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.maps import HeadMaps, MapPicture
@@ -21,8 +21,7 @@ ROWS, COLUMNS = mark("Query token"), mark("Key token")  # the names of the axes
 MERE = 2.0  # pixels of a row that are too few to be hatched
 
 
-@dataclass(frozen=True, slots=True)
-class MapWindow:
+class MapWindow(Struct, frozen=True):
     """The part of a map that is shown: tokens that look, and tokens that are looked at."""
 
     rows: range
@@ -34,8 +33,7 @@ class MapWindow:
         return max(len(self.rows), len(self.columns))
 
 
-@dataclass(frozen=True, slots=True)
-class AxisLabels:
+class AxisLabels(Struct, frozen=True):
     """The texts of the tokens of both axes, by position."""
 
     rows: Sequence[str]
@@ -136,8 +134,7 @@ def mark_row(
     draw.add_rect(low, ImVec2(rest.x, bottom + thick / 2), ui.color("accent"), 0.0, thick)
 
 
-@dataclass(frozen=True, slots=True)
-class Gutters:
+class Gutters(Struct, frozen=True):
     """Room of the labels of a map's axes, in pixels: at its left, and above it."""
 
     left: float

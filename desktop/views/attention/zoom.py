@@ -3,12 +3,11 @@ target and a part of the source."""
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.views.attention.map import MapWindow, square
 from llm_lite.desktop.widgets.ui import Ui
@@ -17,8 +16,7 @@ LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel
 
 
-@dataclass(slots=True)
-class AxisZoom:
+class AxisZoom(Struct):
     """What part of the tokens of an axis is shown; `count` 0 shows all of them, as they grow."""
 
     start: float = 0.0
@@ -47,8 +45,7 @@ class AxisZoom:
         self.set(start + share * (now - count), count, length)
 
 
-@dataclass(slots=True)
-class MapZoom:
+class MapZoom(Struct):
     """Of all large maps. `columns` is used where these are of another text."""
 
     rows: AxisZoom = field(default_factory=AxisZoom)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.cache_state import serials
 from llm_lite.desktop.state.state import AppState
@@ -28,8 +28,7 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheWindow:
+class CacheWindow(Struct, frozen=True):
     """Columns first..first+span over `pixels`."""
 
     first: float
@@ -53,8 +52,7 @@ class CacheWindow:
         return np.floor(edges + 1e-9).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """What the first and the last colour stand for."""
 
     low: float

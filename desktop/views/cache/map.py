@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import CacheLayerInfo
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import PointAt
 from llm_lite.desktop.actions.program import SetAttention
@@ -30,8 +30,7 @@ SPACED = 7.0  # pixels of a row from which there is a line between rows
 TOKENS = 7.0  # spacing units a column needs to carry its token
 
 
-@dataclass(frozen=True, slots=True)
-class MapFrame:
+class MapFrame(Struct, frozen=True):
     """Where the map lies on the screen: its rows from `at`, each `row` pixels tall, for the first
     layer of each of `groups`."""
 

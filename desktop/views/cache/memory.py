@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import AskFreeMemory, SetOverflow
 from llm_lite.desktop.actions.program import SetOptions

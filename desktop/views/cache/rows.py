@@ -6,14 +6,13 @@ layers that keep everything, however many they are.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.cache_state import MeasuredCache
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import (
@@ -40,8 +39,7 @@ SPREAD = (2.0, 98.0)  # percentiles of a layer's norms at the ends of the scale
 OVERVIEW = 0  # row of the whole context
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """`row_of` gives the picture's row by number of the layer in the layout."""
 
     picture: PixelImage = field(default_factory=PixelImage)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import CacheWindow
@@ -28,8 +28,7 @@ BUTTONS = (
 )
 
 
-@dataclass(slots=True)
-class CacheZoom:
+class CacheZoom(Struct):
     """`own` holds first and span of what a person chose; it lasts as long as the chat."""
 
     sight: Sight = "used"

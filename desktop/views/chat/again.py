@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, AnswerRun
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
 from llm_lite.desktop.actions.connecting import FindServer

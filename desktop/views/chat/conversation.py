@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import EndComparison
 from llm_lite.desktop.actions.program import OpenLink, SaveText
@@ -158,8 +158,7 @@ SUFFIXES = {
 }
 
 
-@dataclass(slots=True)
-class Scroll:
+class Scroll(Struct):
     """Whether the view follows the answer, and the largest scroll when it was last drawn."""
 
     chat: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import passage
 from llm_lite.desktop.views.tokens.tokens import place_of

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.encoding.encoding_state import LONGEST
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.widgets.ui import Ui
@@ -17,8 +17,7 @@ REST = 0.35  # seconds without a key press, after which the text is encoded
 MOST_LINES = 8
 
 
-@dataclass(slots=True)
-class TextField:
+class TextField(Struct):
     """What the field holds; a text changed from outside needs a field with a new identity."""
 
     text: str = ""
@@ -56,8 +55,7 @@ class TextField:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(Struct, frozen=True):
     """What a person did in the field: its text, and whether it is to be encoded now."""
 
     text: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.encoding import Candidate, EncoderInfo, Mask
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.texts.encoding import (
     ChooseEncoding,

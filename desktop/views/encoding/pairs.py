@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.language.translate import mark, tr
@@ -34,8 +34,7 @@ WIDEST, NARROWEST = 15.0, 9.0  # spacing units of a cell
 LEAST_WORDS = 30.0  # spacing units for the sentences beside it
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """Pixels."""
 
     words: float  # width of the sentences

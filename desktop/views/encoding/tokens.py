@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import shown as signs_shown
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import SetXRay

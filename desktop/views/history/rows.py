@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import (
     BeginRename,
@@ -38,16 +38,14 @@ MONTHS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A heading, or a row of the list."""
 
     label: str = ""
     row: ConversationRow | None = None
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct):
     """The rows with their headings, and where each begins, in pixels."""
 
     rows: tuple[ConversationRow, ...]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.following import GoToStep, ShowLesson
 from llm_lite.desktop.commands.hints import with_keys
@@ -33,8 +33,7 @@ EACH = 6.5  # spacing units of a number
 NO_SENTENCE = mark("Write a sentence first: then each number is a step of the way.")
 
 
-@dataclass(frozen=True, slots=True)
-class StepGroup:
+class StepGroup(Struct, frozen=True):
     """Steps that stand together; `words`: their name where there is room for it."""
 
     words: str

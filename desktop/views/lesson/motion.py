@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
@@ -31,8 +32,7 @@ LONGEST_FRAME = 0.1  # seconds that a late frame counts at most
 MEMORY = "lesson.motion"
 
 
-@dataclass(slots=True)
-class Motion:
+class Motion(Struct):
     """`at`: 0..1 of the picture."""
 
     what: object = None  # the step and trace that it belongs to

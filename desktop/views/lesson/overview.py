@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import ModelKind
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 from llm_lite.desktop.state.lesson.number import Name
@@ -44,8 +44,7 @@ CELLS = 8  # of a small vector
 Write = Callable[[Name, float, float], float]  # a number by its name, right edge and top: its width
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """What the picture shows. `vector`: values in -1..1. `write` draws real numbers, where there
     are any; `at`: how far a dot has gone, 0..1."""
 

@@ -4,10 +4,10 @@ has the picture between the words and the formula, and is scrolled."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.following import AskTrace, GoToStep, ShowLesson, ShowWhy
 from llm_lite.desktop.actions.lesson.sentence import wanted_key

@@ -7,14 +7,13 @@ positive; a head is a tile; a token is a rounded label. Numbers are written by t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.sentence import first_of
 from llm_lite.desktop.language.translate import tr
@@ -39,8 +38,7 @@ MIDDLE: Align = "middle"
 RIGHT: Align = "right"
 
 
-@dataclass(slots=True)
-class Scene:
+class Scene(Struct):
     """A picture being drawn in `rect`, `t` of the way through its motion, 0..1."""
 
     ui: Ui

@@ -3,13 +3,13 @@ the formula. Each is marked for translation."""
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 
 
-@dataclass(frozen=True, slots=True)
-class StepWords:
+class StepWords(Struct, frozen=True):
     title: str
     says: str
     why: str

@@ -4,12 +4,12 @@ before Search is pressed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.library import CuratedModel, HubModel
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import (
     ChooseRepo,
@@ -39,8 +39,7 @@ BACK = mark("Back to the short list")
 NOTHING = mark("The hub has found nothing for this. Fewer words or filters find more.")
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """`badges` are (icon, words, colour)."""
 
     repo: str

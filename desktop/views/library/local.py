@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.library import LocalModel
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import ChooseImport, ImportLocal
 from llm_lite.desktop.actions.library.showing import ChooseLocal, ShowLibrary
@@ -63,8 +63,7 @@ NOTHING = mark(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LocalRow:
+class LocalRow(Struct, frozen=True):
     model: LocalModel
     depth: int  # 1: made of the one above
     cells: dict[Column, str]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import HubFile, HubModel, LocalModel
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel
 from llm_lite.desktop.language.translate import mark, tr
@@ -39,8 +39,7 @@ DELETE_HINT = mark(
 )
 
 
-@dataclass(slots=True)
-class QuantizeForm:
+class QuantizeForm(Struct):
     """What is chosen in the panel."""
 
     mode: Mode = "int4"

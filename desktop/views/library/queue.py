@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
@@ -78,8 +78,7 @@ DELETION = mark("Delete {name}")
 ELSEWHERE = mark("Another window or terminal of this program does this work; it is shown here.")
 
 
-@dataclass(frozen=True, slots=True)
-class JobButton:
+class JobButton(Struct, frozen=True):
     name: str
     label: str
     icon: str

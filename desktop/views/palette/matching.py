@@ -7,7 +7,8 @@ or where one letter is wrong, missing, too much or swapped with the next.
 
 from __future__ import annotations
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.language.translate import tr
 
 LOOSE = 3  # letters that may lie between, for each letter of a word
@@ -15,8 +16,7 @@ LEAST_LOOSE = 2  # letters of a word that may be apart
 LEAST_MISTYPED = 4  # letters of a word that may have one mistake
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     score: float  # the higher, the better
     at: tuple[int, ...] = ()  # places of letters in the title
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation
@@ -48,8 +48,7 @@ PANELS = (  # views of the inspector and what else can be gone to: name, title
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """`key` is what a choice is remembered by."""
 
     key: str
@@ -67,8 +66,7 @@ RECENT = 25.0  # points for what was chosen lately
 SAID = 20.0  # points of a conversation in which the words stand, but not in its title
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     item: Item
     at: tuple[int, ...] = ()  # places of the letters that match
     heading: str = ""  # above it
@@ -82,8 +80,7 @@ KEY = imgui.Key
 STILL = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_nav_inputs  # arrows are ours
 
 
-@dataclass(slots=True)
-class Held:
+class Held(Struct):
     """What is typed, what is found for it, and which row is chosen."""
 
     query: str = ""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
 from pathlib import Path
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.attaching import AttachFiles
 from llm_lite.desktop.actions.library.changing import ImportLocal
@@ -62,8 +61,7 @@ KEY = imgui.Key
 _FLAGS = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_title_bar | imgui.WindowFlags_.no_resize
 
 
-@dataclass(slots=True)
-class ChooserInput:
+class ChooserInput(Struct):
     """What is typed, which row has the keyboard, and which files are picked, by their paths."""
 
     query: str = ""

@@ -4,9 +4,9 @@ lines by which each form differs from the one before."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     KernelForm,
@@ -14,7 +14,7 @@ from llm_lite.core.messages import (
     StudyBackend,
 )
 from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
@@ -54,8 +54,7 @@ ROW, TRACK = 8.0, 2.5  # units of the theme, of a form
 ROOF, REUSE = "good", "warning"  # colours of the limits
 
 
-@dataclass(frozen=True, slots=True)
-class RateAxis:
+class RateAxis(Struct, frozen=True):
     """Places of rates, in GFLOP/s, on a logarithmic axis of `width` pixels."""
 
     low: float

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import GenerationStats
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.maps import HeadMaps
@@ -36,8 +36,7 @@ PACE_HINT = mark(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Strips:
+class Strips(Struct, frozen=True):
     """Spans of writing on an axis in seconds, without the time between two answers."""
 
     begins: Floats
@@ -55,8 +54,7 @@ class Strips:
         return cls(begins, ends, tuple(float(at) - gap / 2 for at in begins[first]))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPace:
+class TokenPace(Struct, frozen=True):
     """Milliseconds of a token in the mean, and of the model's steps for it."""
 
     token_ms: float

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
@@ -116,8 +116,7 @@ def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class RailButton:
+class RailButton(Struct, frozen=True):
     """A button of the rail. `active`: what it shows is on the screen."""
 
     name: str
@@ -128,8 +127,7 @@ class RailButton:
     group: int = 0  # a gap separates groups; the last one stands at the lower end
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """A popover: `width` in spacing units; `label` is its short name below the rail's icon,
     `opener` the button that it stands beside."""
 

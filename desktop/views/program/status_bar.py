@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import (
@@ -19,6 +17,7 @@ from llm_lite.core.messages import (
     Speculate,
 )
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.learned_drafts import ForgetLearned
 from llm_lite.desktop.actions.library.showing import ListModels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     KvType,
     Mode,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns, StopTask

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import Alternative
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.quant_state import RunComparison
 from llm_lite.desktop.state.units import signed
@@ -79,8 +79,7 @@ def kl_color(ui: Ui, kl: float) -> int:
     return ui.color("warning", 0.08 + 0.6 * min(1.0, strength))
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     """Where bars are drawn; `pitch` from one to the next, pixels."""
 
     left: float

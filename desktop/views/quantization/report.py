@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, SetQuantization
 from llm_lite.desktop.language.translate import mark, tr, trn

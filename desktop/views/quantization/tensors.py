@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import MODES, Mode, TensorReport, TensorRow
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
 from llm_lite.desktop.language.translate import mark, tr

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.actions.chatting import ResetSampling, SetSampling, SetThinking

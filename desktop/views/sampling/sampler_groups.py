@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.sampling_options import LONGEST_GRAMMAR, OPTIONS, Group, Option
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.sampling.texts import (
     bias_lines,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState, Message
@@ -29,8 +28,7 @@ LONGEST = 500  # characters of what is looked for
 Place = tuple[int, int]  # index of a message, and which of the matches in its text
 
 
-@dataclass(slots=True)
-class Find:
+class Find(Struct):
     """What is looked for in the chat, and where it was found."""
 
     query: str = ""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueText, SpellAnswer
 from llm_lite.desktop.actions.history import ForkConversation
@@ -59,8 +59,7 @@ ENDS = (  # commands of a line and of the whole text, whether forward
 FAR = 1e6  # pixels
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A text that this frame shows, and the corner of its page on the screen."""
 
     index: int  # of the message

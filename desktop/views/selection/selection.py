@@ -7,10 +7,11 @@ So a selection stays where it is while the conversation is scrolled, laid out ag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.widgets.markdown.blocks import Block
@@ -35,8 +36,7 @@ Range = tuple[Place, Place]
 SELECTION = "selection"  # in the memory of the interface
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     anchor: Range  # where it began: a place, or the word or paragraph that was clicked on
     head: Range  # where it was extended to
     chat: int

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.serving.switching import SetServing, SwitchServing
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
@@ -15,15 +15,13 @@ MOST_WIDTHS = 40_000  # words whose width is remembered
 MARKED = 400  # chips whose places the tour and the tests can find
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(Struct, frozen=True):
     words: str
     below: str = ""  # small, under it
     breaks: bool = False  # the next one begins a line
 
 
-@dataclass(frozen=True, slots=True)
-class ChipBox:
+class ChipBox(Struct, frozen=True):
     """Pixels from the upper left corner of all chips."""
 
     x: float
@@ -31,8 +29,7 @@ class ChipBox:
     width: float
 
 
-@dataclass(frozen=True, slots=True)
-class ChipPage:
+class ChipPage(Struct, frozen=True):
     boxes: tuple[ChipBox, ...]
     firsts: tuple[int, ...]  # index of each line's first box
     pitch: float  # from line to line
@@ -65,8 +62,7 @@ class ChipPage:
         return ends[line] + found if inside else None
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Packed colours; 0: nothing is drawn."""
 
     fill: int

@@ -4,9 +4,9 @@ path is found from left to right, and read from right to left."""
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, TokenizedText, Word
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.units import signed
@@ -29,8 +29,7 @@ BEST = mark("The best path has the sum {total}: its bars are the tokens.")
 MOST_ROWS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """By edge: its row. Rows are filled from the top, so that no bars overlap."""
 
     rows: tuple[int, ...]

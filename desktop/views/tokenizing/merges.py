@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, TokenizedText, Word
-from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.spelling import symbol_shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.units import signed
@@ -37,8 +37,7 @@ FLOW = 0.28  # seconds in which two pieces flow together
 MOST_ROWS = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """After some merges: symbols that begin a piece, the pieces, ranks between them."""
 
     starts: tuple[int, ...]
@@ -96,8 +95,7 @@ def rank_shown(rank: float, scored: bool) -> str:
     return signed(-rank, "z.2f") if scored else f"{rank:,.0f}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
+class _Box(Struct, frozen=True):
     x: float
     y: float
     width: float

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.tokenizing import (
@@ -14,6 +12,7 @@ from llm_lite.core.messages.inspecting.tokenizing import (
     TokenizedText,
     Word,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.matching import candidate
 from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
 from llm_lite.desktop.language.translate import mark, tr, trn

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import hexadecimal, shown
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import get_args
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ReadAgain, SetXRay
 from llm_lite.desktop.actions.program import SetAttention
@@ -191,8 +191,7 @@ def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
     return replace(xray, head=int(picker(ui, "xray.head", heads, str(xray.head), ui.u(25))))
 
 
-@dataclass(frozen=True, slots=True)
-class Legend:
+class Legend(Struct, frozen=True):
     """What the colours mean just now."""
 
     low: str

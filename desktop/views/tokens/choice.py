@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueFrom, ContinueText
 from llm_lite.desktop.actions.requests import obstacle, own_tokens
@@ -30,8 +30,7 @@ UNKNOWN = mark(
 BESIDE = mark("The present answer is kept as another version.")
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The token that was clicked."""
 
     index: int  # of the answer

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import Alternative
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn
@@ -25,8 +25,7 @@ LABEL = 36  # spacing units for the token that came
 LONGEST = 200  # characters of tokens that had to come, on one row
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A place with a choice; or, where `token` is None, text that had to come."""
 
     text: str

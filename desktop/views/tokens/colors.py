@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import AttentionRows
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message
@@ -26,8 +26,7 @@ RAREST = 1e-3  # probability of the strongest tint
 Paint = Callable[[int], tuple[int, int]]  # token -> colours behind and of its text
 
 
-@dataclass(frozen=True, slots=True)
-class Shades:
+class Shades(Struct, frozen=True):
     """Packed colours by position, and the value of the last one."""
 
     fills: tuple[int, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import Alternative, LensResult, LensRow
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ShowLens
 from llm_lite.desktop.language.translate import mark, tr
@@ -35,8 +35,7 @@ CANDIDATES = mark("Likeliest next tokens, each with its probability; a stronger 
 SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Inked:
+class _Inked(Struct, frozen=True):
     """A cell of the table: words, probability with its width in pixels, packed colours."""
 
     words: str

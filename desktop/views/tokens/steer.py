@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import AttentionPart, Gains, ModelInfo
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
 from llm_lite.desktop.actions.texts.translating import WriteTarget
@@ -59,8 +59,7 @@ KL_TARGET = mark(
 )
 
 
-@dataclass(slots=True)
-class Drag:
+class Drag(Struct):
     """A cell that the button went down on, and its gain then."""
 
     cell: tuple[int, int] = (0, 0)

@@ -6,14 +6,14 @@ Under the pointer, a token shows where it looks, or who looks at it.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import SpellAnswer
 from llm_lite.desktop.actions.inspecting import SetXRay, SwitchVersion
@@ -37,8 +37,7 @@ SWALLOWED = mark(
 )
 
 
-@dataclass(slots=True)
-class Pointed:
+class Pointed(Struct):
     """The token under the pointer in this frame."""
 
     index: int  # of the message

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import TargetFinished, TargetToken
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.actions.texts.translating import LookAcross, PointAtToken, TintTarget

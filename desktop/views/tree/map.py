@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ShowMessage
 from llm_lite.desktop.actions.history import RedoHistory, UndoHistory
@@ -21,8 +19,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, popover, text, tip, wrapped
 
 
-@dataclass(frozen=True, slots=True)
-class Pen:
+class Pen(Struct, frozen=True):
     """Where the map lies on the screen, in pixels."""
 
     ui: Ui
@@ -48,8 +45,7 @@ MARKS = str.maketrans("", "", "*_`#")
 KEY = imgui.Key
 
 
-@dataclass(slots=True)
-class HeldMap:
+class HeldMap(Struct):
     """What is kept between frames, while the conversation stays as it is."""
 
     made: object = None  # what the map was made of

@@ -4,8 +4,8 @@ keys, and the buttons that send and stop."""
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.commands.typing import ACTIVE
@@ -16,8 +16,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, tip
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """`sent`: Enter was pressed. `escaped`: Escape was."""
 
     words: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.widgets.ui import Face
 
 Kind = Literal["paragraph", "heading", "code", "rule", "table", "math"]
@@ -17,8 +18,7 @@ Align = Literal["left", "center", "right"]
 BULLET, OPEN_TASK, DONE_TASK = "•", "☐", "☑"
 
 
-@dataclass(frozen=True, slots=True)
-class StyledSpan:
+class StyledSpan(Struct, frozen=True):
     """Of a formula, `text` is its TeX without the marks around it."""
 
     text: str
@@ -28,8 +28,7 @@ class StyledSpan:
     strike: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     kind: Literal["quote", "item"]
     wide: int = 0  # characters of the widest marker of an item's list
 
@@ -42,16 +41,14 @@ def has_math(spans: Spans) -> bool:
     return any(span.kind in ("math", "display") for span in spans)
 
 
-@dataclass(frozen=True, slots=True)
-class TableCells:
+class TableCells(Struct, frozen=True):
     """Rows of cells, the first of them the head."""
 
     aligns: tuple[Align, ...]
     rows: tuple[tuple[Spans, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     kind: Kind
     spans: Spans = ()
     level: int = 0  # of a heading

@@ -8,10 +8,11 @@ in, whose marks are looked for again; a line that begins has the tail parsed aga
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Protocol
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.widgets.markdown.blocks import (
     DONE_TASK,
     OPEN_TASK,
@@ -39,8 +40,7 @@ class Parts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ListParts:
+class ListParts(Struct, frozen=True):
     kind: str
     mark: str
     wide: int
@@ -76,8 +76,7 @@ class ListParts:
         return parsed
 
 
-@dataclass(frozen=True, slots=True)
-class TableParts:
+class TableParts(Struct, frozen=True):
     head: str
     rows: tuple[tuple[Spans, ...], ...]
     math: bool
@@ -101,8 +100,7 @@ class TableParts:
         return parsed
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     parts: Parts
     line: int  # of the tail, on which its last part begins
     kept: list[Block]  # final

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
+from llm_lite.core.records import replace
 from llm_lite.desktop.widgets.markdown.blocks import Block, Container, Spans, StyledSpan
 from llm_lite.desktop.widgets.markdown.table import Grid, lay_out_table
 from llm_lite.desktop.widgets.markdown.wrapping import Run, Style, Wrapped, ascent, spread, wrap
@@ -20,8 +21,7 @@ BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
 Wrap = Callable[[Ui, Spans, Style], Wrapped]
 
 
-@dataclass(frozen=True, slots=True)
-class LaidText:
+class LaidText(Struct, frozen=True):
     """A block at its place: `height` is without the gap below."""
 
     block: Block
@@ -34,8 +34,7 @@ class LaidText:
     numbers: tuple[float, ...] = ()  # where the lines of code begin that have a number
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What else a layout depends on."""
 
     width: float

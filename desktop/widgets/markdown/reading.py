@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from msgspec import Struct, field
+
 from llm_lite.core.plain_text import LONGEST_ADDRESS, can_be_opened, one_line
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.widgets.markdown.blocks import (
     BULLET,
     DONE_TASK,
@@ -119,8 +120,7 @@ def parser() -> Any:
     return made
 
 
-@dataclass(slots=True)
-class Piece:
+class Piece(Struct):
     """A block, and where in the text it comes from."""
 
     block: Block
@@ -129,8 +129,7 @@ class Piece:
     source: str | None = None  # what its spans were read from
 
 
-@dataclass(frozen=True, slots=True)
-class Outermost:
+class Outermost(Struct, frozen=True):
     """A block that no other holds."""
 
     kind: str  # of its token
@@ -141,8 +140,7 @@ class Outermost:
     tight: bool | None  # of a list; None where it has no paragraph of its own to tell by
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(Struct):
     pieces: list[Piece]
     tops: list[Outermost]
     references: References
@@ -211,16 +209,14 @@ def signature(references: References) -> Signature:
     return tuple(sorted((k, v.get("href", ""), v.get("title", "")) for k, v in references.items()))
 
 
-@dataclass(slots=True)
-class _List:
+class _List(Struct):
     number: int | None  # of the next item; None in a list with bullets
     after: str  # the number
     tight: bool
     wide: int  # characters of its widest marker
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A quote or an item that is open; `serial` tells two of the same look apart."""
 
     container: Container
@@ -229,8 +225,7 @@ class _Open:
     marker: str = ""
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     reader: Reader
     pieces: list[Piece] = field(default_factory=list)
     _open: list[_Open] = field(default_factory=list)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.widgets.markdown.blocks import QUOTE, Block, StyledSpan
 from llm_lite.desktop.widgets.markdown.characters import Span
 from llm_lite.desktop.widgets.markdown.code_frame import NUMBERS
@@ -30,8 +31,7 @@ POLL = 0.03  # seconds until what is waited for may be there
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     blocks: tuple[tuple[float, LaidText], ...]  # y, block
     height: float
     width: float  # of the widest line

@@ -4,12 +4,12 @@ that does not do, they are wider than their column and scroll sideways."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.widgets.markdown.blocks import Spans, TableCells
 from llm_lite.desktop.widgets.markdown.wrapping import Run, Style, Wrapped, spread, wrap
 from llm_lite.desktop.widgets.ui import Face, Ui
@@ -23,15 +23,13 @@ NOTCH = 6.0  # text sizes that a notch of the wheel moves
 BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Row:
+class _Row(Struct, frozen=True, eq=False):
     source: tuple[Spans, ...]  # as it was parsed
     cells: tuple[Spans, ...]
     wanted: tuple[float, ...]  # widths
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     runs: tuple[Run, ...]
     columns: tuple[float, ...]  # their edges
     rows: tuple[float, ...]

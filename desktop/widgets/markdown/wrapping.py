@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.desktop.widgets.markdown.blocks import SpanKind, Spans, StyledSpan
 from llm_lite.desktop.widgets.markup.sheet import Picture
 from llm_lite.desktop.widgets.ui import Face, Ui
@@ -29,8 +29,7 @@ CODE_SCALE = 14 / 15  # of code in a line
 Formula = Callable[[StyledSpan, float], Picture | None]  # in so many pixels of width
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     x: float
     y: float
     text: str
@@ -42,8 +41,7 @@ class Run:
     picture: Picture | None = None  # of a formula, instead of its source
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Line number `row` begins with the word at `offset` of a span, whose tabs are expanded."""
 
     span: int
@@ -52,8 +50,7 @@ class Mark:
     runs: int  # in the lines above
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """What all lines of a text have in common."""
 
     width: float
@@ -64,8 +61,7 @@ class Style:
     epoch: int = 0  # of the formulas: with another, more of them are pictures
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapped:
+class Wrapped(Struct, frozen=True):
     """What was broken into lines, and how."""
 
     spans: Spans
@@ -150,10 +146,7 @@ def wrap(ui: Ui, spans: Spans, style: Style, before: Wrapped | None = None) -> W
     return Wrapped(spans, fit, lines.runs, lines.row + 1, marks)
 
 
-@dataclass(
-    slots=True
-)  # not frozen: there are many a frame, and that would take three times as long
-class _Piece:
+class _Piece(Struct):
     number: int  # of the span
     offset: int
     word: str  # empty: room around code

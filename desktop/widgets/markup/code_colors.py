@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.desktop.widgets.markup.process import FAILED, Answer, MarkupProcess
 
 LONGEST = 50_000  # characters of code that is coloured
@@ -17,8 +18,7 @@ KEPT = 512  # codes
 PAUSE = 0.4  # seconds between two requests for code that grows
 
 
-@dataclass(slots=True)
-class Colored:
+class Colored(Struct):
     """The parts of `code`: where each begins, and its class."""
 
     code: str = ""

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 from numpy.typing import NDArray
-
-from llm_lite.core.records import dataclass
 
 SIDE = 1024  # texels of a sheet; one with a larger picture is larger
 MOST_SHEETS = 4
@@ -19,8 +18,7 @@ APART = 1  # texels between pictures: filtered edges must not mix
 WHITE = 0x00FFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(Struct, frozen=True):
     """One that the text's own font draws in a formula; pixels, from its baseline's left end."""
 
     letter: str
@@ -29,8 +27,7 @@ class Letter:
     size: float  # of the text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Picture:
+class Picture(Struct, frozen=True, eq=False):
     """Pixels, from the left end of the baseline."""
 
     sheet: Sheet

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
@@ -29,8 +29,7 @@ FLAGS = (
 BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """What an axis shows: its name in the language in use, its unit, its scale.
 
     `limits` None: the axis is as long as the data are.

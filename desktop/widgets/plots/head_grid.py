@@ -4,8 +4,8 @@ more heads than fit beside each other."""
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.plots.axes import upright_name
 from llm_lite.desktop.widgets.ui import Ui
@@ -13,8 +13,7 @@ from llm_lite.desktop.widgets.ui import Ui
 WANTED, LEAST = 7.0, 4.5  # of a cell, in spacing units
 
 
-@dataclass(frozen=True, slots=True)
-class HeadColumns:
+class HeadColumns(Struct, frozen=True):
     """`count` heads beside each other, on `lines` lines a layer."""
 
     count: int

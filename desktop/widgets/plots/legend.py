@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, tip
 
@@ -15,8 +15,7 @@ Sign = Literal["area", "line", "upright", "dot"]
 SIGN, GAP = 3.0, 1.0  # width of a sign, and room behind it, in spacing units
 
 
-@dataclass(frozen=True, slots=True)
-class LegendEntry:
+class LegendEntry(Struct, frozen=True):
     """A legend's line: a packed colour, the sign that has it in the figure, and its meaning."""
 
     color: int

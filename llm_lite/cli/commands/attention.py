@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.starting import start_encoder
+from llm_lite.core.records import replace
 
 
 def run(arguments: argparse.Namespace) -> int:

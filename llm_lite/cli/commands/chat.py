@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import asdict
 from typing import Any
 
 from llm_lite.cli.conversation.conversation import Conversation, checked, completes
@@ -26,6 +25,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     SamplingOptions,
 )
+from llm_lite.core.records import asdict
 
 _LONGEST_INPUT = 64 << 20  # bytes; how much of it a model can take, the engine knows
 

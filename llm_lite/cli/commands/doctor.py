@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import asdict
 from typing import Any
 
 from llm_lite.cli.commands.library.listing import PLACES, size_text
@@ -25,6 +24,7 @@ from llm_lite.core.processor import (
     left_out_isas,
     processor_name,
 )
+from llm_lite.core.records import asdict
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import argparse
 import time
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.cli.engine_words import engine_options
@@ -19,7 +20,6 @@ from llm_lite.core.loading.encoders.starting import encoder
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ExecutorInfo
-from llm_lite.core.records import dataclass
 
 
 def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np.float32]:
@@ -34,8 +34,7 @@ def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np
     return runner.session.logits(read_ids("--decoder-tokens", target))
 
 
-@dataclass(frozen=True, slots=True)
-class _Computed:
+class _Computed(Struct, frozen=True):
     values: NDArray[np.float32]
     kind: str
     seconds: float

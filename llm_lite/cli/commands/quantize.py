@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from llm_lite.cli.terminal.output import overwrite, show, show_json, warn
@@ -20,6 +19,7 @@ from llm_lite.core.convert.quantizing import (
 from llm_lite.core.files.places import expanded
 from llm_lite.core.formats.variant.writer import check_destination
 from llm_lite.core.loading import loader
+from llm_lite.core.records import asdict
 
 OWN_TEXT = "self"
 

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
@@ -29,6 +28,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     StartServing,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.serving.direct.encoder_service import EncoderService
 from llm_lite.core.serving.direct.target_service import TargetService
 from llm_lite.server.config import ServerConfig, network_addresses

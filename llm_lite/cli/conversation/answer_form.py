@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.cli.conversation.conversation import Conversation
@@ -12,6 +11,7 @@ from llm_lite.core.files.text_input import read_text
 from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 
 
 def set_stop(talk: Conversation, argument: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from llm_lite.cli.conversation import answer_form, inspect, saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
@@ -25,14 +26,13 @@ from llm_lite.core.messages import (
     KvType,
 )
 from llm_lite.core.messages.sampling_options import OPTIONS, Option
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 _ON_OFF = ("on", "off")
 _TYPED = ("number", "whole", "flag")  # kinds of sampler options that a command sets
 
 
-@dataclass(frozen=True, slots=True)
-class SlashCommand:
+class SlashCommand(Struct, frozen=True):
     """`run` is given what follows the name, without spaces around it."""
 
     takes: str  # "" where it takes nothing

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import field, replace
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.cli.terminal.answering import Engine, HeardAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
@@ -26,13 +27,12 @@ from llm_lite.core.messages import (
     Role,
     SamplingOptions,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 
 
-@dataclass(slots=True)
-class Conversation:
+class Conversation(Struct):
     engine: Engine
     model: ModelInfo
     executor: ExecutorInfo

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
 from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import say, shows_thoughts, stream, stream_thought, warn
@@ -30,7 +31,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
@@ -50,8 +51,7 @@ class Engine(Protocol):
     def close(self, timeout: float = 2.0) -> object: ...
 
 
-@dataclass(slots=True)
-class HeardAnswer:
+class HeardAnswer(Struct):
     text: str = ""  # what is said
     thought: str = ""  # of a continued answer with what it thought before
     thought_tokens: int = 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any, Literal, Protocol
 
 from msgspec import Meta, Struct
 
 from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ModelInfo, SamplingOptions
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.server.call import Call
 from llm_lite.server.openai.messages import Messages, messages_of
 from llm_lite.server.openai.request import (
@@ -99,8 +98,7 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     web_search_options: WithoutObject = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPlan:
+class ChatPlan(Struct, frozen=True):
     """What a request comes to."""
 
     request: AnswerRequest  # of the first choice
@@ -165,8 +163,7 @@ def tool_plan(body: WithTools, model: ModelInfo) -> ToolPlan:
     return plan_of(specs, choice_of(body.tool_choice), model, parallel=body.parallel_tool_calls)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerForm:
+class AnswerForm(Struct, frozen=True):
     """What an answer keeps to, and the field of the request that says so."""
 
     type: FormatType

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Annotated, Literal
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     GenerationFinished,
@@ -16,7 +17,7 @@ from llm_lite.core.messages import (
     ToolCall,
     ToolStyle,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
@@ -77,8 +78,7 @@ WhyStopped = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class CallDelta:
+class CallDelta(Struct, frozen=True):
     """More of a call; its name comes with the first part of it."""
 
     index: int
@@ -87,8 +87,7 @@ class CallDelta:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """What is new."""
 
     thought: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
@@ -18,6 +17,7 @@ from llm_lite.core.messages.sampling_options import (
     Option,
     names_in,
 )
+from llm_lite.core.records import replace
 from llm_lite.server.openai.request import AnswerBody
 from llm_lite.server.schema import Custom, Schema, about, read
 

@@ -16,7 +16,6 @@ from msgspec import Meta, Struct
 from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import ChatMessage, ModelInfo, ToolSpec, ToolStyle
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import checked
 from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.server.openai.messages import NameText
@@ -66,8 +65,7 @@ _TOLD = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPlan:
+class ToolPlan(Struct, frozen=True):
     """`style` is how calls are marked in the answer, "" where none is looked for. The whole answer
     is the arguments of the function `forced`, where there is one. `schema` is what the answer
     keeps to, if anything."""

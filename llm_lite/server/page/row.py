@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_lite.core.records import dataclass
 from llm_lite.server.call import answered
 from llm_lite.server.shared import Shared
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     path: str
     method: str
     handle: Callable[[Request], Awaitable[Response]]

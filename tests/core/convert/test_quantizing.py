@@ -1,6 +1,5 @@
 """From a model to a variant of it: what comes back, what it reports, what it refuses."""
 
-import dataclasses
 import json
 import math
 
@@ -23,6 +22,7 @@ from llm_lite.core.quant.modes import convert
 from llm_lite.core.quant.quantizer import encode
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import asdict
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
@@ -144,7 +144,7 @@ def test_the_report_says_what_every_tensor_lost(sources, tmp_path):
             assert row.bits == pytest.approx(8 * found.nbytes / values.size)
     assert report.bits_per_weight <= 4.6
     saved = json.loads((tmp_path / "v" / "variant.json").read_text())["report"]
-    assert saved == json.loads(json.dumps(dataclasses.asdict(report)))
+    assert saved == json.loads(json.dumps(asdict(report)))
 
 
 def test_rows_that_do_not_fill_blocks_stay_float16_and_count(sources, tmp_path):

@@ -1,6 +1,5 @@
 """Synthetic checkpoints: real shapes, the same for the same seed, and they run."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -15,6 +14,7 @@ from llm_lite.core.generation.prompts.prompt import encode_chat
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import ChatMessage
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.records import replace
 from tests.runners import exact, running
 
 SMALL = {
@@ -33,7 +33,7 @@ SMALL = {
 def small(monkeypatch):
     """A shape of a few MB, with vocabularies of a thousand."""
     known = synthetic._KNOWN["gemma-3n-e4b"]
-    fields = dataclasses.replace(known, fields=lambda: synthetic._gemma(SMALL, 1000, 990))
+    fields = replace(known, fields=lambda: synthetic._gemma(SMALL, 1000, 990))
     monkeypatch.setattr(synthetic, "_KNOWN", {"small": fields})
 
 

@@ -1,6 +1,5 @@
 """Two runs: what they answer, how far they are apart, and that the chat's cache survives."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -21,6 +20,7 @@ from llm_lite.core.messages import (
     TaskFinished,
     TaskProgress,
 )
+from llm_lite.core.records import replace
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import BACKENDS, exact, running
 
@@ -89,10 +89,10 @@ def test_divergence_is_that_of_a_fresh_computation(client, tiny_llama):
 
 def test_one_seed_for_both(client, tiny_llama):
     client.load(tiny_llama)
-    warm = dataclasses.replace(GREEDY, temperature=1.0)
+    warm = replace(GREEDY, temperature=1.0)
     _, (a, b), *_ = compare(client, exact(), exact(), warm)
     assert a == b
-    _, (c, _), *_ = compare(client, exact(), exact(), dataclasses.replace(warm, seed=99))
+    _, (c, _), *_ = compare(client, exact(), exact(), replace(warm, seed=99))
     assert c != a
 
 
@@ -109,7 +109,7 @@ def test_the_chat_finds_its_cache_again(client, tiny_llama):
 
 def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):
     client.load(tiny_llama)
-    long = dataclasses.replace(GREEDY, max_new_tokens=100)
+    long = replace(GREEDY, max_new_tokens=100)
     client.send(CompareRuns(7, HELLO, (exact(), exact(mode="fp16")), long))
     client.until(RunToken)
     client.send(Stop())

@@ -1,6 +1,5 @@
 """Gains, lens and comparison through the engine: in order, in the middle of an answer, refused."""
 
-import dataclasses
 import math
 
 import pytest
@@ -22,6 +21,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     TokenFollowed,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
 from tests.make_gguf import tokenizer_metadata
@@ -192,7 +192,7 @@ def test_another_choice_and_what_follows(client):
     other = events[3].alternatives[1].token
     assert other != tokens[3]
     forced = (*tokens[:3], other)
-    two = dataclasses.replace(GREEDY, max_new_tokens=2)
+    two = replace(GREEDY, max_new_tokens=2)
     finished, branch = client.ask(2, sampling=two, forced=forced)
     told = [e for e in client.of(TokenDecoded) if e.request == 2]
     assert branch[:4] == list(forced)
@@ -222,7 +222,7 @@ def test_a_forced_end_token_ends(client):
 
 
 def test_alternatives(client):
-    client.ask(1, sampling=dataclasses.replace(GREEDY, temperature=1.0, seed=1))
+    client.ask(1, sampling=replace(GREEDY, temperature=1.0, seed=1))
     for event in client.of(TokenDecoded):
         chances = [a.probability for a in event.alternatives]
         assert len(chances) == 5 and chances == sorted(chances, reverse=True)

@@ -1,7 +1,5 @@
 """A model that thinks, over several turns: what the cache keeps, and what a prompt tells."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import (
@@ -12,6 +10,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokensSpelled,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, Client

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +39,7 @@ from llm_lite.core.messages import (
     TaskFinished,
     Translate,
 )
+from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Hook
 from tests.fixtures.seq2seq import marian, t5

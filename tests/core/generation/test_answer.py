@@ -1,6 +1,5 @@
 """Answers, one after another and read without one, through the engine."""
 
-import dataclasses
 import threading
 import time
 
@@ -20,6 +19,7 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import exact
 
@@ -37,10 +37,10 @@ def test_a_second_turn_reuses_the_first(client, tiny_llama):
 def test_continue_goes_on_where_it_ended(client, tiny_llama):
     client.load(tiny_llama)
     _, whole = client.ask(1)
-    half = dataclasses.replace(GREEDY, max_new_tokens=5)
+    half = replace(GREEDY, max_new_tokens=5)
     _, first = client.ask(2, sampling=half)
     turns = (*HELLO, ChatMessage("assistant", "any", tuple(first)))
-    rest = dataclasses.replace(GREEDY, max_new_tokens=7)
+    rest = replace(GREEDY, max_new_tokens=7)
     _, second = client.ask(3, turns, rest, continue_last=True)
     assert first + second == whole
 
@@ -111,9 +111,7 @@ def test_what_cannot_be_read_is_a_sentence(client, tiny_llama):
 def test_raw_prompts_and_a_full_context(client, tiny_llama):
     client.load(tiny_llama, exact(context=16))
     turns = (ChatMessage("user", "on the"),)
-    finished, tokens = client.ask(
-        1, turns, dataclasses.replace(GREEDY, max_new_tokens=99), raw=True
-    )
+    finished, tokens = client.ask(1, turns, replace(GREEDY, max_new_tokens=99), raw=True)
     assert finished.stop_reason == "context"
     assert "16 tokens is full" in finished.message
     assert len(tokens) == 16 - finished.stats.prompt_tokens + 1

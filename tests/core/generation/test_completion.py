@@ -1,7 +1,5 @@
 """A conversation that is one text, and the roles that a model invents."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +8,7 @@ from llm_lite.core.generation.ending.stop_strings import StopStrings
 from llm_lite.core.generation.prompts.completion import encode_text, role_ends
 from llm_lite.core.generation.prompts.prompt import RoleEnds
 from llm_lite.core.messages import ChatMessage, GenerationStarted, TokenDecoded
+from llm_lite.core.records import replace
 from llm_lite.core.text.continued import is_text, pieces
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY
@@ -116,7 +115,7 @@ def test_a_chat_with_a_model_without_a_template_ends_at_a_role(client, tmp_path)
     client.load(path, exact("cpu"))
     invented = " Fine.\nUser: And you?"
     grammar = 'root ::= " Fine.\\nUser: And you?"'
-    sampling = dataclasses.replace(GREEDY, max_new_tokens=60, grammar=grammar)
+    sampling = replace(GREEDY, max_new_tokens=60, grammar=grammar)
     finished, _ = client.ask(1, (ChatMessage("user", "How are you?"),), sampling)
     said = "".join(event.text for event in client.of(TokenDecoded))
     assert (said, finished.stop_reason) == (" Fine.", "role")

@@ -1,6 +1,5 @@
 """Answers that keep to a grammar: what may come next, and what is refused."""
 
-import dataclasses
 import json
 from functools import partial
 
@@ -13,6 +12,7 @@ from llm_lite.core.generation.grammars.grammar import Grammar, check_grammar
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import SamplingOptions, Thinking, TokenDecoded
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY
 from tests.make_gguf import tokenizer_metadata
@@ -163,7 +163,7 @@ def test_an_engine_s_answer_is_of_the_schema(client, smollm2):
 
 def test_an_answer_is_continued_within_its_grammar(client, smollm2):
     client.load(smollm2, exact("cpu"))
-    greedy = dataclasses.replace(GREEDY, max_new_tokens=60, grammar='root ::= "one, two, three"')
+    greedy = replace(GREEDY, max_new_tokens=60, grammar='root ::= "one, two, three"')
     finished, whole = client.ask(1, sampling=greedy)
     assert finished.stop_reason == "end"
     forced = tuple(whole[:2])
@@ -181,7 +181,7 @@ def client_tokens(client, text):
 
 def test_a_broken_grammar_is_told_before_the_prompt_is_read(client, tiny_llama):
     client.load(tiny_llama)
-    sampling = dataclasses.replace(GREEDY, grammar="start: nothing")
+    sampling = replace(GREEDY, grammar="start: nothing")
     finished, tokens = client.ask(1, sampling=sampling)
     assert (finished.stop_reason, tokens) == ("error", [])
     assert finished.message.startswith("the grammar is broken in line 1:")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 import psutil
@@ -23,6 +22,7 @@ from llm_lite.core.generation.grammars.matcher import ForcedTexts
 from llm_lite.core.generation.grammars.matchers import Matchers, matchers
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.children import PATIENCE
@@ -337,7 +337,6 @@ import json, sys
 from llm_lite.core.generation.grammars import matchers as hosts
 from llm_lite.core.generation.grammars.grammar import Grammar
 from tests.core.generation.test_matchers import COSTLY, HONEST, TOKENIZER, children
-from dataclasses import replace
 hosts.LIMITS = replace(hosts.LIMITS, compile_seconds=600.0, memory_bytes=2 << 30)
 quiet, busy = Grammar(HONEST, TOKENIZER), Grammar(COSTLY, TOKENIZER)
 quiet.check()

@@ -1,4 +1,3 @@
-import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from llm_lite.core.errors import NotFiniteError, RequestError
 from llm_lite.core.generation.sampling import Sampler, check, check_bias
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 
 PLAIN = SamplingOptions(
     temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=1
@@ -16,7 +16,7 @@ PLAIN = SamplingOptions(
 
 
 def options(**changes):
-    return dataclasses.replace(PLAIN, **changes)
+    return replace(PLAIN, **changes)
 
 
 def logits(*probabilities):

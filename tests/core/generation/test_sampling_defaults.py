@@ -1,12 +1,12 @@
 """How a model's answers are chosen where nobody says otherwise."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.generation.sampling_defaults import FAMILIES, MEASURED, sampling_defaults
 from llm_lite.core.messages import SamplingDefault
+from llm_lite.core.records import replace
 from tests.desktop.fake_model import MODEL
 
 CONFIG = "generation_config.json"

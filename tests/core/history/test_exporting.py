@@ -1,7 +1,6 @@
 """Exports: our JSON comes back as the same tree; pages to read are safe, whatever was said."""
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -26,6 +25,7 @@ from llm_lite.core.history.exchange.importing import read_conversations
 from llm_lite.core.history.exchange.markdown import answer_to_markdown, to_markdown
 from llm_lite.core.history.history import renumbered
 from llm_lite.core.messages import GenerationStats, SamplingOptions
+from llm_lite.core.records import replace
 from tests.core.history.talks import END, RUN, add_talk
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import schema
 from llm_lite.core.history.database.salvage import _copy
 from llm_lite.core.messages import ModelGains
+from llm_lite.core.records import replace
 
 NONE = ConversationExtras()
 GAINS = ModelGains("/models/a.gguf", ((0.0, 1.0), (1.0, 1.5)))

@@ -1,6 +1,5 @@
 """What is said is kept: as a tree, with all that is known of an answer, seen before it is saved."""
 
-import dataclasses
 import sqlite3
 import stat
 import threading
@@ -19,6 +18,7 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.history.database.changes import AddMessage
 from llm_lite.core.history.ids import new_id
+from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.core.history.talks import END, RUN, add_talk, told
 
@@ -50,8 +50,8 @@ def test_a_message_keeps_all_that_it_was_given(history, saved):
     whole = history.conversation(talk)
     assert whole.summary.system_prompt == "Be brief."
     first, second = whole.messages
-    assert first == dataclasses.replace(asked, selected=answer.id)
-    assert second == dataclasses.replace(
+    assert first == replace(asked, selected=answer.id)
+    assert second == replace(
         answer, text="So.", thought="hm", tokens=(1, 0xFFFF_FFFF, 0), finished=True, end=END
     )
     assert second.run == RUN

@@ -1,12 +1,12 @@
 """Options of a sampler come back from the file as they were; what is none is left out."""
 
 import json
-from dataclasses import asdict, fields, replace
 
 import pytest
 
 from llm_lite.core.history.database.rows import from_mapping
 from llm_lite.core.messages import GenerationStats, SamplingOptions
+from llm_lite.core.records import asdict, replace
 
 OTHER = {
     "bool": False,
@@ -22,7 +22,7 @@ OTHER = {
 def test_every_option_comes_back():
     changed = replace(
         SamplingOptions(),
-        **{place.name: OTHER[str(place.type)] for place in fields(SamplingOptions)},
+        **{name: OTHER[kind] for name, kind in SamplingOptions.__annotations__.items()},
     )
     assert from_mapping(SamplingOptions, json.loads(json.dumps(asdict(changed)))) == changed
 
@@ -58,7 +58,7 @@ def test_figures_come_back():
         "tuple[SourceDrafts, ...]": drafts,
         "float": 1.5,
     }
-    whole = {place.name: kinds.get(str(place.type), 3) for place in fields(GenerationStats)}
+    whole = {name: kinds.get(kind, 3) for name, kind in GenerationStats.__annotations__.items()}
     back = asdict(from_mapping(GenerationStats, whole))
     assert back == {**whole, "pass_ms": ((1, 2.5), (4, 3.0)), "drafted_by": tuple(drafts)}
     assert len(whole) > 3

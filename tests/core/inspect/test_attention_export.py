@@ -1,7 +1,6 @@
 """Maps as numbers: taken between two steps of an answer, written beside it."""
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     MapsExported,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running

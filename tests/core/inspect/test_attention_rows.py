@@ -1,7 +1,6 @@
 """Rows, columns and rollout against the maps' definition, as the text grows, changes and wraps."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from llm_lite.core.inspect import attention_rows
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.messages import AttentionRows, Logged, ReadAttentionRows, SetGains, TokenDecoded
+from llm_lite.core.records import replace
 from tests.core.engine.test_step_requests import Client, at_step
 from tests.core.engine_client import PATIENCE
 from tests.core.inspect.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401

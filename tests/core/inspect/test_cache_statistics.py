@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -7,6 +5,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.messages import CacheMeasured, MeasureCache
+from llm_lite.core.records import replace
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running

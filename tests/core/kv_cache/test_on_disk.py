@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import os
 
@@ -12,6 +11,7 @@ from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.messages import CacheStatus, Logged, OpenCache, SaveCache
+from llm_lite.core.records import replace
 from tests.core.engine_client import PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 
@@ -34,7 +34,7 @@ def saved(runner, tmp_path_factory):
 
 
 def load(runner, path, **changes):
-    identity = dataclasses.replace(cache_transfer.identity(runner), **changes)
+    identity = replace(cache_transfer.identity(runner), **changes)
     return on_disk.load(path, identity, runner.session.cache, VOCABULARY)
 
 

@@ -1,7 +1,5 @@
 """When the context is full: what is forgotten, what goes on, and what is said of it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -23,6 +21,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.records import replace
 from tests.core.engine_client import GREEDY, PATIENCE, Client
 from tests.families import family_of
 from tests.family_checks import write_case

@@ -1,6 +1,5 @@
 """Which executor is chosen, and what is said of it."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +9,7 @@ from llm_lite.core.errors import DeviceError, UnfitModelError
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.models.model import ModelShape
+from llm_lite.core.records import replace
 
 SHAPE = ModelShape(
     layers=3,

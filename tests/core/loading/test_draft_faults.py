@@ -1,6 +1,5 @@
 """What is wrong with a draft model is said of it, and is no fault of the model that answers."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +24,7 @@ from llm_lite.core.loading.fitting import Fitting, description_of
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.metrics import modes
 from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts
 from tests.core.generation.speculation.test_draft_model import of_the_model_only
 from tests.core.generation.speculation.test_no_trace import tokens_of

@@ -1,6 +1,5 @@
 """What passes over several tokens cost, as `llm-lite bench --curve` says."""
 
-import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -9,6 +8,7 @@ import pytest
 from llm_lite.cli.main import main
 from llm_lite.core.errors import RequestError
 from llm_lite.core.metrics.pass_costs import break_even, drafting_ms, pass_costs
+from llm_lite.core.records import replace
 from tests.runners import exact, running
 
 
@@ -63,7 +63,7 @@ def test_what_others_take_is_not_the_draft_model_s(tiny_llama):
 
 @pytest.mark.parametrize("speculate, context, named", [("off", 64, "lookup"), ("lookup", 36, "36")])
 def test_refusals(speculate, context, named, tiny_llama):
-    options = dataclasses.replace(exact("cpu", speculate=speculate), context=context)
+    options = replace(exact("cpu", speculate=speculate), context=context)
     with running(tiny_llama, options) as runner, pytest.raises(RequestError, match=named):
         pass_costs(runner, depth=10, repeat=1)
 

@@ -1,7 +1,6 @@
 """What decoders share: caches, kept queries, gains and layer ends are wired in one place."""
 
 import ast
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.records import replace
 from tests.core.models.test_llama import put
 from tests.paths import ROOT
 

@@ -1,7 +1,6 @@
 """BERT and RoBERTa beside transformers and sentence-transformers; what is refused of them."""
 
 import json
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,6 +12,7 @@ from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.records import replace
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.wordpiece.special_tokens import separator_of
 from tests.encoder_checks import TOLERANCE, check_case, started, stored, write_case, write_gguf

@@ -12,6 +12,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind
+from llm_lite.core.records import replace
 from tests.make_gguf import TinyLlama, llama_metadata, llama_tensors
 
 PATH = Path("some/model.gguf")
@@ -185,7 +186,7 @@ def test_a_program_of_every_bucket():
 
 @pytest.mark.parametrize("rows", [0, 12])
 def test_where_maps_come_from(rows):
-    options = dataclasses.replace(OPTIONS, query_rows=rows)
+    options = replace(OPTIONS, query_rows=rows)
     for plan in read_model(*parts(), PATH).build(options).plans:
         tensors = {t.name: t for t in plan.tensors}
         for number, layer in enumerate(attention_layers(plan)):

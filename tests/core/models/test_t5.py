@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import tokenizers
@@ -12,6 +10,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import ARCHITECTURES
+from llm_lite.core.records import replace
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.vocabulary import TokenType

@@ -1,6 +1,5 @@
 """A client of a server switches the weight mode while others are answered."""
 
-import dataclasses
 import threading
 
 import pytest
@@ -18,6 +17,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from llm_lite.core.serving import drafts
 from tests.children import PATIENCE
 from tests.core.engine_client import GREEDY, HELLO
@@ -143,7 +143,7 @@ def test_clients_hear_of_no_path(client, served, making):
 
 
 def test_the_answer_of_the_window_goes_on_too(client, served, making):
-    long = dataclasses.replace(GREEDY, max_new_tokens=60)
+    long = replace(GREEDY, max_new_tokens=60)
     client.send(Generate(7, HELLO, long))
     client.until(TokenDecoded)
     making.go_on.set()

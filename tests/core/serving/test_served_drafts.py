@@ -2,7 +2,6 @@
 
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import replace
 from llm_lite.core.serving import drafts
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve

@@ -1,11 +1,10 @@
 """Answers that share steps on a Vulkan device: the same alone and together, weights held once."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import ServingChanged, StartServing, StopServing
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import replace
 from llm_lite.core.serving.batch import _row_bytes
 from llm_lite.core.serving.page_room import free_bytes, most_pages
 from tests.core.engine_client import Client

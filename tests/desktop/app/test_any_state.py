@@ -1,11 +1,11 @@
 """The whole interface drawn from states as strange as a run can make them."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import (

@@ -3,7 +3,6 @@
 import errno
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from imgui_bundle import imgui
 from llm_lite.cli.terminal.output import warn
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Send, SetSampling
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme

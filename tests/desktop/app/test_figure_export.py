@@ -1,13 +1,12 @@
 """Pictures of views: drawn by the program, rendered on a validated device, read from the file."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from llm_lite.core.inspect.attention import layer_probabilities
 from llm_lite.core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.program import ExportAttention, SetAttention

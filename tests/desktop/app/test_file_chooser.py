@@ -1,12 +1,12 @@
 """The window's own file chooser: what a folder holds, and choosing with keys and mouse."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.composing.attaching import AttachFiles, ChooseAttachments
 from llm_lite.desktop.actions.library.changing import ChooseImport, ImportLocal
 from llm_lite.desktop.actions.program import ChooseFile, OpenModel

@@ -1,12 +1,12 @@
 """Rules of place: nothing is covered, nothing jumps, a popover stands by what opened it."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import GenerationStats
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import Load, Message, Notice, Running
 from llm_lite.desktop.tour.input_driver import AWAY
 from llm_lite.desktop.views.program import status_bar

@@ -1,12 +1,11 @@
 """A view that raises costs only itself: planted defects of every sort."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui, implot
 
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import LoadStarted, Logged
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.app import program
 from llm_lite.desktop.app.guard import attempt

@@ -1,12 +1,12 @@
 """The whole interface, clicked and typed into through ImGui's input queue."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Generate
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Send, StopAnswer
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.app.settings import Settings

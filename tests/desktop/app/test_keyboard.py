@@ -1,10 +1,9 @@
 """The way of the keyboard through the window, by Dear ImGui's input queue."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import EditMessage
 from llm_lite.desktop.actions.history import OpenConversation, RowsRead
 from llm_lite.desktop.actions.inspecting import Steer

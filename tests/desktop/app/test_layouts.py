@@ -1,11 +1,11 @@
 """The layouts of the window: what each shows, that its sizes are kept, and older settings."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.window.layouts import KeepSizes, UseLayout
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION

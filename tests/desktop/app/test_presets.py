@@ -1,12 +1,12 @@
 """Presets: kept, chosen, brought and taken as files; files of others are read with care."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.messages import EngineOptions, Reconfigure, SamplingOptions, SetGains
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,
@@ -65,7 +65,7 @@ def test_a_name_stays_within_the_folder(name, kept):
 BROKEN = {
     "[]": "expected a JSON object",
     '{"name": 5}': "name: expected a short text",
-    '{"nmae": "a"}': "has a field 'nmae'",
+    '{"nmae": "a"}': "nmae: is not a known field",
     '{"system_prompt": []}': "system_prompt: expected",
     '{"mode": "int3"}': "mode: expected one of as-stored",
     '{"sampling": 5}': "sampling: expected an object",
@@ -75,9 +75,9 @@ BROKEN = {
     '{"sampling": {"stop": "a"}}': "sampling.stop: expected a list",
     '{"sampling": {"logit_bias": [[1]]}}': "sampling.logit_bias: expected a list",
     '{"sampling": {"tempreature": 1}}': "sampling has a field 'tempreature'",
-    '{"gains": [1]}': "gains: expected a list of numbers for each layer",
-    '{"gains": [[1], ["a"]]}': "gains, layer 1: expected numbers",
-    '{"gains": [[1e99]]}': "gains, layer 0: expected numbers",
+    '{"gains": [1]}': "gains[0]: expected a list, found 1",
+    '{"gains": [[1], ["a"]]}': "gains[1][0]: expected a number from -100 to 100, found 'a'",
+    '{"gains": [[1e99]]}': "gains[0][0]: expected a number from -100 to 100, found 1e+99",
 }
 
 

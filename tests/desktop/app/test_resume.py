@@ -1,7 +1,6 @@
 """What is computed of a conversation is kept when it is left, and taken when it is opened again."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     MakeTitle,
     ResumeKept,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import due
 from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling, SetSystemPrompt
 from llm_lite.desktop.actions.history import (

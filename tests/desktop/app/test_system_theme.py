@@ -2,10 +2,10 @@
 
 import sys
 import threading
-from dataclasses import replace
 
 import pytest
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.program import SetTheme, TellSystemTheme
 from llm_lite.desktop.app import system_theme

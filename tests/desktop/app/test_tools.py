@@ -3,7 +3,6 @@
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from llm_lite.core.history import ConversationTree, History
 from llm_lite.core.history.exchange.markdown import to_markdown
 from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec, ToolSpec
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.inspecting import ReadAgain

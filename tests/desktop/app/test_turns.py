@@ -1,11 +1,11 @@
 """Frames that follow the engine or input: views in turn, and pictures that are kept."""
 
 import ctypes
-from dataclasses import replace
 
 import pytest
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.actions.program import SetAttention, SetFontSize, SetTheme
 from llm_lite.desktop.app.docking import layout

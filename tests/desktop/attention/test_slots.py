@@ -1,13 +1,12 @@
 """No plan of a frame can overflow what the frame is held in, whatever is asked of it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import replace
 from llm_lite.desktop.attention import colors, frame, upload, work
 from llm_lite.desktop.attention import slot as attention_slot
 from llm_lite.desktop.attention.cells import Cell

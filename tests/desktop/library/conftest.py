@@ -1,9 +1,8 @@
 """The page over an example of a machine, a hub and a queue."""
 
-from dataclasses import replace
-
 import pytest
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.app.library.host import LibraryHost
 from llm_lite.desktop.tour.examples.models import LOCAL, ExampleServices

@@ -1,9 +1,8 @@
 """Models of the hub: searched for, chosen and fetched with mouse and keyboard."""
 
-from dataclasses import replace
-
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.changing import FetchModel
 from llm_lite.desktop.actions.library.showing import (
     ChooseHubFile,

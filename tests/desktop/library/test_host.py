@@ -1,10 +1,10 @@
 """The host: what fails becomes a sentence, what changes is told, and no frame waits."""
 
 import threading
-from dataclasses import replace
 
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.messages.library import QueueState
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.changing import (
     ImportLocal,
     PauseJob,

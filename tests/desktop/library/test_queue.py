@@ -1,8 +1,7 @@
 """The queue of downloads and conversions: each row, with its buttons."""
 
-from dataclasses import replace
-
 from llm_lite.core.messages.library import QueueState
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
     DismissEnded,

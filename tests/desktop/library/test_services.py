@@ -3,13 +3,13 @@ and the hub of the tests."""
 
 import json
 import time
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.messages import EngineOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
     FetchModel,

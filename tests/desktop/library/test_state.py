@@ -1,8 +1,7 @@
 """What the page knows, as pure functions."""
 
-from dataclasses import replace
-
 from llm_lite.core.messages import MODES
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.library.changing import TellVerified

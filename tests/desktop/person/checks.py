@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.messages import ChatMessage
 from llm_lite.desktop.state.front.scopes import scopes
@@ -58,10 +58,10 @@ def stamps(value, path="") -> Iterator[tuple[str, int, bool]]:
     elif isinstance(value, np.ndarray):
         for one in np.unique(value).tolist():
             yield from stamps(float(one), path)
-    elif is_dataclass(value):
-        for one in fields(value):
-            inner = f"{path}.{one.name}" if path.count(".") < 2 else path
-            yield from stamps(getattr(value, one.name), inner)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            inner = f"{path}.{name}" if path.count(".") < 2 else path
+            yield from stamps(getattr(value, name), inner)
     elif isinstance(value, dict):
         for one in value.items():
             yield from stamps(one, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.messages import (
@@ -53,7 +53,7 @@ from llm_lite.core.messages import (
     TokensCounted,
     TokensSpelled,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
 STAMP = -1_000_000.0

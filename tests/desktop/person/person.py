@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from dataclasses import fields, replace
 from types import SimpleNamespace
 
 from llm_lite.core.messages import (
@@ -15,6 +14,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions import chatting, forking, history, inspecting, resuming
 from llm_lite.desktop.actions.caching import AskMeasure, ColorCache, SetOverflow
 from llm_lite.desktop.actions.chatting import extras_of
@@ -57,7 +57,7 @@ FAR = RemoteModel("far", 4096)
 SERVER = RemoteServer("http://there", "there", "openai", "There", models=(FAR,))
 ABLATED = ((0.0, 1.0, 1.0), (1.0, 1.0, 1.0))
 LOUD = ((1.0, 1.5, 1.0), (1.0, 1.0, 0.5))
-LOOKS = tuple(one.name for one in fields(Looks))
+LOOKS = Looks.__struct_fields__
 BOUNDED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_new_tokens", "seed")
 
 
@@ -113,9 +113,9 @@ class Person:
         if asked is not None:
             state = with_asked(state, sampling=asked)
         self.asked_for = {
-            f"sampling.{f.name}": getattr(state.sampling, f.name)
-            for f in fields(SamplingOptions)
-            if asked is not None and getattr(asked, f.name) != f.default
+            f"sampling.{name}": getattr(state.sampling, name)
+            for name in SamplingOptions.__struct_fields__
+            if asked is not None and getattr(asked, name) != getattr(SamplingOptions(), name)
         }
         self.maps = StubMaps()
         stub = SimpleNamespace(
@@ -582,7 +582,7 @@ DOES = (
 
 
 def differing(before: AppState, after: AppState) -> dict[str, object]:
-    names = [f.name for f in fields(after) if getattr(before, f.name) != getattr(after, f.name)]
+    names = [n for n in after.__struct_fields__ if getattr(before, n) != getattr(after, n)]
     return {name: getattr(after, name) for name in names}
 
 
@@ -591,7 +591,7 @@ def shown_settings(state: AppState) -> dict[str, object]:
     shown = {name: getattr(state, name) for name in fields_of(state, "setting")}
     for part, kind in (("sampling", SamplingOptions), ("options", EngineOptions)):
         record = shown.pop(part)
-        shown |= {f"{part}.{f.name}": getattr(record, f.name) for f in fields(kind)}
+        shown |= {f"{part}.{n}": getattr(record, n) for n in kind.__struct_fields__}
     for name in LOOKS:
         record = state.xray if hasattr(state.xray, name) else state.attention
         shown[f"looks.{name}"] = getattr(record, name)

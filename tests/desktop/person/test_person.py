@@ -4,11 +4,12 @@ there was is found when it is planted."""
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
 
 import pytest
+from msgspec import Struct
 
 from llm_lite.core.messages import ExecutorChanged
+from llm_lite.core.records import NotedMeta, replace
 from llm_lite.desktop.actions import chatting, connecting, history, requests
 from llm_lite.desktop.actions import program as program_actions
 from llm_lite.desktop.app import program, settings
@@ -277,10 +278,9 @@ def is_found(folder, name):
 
 def test_every_field_of_the_state_says_whose_it_is():
     """A field without a scope would be in no view's care."""
-    assert set(scopes.scopes(AppState)) == {one.name for one in fields(AppState)}
+    assert set(scopes.scopes(AppState)) == set(AppState.__struct_fields__)
 
-    @dataclass(frozen=True)
-    class Forgetful:
+    class Forgetful(Struct, metaclass=NotedMeta, frozen=True):
         known: int = scopes.of("model", 1)
         unknown: int = 2
 
@@ -294,7 +294,7 @@ def test_every_setting_is_kept(tmp_path):
     state = AppState()
     kept = settings.remember(state, settings.Settings())
     restored = settings.restore(kept, AppState())
-    assert names <= {one.name for one in fields(AppState)}
+    assert names <= set(AppState.__struct_fields__)
     for name in names - {"theme"}:
         assert getattr(restored, name) == getattr(state, name), name
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from llm_lite.core.messages import ExportMaps
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
 from llm_lite.desktop.actions.inspecting import SetXRay

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
 )
 from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import ContinueAnswer, Regenerate, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
 from llm_lite.desktop.actions.forking import ContinueFrom

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.messages import Generate
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.connecting import FindServer
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.actions.quantizing import RunTask, ShowRuns, StopTask

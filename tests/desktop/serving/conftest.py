@@ -3,11 +3,11 @@
 import json
 import time
 import urllib.request
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.messages import LoadModel, ServingChanged, StartServing, StopServing
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.serving.switching import SetServing, SwitchServing
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState

@@ -4,11 +4,11 @@ import socket
 import stat
 import threading
 import urllib.error
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.messages import LoadStarted, ServingChanged, StartServing, StopServing
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.serving.switching import (
     CancelServed,
     HideKey,

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import ServedRequest, ServingChanged, ServingStatus
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act, due
 from llm_lite.desktop.actions.program import OpenLink
 from llm_lite.desktop.actions.serving.switching import (

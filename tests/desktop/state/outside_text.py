@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Literal, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     AnalyzeTensors,
@@ -58,6 +59,7 @@ from llm_lite.core.messages import (
     TokenizeText,
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.encoding.encoding_state import AskedText, AskedTexts
 from llm_lite.desktop.state.quant_state import RunComparison, Work
@@ -135,9 +137,9 @@ def sample_events() -> list[Event]:
 
 def with_text(value, text):
     """`value` with text() in place of every string that is not one of a few that are listed: found
-    by the annotations of its dataclass, whatever that holds."""
+    by the annotations of its record, whatever that holds."""
     hints = get_type_hints(type(value))
-    changed = {f.name: _other(getattr(value, f.name), hints[f.name], text) for f in fields(value)}
+    changed = {n: _other(getattr(value, n), hints[n], text) for n in value.__struct_fields__}
     return replace(value, **changed)
 
 
@@ -146,7 +148,7 @@ def _other(value, kind, text):
         return value
     if isinstance(value, str):
         return text()
-    if is_dataclass(value):
+    if isinstance(value, Struct):
         return with_text(value, text)
     if isinstance(value, tuple):
         inner = get_args(kind)

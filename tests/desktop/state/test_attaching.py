@@ -1,11 +1,10 @@
 """Files of the draft: how they come and go, are counted, cut, sent and brought back by an edit."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
 from llm_lite.core.messages import CountTokens, Generate, TokensCounted
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act, due
 from llm_lite.desktop.actions.chatting import (
     CancelEdit,

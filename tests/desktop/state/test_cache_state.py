@@ -1,7 +1,6 @@
 """What the window knows of the cache, folded from events: ages, forgetting, forecast, bytes."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.plan.plan import row_bytes
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.caching import (
     AskMeasure,

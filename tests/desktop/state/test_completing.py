@@ -1,12 +1,11 @@
 """A conversation that is one text, from what a person writes to what is kept of it; and how answers
 are chosen where the model advises something."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.history import ConversationSummary, StoredConversation, StoredMessage
 from llm_lite.core.messages import Alternative, Generate, SamplingDefault, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.chatting import (
     ContinueAnswer,

@@ -1,7 +1,6 @@
 """Looking inside and steering as state, actions and events: no engine, no window."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -26,6 +25,7 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions import forking, inspecting
 from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate, Send
 from llm_lite.desktop.actions.program import OpenModel, SetAttention

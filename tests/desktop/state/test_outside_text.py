@@ -1,6 +1,5 @@
 """Whatever a file, a model or an engine says, every view draws it."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinished, TokenDecoded
+from llm_lite.core.records import replace
 from llm_lite.desktop.app.guard import Failed, attempt
 from llm_lite.desktop.state import incoming
 from llm_lite.desktop.state.apply import apply

@@ -1,11 +1,11 @@
 """The plot of the speed: whole answers, marked apart, and one clock for the first token."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from llm_lite.core.messages import GenerationFinished, GenerationStats, TokenDecoded
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.plots.speed import RATE_PERIOD, RATE_SAMPLES
 from llm_lite.desktop.state.state import AppState, Message, Running

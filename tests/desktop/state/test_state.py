@@ -1,7 +1,6 @@
 """The pure middle: events and actions folded into the state."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -26,6 +25,7 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.chatting import (
     CancelEdit,

@@ -1,7 +1,5 @@
 """An answer that thinks, folded from its events."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import (
@@ -13,6 +11,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.chatting import (
     ContinueAnswer,

@@ -1,8 +1,6 @@
 """An encoder-decoder in the state: a source is asked for, its target grows, is cleared and brought
 back; whatever comes in whatever order."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +16,7 @@ from llm_lite.core.messages import (
     TargetGrown,
     Translate,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.chatting import NewChat, Regenerate, Send, StopAnswer
 from llm_lite.desktop.actions.composing.attaching import AttachFiles

@@ -1,10 +1,9 @@
 """Every message of a conversation's tree has a place on its map, and a way that leads there."""
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.forking import ShowMessage
 from llm_lite.desktop.app.keeping.opening import in_chat

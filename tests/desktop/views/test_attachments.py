@@ -1,11 +1,10 @@
 """Files in the draft and in the chat: chips, previews, the budget, what is unfolded."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.attached_text import Attachment
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.actions.composing.attaching import (
     AttachFiles,

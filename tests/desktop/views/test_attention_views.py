@@ -1,12 +1,12 @@
 """Choices, colours and exports of the attention views."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.inspecting import ReadAgain, ShowRow
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.cells import Cell

@@ -1,10 +1,9 @@
 """The tree of choices of an answer that kept to a grammar, through ImGui's input queue."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import AllowedTokens, Alternative, Generate, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.views.tokens.choices import has_choices, rows_of
 from tests.desktop.fake_engine import FakeEngine

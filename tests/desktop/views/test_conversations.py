@@ -1,13 +1,13 @@
 """The list of conversations: what it shows, and what a person does there."""
 
 import time
-from dataclasses import replace
 from datetime import date, datetime
 
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import AnswerRun
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import (
     ArchiveConversation,

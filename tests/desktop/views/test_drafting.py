@@ -1,6 +1,5 @@
 """Drafts as a person sees them: tints, what had been drafted, what it brought, and the switch."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.library.showing import ListModels

@@ -2,7 +2,6 @@
 sense, and examples in a language that the vocabulary has."""
 
 import gettext
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import EncodeText, TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.app.settings import Settings, restore

@@ -1,12 +1,11 @@
 """The page of an encoder: what is typed is encoded after a pause, sentences are compared, words are
 put in; late answers are dropped."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import CompareTexts, EncodeText, ExecutorChanged, SetGains, TextEncoded
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act, due
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.actions.inspecting import Steer

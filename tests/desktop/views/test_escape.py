@@ -1,10 +1,9 @@
 """Escape stops an answer from anywhere in the window, and first closes what is open."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import StopAnswer
 from llm_lite.desktop.state.state import Message, Running
 from tests.desktop.headless import READY

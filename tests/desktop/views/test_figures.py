@@ -1,11 +1,11 @@
 """What figures have in common: named axes, lengths that are the values, a number for a fact."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import SetAttention, SetFontSize
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, RowDetails

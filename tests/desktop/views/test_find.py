@@ -1,10 +1,9 @@
 """Find in the conversation, through ImGui's input queue."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.selection.find import FIND
 from llm_lite.desktop.views.selection.selection import selected_text

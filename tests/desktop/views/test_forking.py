@@ -1,11 +1,10 @@
 """Forks from a token, from a word and from a message, and the map, by mouse and keys."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Generate, LoadModel, ModelLoaded, SpellTokens
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate, Send
 from llm_lite.desktop.actions.forking import ContinueText, ShowMessage
 from llm_lite.desktop.actions.history import OpenConversation

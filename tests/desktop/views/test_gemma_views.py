@@ -1,13 +1,12 @@
 """What is shown of a model of Gemma 3n E4B's build: 280 heads over 20 caches, 16 of them rings."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import LoadModel, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.attention import work
 from llm_lite.desktop.attention.maps import AttentionMaps

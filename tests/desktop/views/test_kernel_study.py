@@ -1,7 +1,6 @@
 """The kernel study in the performance view: bars beside the limits, and the lines of a form."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.inspecting.profiling import SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study import forms
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState

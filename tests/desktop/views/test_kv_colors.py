@@ -1,11 +1,10 @@
 """What of the cache is in which pixel, and in which colour."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.cache.colors import (
     CacheWindow,

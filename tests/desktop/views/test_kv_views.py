@@ -1,7 +1,5 @@
 """The cache's view used through ImGui's input queue: a fake engine, then real models."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from llm_lite.core.messages import (
     PooledPrefix,
     SamplingOptions,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.caching import ColorCache
 from llm_lite.desktop.actions.chatting import EditMessage, Send
 from llm_lite.desktop.actions.history import OpenConversation

@@ -1,9 +1,8 @@
 """Which positions of the cache are in sight."""
 
-from dataclasses import replace
-
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.views.cache.colors import CacheWindow
 from llm_lite.desktop.views.cache.window import CacheZoom, look, window_of
 from tests.desktop.cache_view import point

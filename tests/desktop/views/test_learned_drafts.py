@@ -1,7 +1,5 @@
 """Learned drafts as a person sees them: the choice, how much was learned, and its end."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import (
@@ -11,6 +9,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     SourceDrafts,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.history import EmptyTrash
 from llm_lite.desktop.actions.learned_drafts import ForgetLearned

@@ -2,7 +2,6 @@
 
 import re
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from imgui_bundle import imgui
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import Generate, ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import TEMPERATURES
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import (
     DrawAgain,

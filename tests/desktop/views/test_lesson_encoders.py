@@ -1,7 +1,6 @@
 """The lesson on encoders and encoder-decoders: every number that it shows is the reference's."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +12,7 @@ from llm_lite.core.engine.lesson.following import traced
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep, ShowLesson
 from llm_lite.desktop.actions.lesson.sentence import wanted_key

@@ -1,7 +1,5 @@
 """The question before what does not fit is loaded."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import (
@@ -12,6 +10,7 @@ from llm_lite.core.messages import (
     Reconfigure,
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.apply import apply
 from tests.desktop.headless import sent
 

@@ -1,8 +1,7 @@
 """The popover that chooses the cache's types and size, with what they cost."""
 
-from dataclasses import replace
-
 from llm_lite.core.messages import Reconfigure
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import SetOptions
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY, sent

@@ -1,8 +1,7 @@
 """Versions of messages in an opened conversation, who wrote them, and a message that was found."""
 
-from dataclasses import replace
-
 from llm_lite.core.messages import ModelIdentity
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
 from llm_lite.desktop.actions.history import (
     Reveal,

@@ -1,9 +1,8 @@
 """A context that fills up: seen coming, and what the chat shows of it."""
 
-from dataclasses import replace
-
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.state.front.context import Counted
 from llm_lite.desktop.state.state import Message

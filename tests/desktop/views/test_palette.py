@@ -1,12 +1,12 @@
 """The command palette: what it finds, how it is used with the keys, and what it costs."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core import history as kept
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation, RowsRead

@@ -1,10 +1,9 @@
 """A long text that is pasted, and what is typed while no field has the keyboard."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import SetDraft, SetForm
 from llm_lite.desktop.actions.composing.attaching import (
     IntoText,

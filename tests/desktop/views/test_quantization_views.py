@@ -1,7 +1,5 @@
 """The panel of weight modes and the two runs, used through ImGui's input queue."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
@@ -15,6 +13,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     Stop,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import SetLanguage
 from llm_lite.desktop.actions.quantizing import SetQuantization
 from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken

@@ -1,10 +1,9 @@
 """The strip above the input, and what the memory popover and the settings say of kept caches."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_lite.core.messages import AnswerRun, GenerationStats
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.resuming import (
     ClearKept,

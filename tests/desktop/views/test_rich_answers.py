@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import OpenLink, SaveText
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
@@ -147,7 +147,7 @@ def test_libraries_are_imported_when_they_are_needed():
     """The first frame needs no parser; lexers and formulas belong to the process apart."""
     code = (
         "import sys\n"
-        "from dataclasses import replace\n"
+        "from llm_lite.core.records import replace\n"
         "from llm_lite.desktop.state.state import Message\n"
         "from tests.desktop.headless import Headless, READY\n"
         "names = ('markdown_it', 'pygments', 'ziamath')\n"

@@ -1,12 +1,11 @@
 """The sampling panel: its folded groups, and presets."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.composing.presets import ChoosePreset, ImportPreset, SavePreset
 from llm_lite.desktop.state.sampling.texts import bias_lines, biases_of, stop_lines, stops_of
 from llm_lite.desktop.state.state import AppState

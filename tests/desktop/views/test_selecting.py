@@ -1,11 +1,10 @@
 """Text selected in the conversation by mouse, keys and menu, and what of it is copied."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Thinking
+from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.thoughts import Thought

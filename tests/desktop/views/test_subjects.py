@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields, replace
 from typing import ClassVar
 
 import pytest
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.app import interface
 from llm_lite.desktop.state.front.scopes import scopes
 from llm_lite.desktop.state.state import AppState
@@ -23,10 +23,9 @@ DIVIDED = {name for name, scope in scopes(AppState).items() if scope == "divided
 ASKED_BY_ALL = {"running", "messages"}
 
 
-class Watched(AppState):
+class Watched(AppState, frozen=True):
     """A state that notes which of its fields are read."""
 
-    __slots__ = ()
     read: ClassVar[set[str]] = set()
 
     def __getattribute__(self, name):
@@ -36,10 +35,7 @@ class Watched(AppState):
 
 
 def watched(state):
-    copy = object.__new__(Watched)
-    for one in fields(AppState):
-        object.__setattr__(copy, one.name, getattr(state, one.name))
-    return copy
+    return Watched(**{name: getattr(state, name) for name in AppState.__struct_fields__})
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)

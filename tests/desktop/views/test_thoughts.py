@@ -1,11 +1,10 @@
 """Thoughts in the chat: a line that unfolds, by click or key; two lines while they come."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Generate, ModelInfo
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import SetThinking, UnfoldThought
 from llm_lite.desktop.state.thoughts import Thought
 from tests.desktop.cache_view import say

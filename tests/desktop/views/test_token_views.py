@@ -1,6 +1,5 @@
 """Tokens used through ImGui's input queue: a fake engine, then real models."""
 
-from dataclasses import replace
 from math import nan
 
 import numpy as np
@@ -18,6 +17,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SamplingOptions,
 )
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.inspecting import SetXRay, Steer
 from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.attention_state import AttentionChoice

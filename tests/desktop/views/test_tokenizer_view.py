@@ -1,6 +1,5 @@
 """The tokenizer view used through ImGui's input queue: typing, stages, steps, two tokenizers."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,6 +7,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import EngineOptions, LoadModel, TextTokenized, TokenizeText
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.texts.tokenizing import AskTokenizer, ChooseTokenizing

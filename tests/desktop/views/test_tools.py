@@ -2,11 +2,11 @@
 
 import shlex
 import sys
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.messages import ServerSpec
+from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.desktop.actions.tools.calling import (

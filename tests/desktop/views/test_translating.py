@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from imgui_bundle import imgui
@@ -11,6 +10,7 @@ from imgui_bundle import imgui
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import LoadModel, SetGains, TargetFinished, Translate
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.inspecting import Steer
 from llm_lite.desktop.actions.program import OpenModel, SetAttention, SetOptions

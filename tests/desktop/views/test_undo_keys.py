@@ -1,10 +1,9 @@
 """Ctrl+Z while the chat's input has the keys, as it has them after nearly everything one does."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import RedoHistory, UndoHistory
 from llm_lite.desktop.state.state import Message

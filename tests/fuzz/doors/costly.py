@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.generation.grammars import matchers
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from tests.fuzz.door import Case, Door
 from tests.fuzz.doors.grammar import follow
 from tests.fuzz.doors.grammar import prepare as prepare_grammar

@@ -6,7 +6,6 @@ import contextlib
 import io
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.models.registry import ARCHITECTURES
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.records import replace
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from tests.encoder_checks import spelled_in_gguf, words
 from tests.fuzz import whole

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, replace
 from functools import cache
 
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.app.presets import files

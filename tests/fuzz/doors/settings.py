@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict
 from functools import cache
 
+from llm_lite.core.records import asdict
 from llm_lite.desktop.app import settings
 from llm_lite.desktop.state.state import AppState
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import read_bytes
@@ -31,7 +32,6 @@ from llm_lite.core.generation.speculation.ngrams.table import (
     NgramTable,
 )
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 
 MAGIC = b"LLMLNG01"
 SUFFIX = ".ngrams"
@@ -42,8 +42,7 @@ _MOST_FILES = 10_000  # of the folder, that are listed
 _MOST_LEARNED = 1 << 60  # answers, and tokens: more were never learned
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedModel:
+class LearnedModel(Struct, frozen=True):
     """The model that a table belongs to, and what it was made from."""
 
     identity: str  # of the model: a hash, hexadecimal
@@ -53,8 +52,7 @@ class LearnedModel:
     tokens: int = 0  # of these answers
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedFile:
+class LearnedFile(Struct, frozen=True):
     """A file of the folder; `model` None where it is none of ours or damaged, and `problem` says
     so."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.generation.speculation.ngrams import file
 from llm_lite.core.generation.speculation.ngrams.file import LearnedModel, Stamp
 from llm_lite.core.generation.speculation.ngrams.source import NgramSource
 from llm_lite.core.generation.speculation.ngrams.table import SHORTEST, NgramTable
+from llm_lite.core.records import replace
 
 # Tokens of answers between two writings: a killed program loses no more than these, and a token
 # costs the disk 0.7 kB.

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
-
-from llm_lite.core.records import dataclass
 
 SHORTEST, LONGEST = 2, 4  # tokens of a context; docs/speculation.md has what was measured
 ENTRIES = 1 << 17  # 1.4 MB; 10,000 tokens of answers about alike topics need some 17,000 of them
@@ -33,8 +32,7 @@ _MOST_CONFIRMED = 4  # times that a token followed; more of them say no more
 _DOUBT = 2  # what a time counts when another token followed
 
 
-@dataclass(frozen=True, slots=True)
-class Follower:
+class Follower(Struct, frozen=True):
     """The token that follows, and the evidence for it: 1 for one that followed two tokens once,
     twice as much for every further token of the context."""
 

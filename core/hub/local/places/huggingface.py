@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import LlmLiteError
@@ -23,6 +22,7 @@ from llm_lite.core.hub.local.grouping import as_found, groups
 from llm_lite.core.hub.local.places.user import at_home, environment_path
 from llm_lite.core.hub.local.walking import MOST_ENTRIES, Walk
 from llm_lite.core.messages.library import Origin
+from llm_lite.core.records import replace
 
 _REPOSITORY = "models--"
 _COMMIT_BYTES = 200

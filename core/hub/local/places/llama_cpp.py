@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.hub.local.found import Found
 from llm_lite.core.hub.local.grouping import models_below
 from llm_lite.core.hub.local.places import huggingface
 from llm_lite.core.hub.local.places.user import at_home, environment_path
+from llm_lite.core.records import replace
 
 _MANIFEST = re.compile(r"manifest=([^=]+)=([^=]+)=.*\.json")
 

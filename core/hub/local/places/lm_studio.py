@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import LlmLiteError
@@ -17,6 +16,7 @@ from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.hub.local.found import Found
 from llm_lite.core.hub.local.grouping import models_below
 from llm_lite.core.hub.local.places.user import at_home, environment_path, expanded
+from llm_lite.core.records import replace
 
 _POINTER_BYTES = 4096
 _SETTINGS_BYTES = 1 << 20

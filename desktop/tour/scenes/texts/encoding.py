@@ -4,8 +4,8 @@ what could stand in the place of masked tokens."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import DismissNotice, OpenModel, SetTheme
 from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.state.encoding.encoding_state import EncodingMode

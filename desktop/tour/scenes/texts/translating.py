@@ -4,10 +4,10 @@ in the source, the maps of cross-attention, and the other hypotheses of a beam."
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import get_args
 
 from llm_lite.core.messages import AttentionPart
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.program import DismissNotice, SetAttention, SetTheme
 from llm_lite.desktop.actions.texts.translating import ChooseBeams, WriteTarget
 from llm_lite.desktop.state.state import AppState

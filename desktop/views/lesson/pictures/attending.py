@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2
+from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.lesson import TokenScore
-from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.lesson.following import ShowScaled
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.motion import part
@@ -20,8 +20,7 @@ DETAIL = 36.0  # spacing units, of one sum opened below the others
 OPENED = "lesson.opened"  # in the memory of the window: the position whose sum that is
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """A row for each token of the sentence, all of one height; the same places in every step."""
 
     top: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, replace
 from typing import Any
 
 from llm_lite.cli.terminal.output import show, show_json
@@ -18,6 +17,7 @@ from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions, Mode
 from llm_lite.core.messages.library import Fit
+from llm_lite.core.records import asdict, replace
 
 _PARTS = ("weights", "cache", "scratch", "maps", "program")
 _HEAD = ("mode", *_PARTS, "in all", "tokens/s", "")

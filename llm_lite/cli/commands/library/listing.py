@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import Any
 
 from llm_lite.cli.terminal.output import show, show_json
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local.listing import local_models
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import asdict
 
 PLACES = {
     "bundled": "bundled",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from llm_lite.core.hub.remote.pulling import located
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import asdict
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 
 from llm_lite.cli.commands.library.carrying_out import run_all
 from llm_lite.cli.commands.library.job_line import stage_line
@@ -15,6 +14,7 @@ from llm_lite.core.hub.queue.jobs import Edit, Jobs
 from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile, is_worked, queue_folder
 from llm_lite.core.hub.queue.running import with_progress
 from llm_lite.core.messages.library import ModelJob
+from llm_lite.core.records import asdict
 
 WORDS: Mapping[str, Callable[[str], Edit]] = {
     "pause": commands.pause,

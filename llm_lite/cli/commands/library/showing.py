@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import asdict
 
 from llm_lite.cli.commands.library.listing import parameters_text, size_text
 from llm_lite.cli.terminal.output import say, show, show_json
@@ -15,6 +14,7 @@ from llm_lite.core.hub.remote.searching import SearchFilters, search
 from llm_lite.core.hub.remote.searching import show as look_up
 from llm_lite.core.messages.library import CuratedModel, HubModel
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import asdict
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 

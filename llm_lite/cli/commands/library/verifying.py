@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from llm_lite.cli.commands import verify as whole_model
 from llm_lite.cli.commands.slicing import Percent
@@ -15,6 +14,7 @@ from llm_lite.core.hub.local.listing import local_models
 from llm_lite.core.hub.remote.checking import from_hub, verify
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import asdict
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
@@ -12,6 +11,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import TURN_TOKENS, BenchResult, bench
 from llm_lite.core.metrics.pass_costs import PassCost, drafting_ms, pass_costs
+from llm_lite.core.records import asdict
 
 CONVERSATION = 2000  # tokens
 

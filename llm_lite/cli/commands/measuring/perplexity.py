@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
 
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import overwrite, show, show_json, tell, warn
@@ -16,6 +15,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import DivergenceReport, EngineOptions
 from llm_lite.core.metrics.perplexity import measure, read_chunks
+from llm_lite.core.records import asdict, replace
 
 # What the JSON leaves out: it is there to draw with.
 _PLOTTED = ("kld_quantiles", "kld_by_chunk")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import Any
 
 from llm_lite.cli.terminal.output import show, show_json, warn
@@ -21,6 +20,7 @@ from llm_lite.core.messages.inspecting.tokenizing import (
     TokenPiece,
     Word,
 )
+from llm_lite.core.records import asdict
 from llm_lite.core.text.stages import MOST_COUNTED
 from llm_lite.core.text.tokenization.matching import candidate
 from llm_lite.core.text.tokenization.spelling import data_shown, hexadecimal, shown, symbol_shown

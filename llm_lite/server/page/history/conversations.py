@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, get_args
 
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.messages import GenerationStats, SamplingOptions, StopReason
 from llm_lite.core.messages.sampling_options import NUMBERS, names_in
+from llm_lite.core.records import replace
 from llm_lite.server.failures import ApiError
 from llm_lite.server.page.bodies import (
     count,

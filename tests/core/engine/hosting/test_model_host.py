@@ -1,6 +1,5 @@
 """The model in use and what runs it, put in place and replaced."""
 
-from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     Logged,
     Reconfigure,
 )
+from llm_lite.core.records import replace
 from tests.core.engine_client import PATIENCE, Hook
 from tests.runners import exact
 

@@ -1,6 +1,5 @@
 """Another mode or executor in the middle of an answer."""
 
-import dataclasses
 import threading
 
 import pytest
@@ -21,6 +20,7 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from tests.children import answer_of
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import BACKENDS, exact
@@ -58,7 +58,7 @@ def pace(monkeypatch):
 
 
 def answer(client, request=1):
-    client.send(Generate(request, HELLO, dataclasses.replace(GREEDY, max_new_tokens=LONG)))
+    client.send(Generate(request, HELLO, replace(GREEDY, max_new_tokens=LONG)))
 
 
 def tokens_of(client):
@@ -194,7 +194,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     path = write_tiny_llama(tmp_path / "wide.gguf", width=256, ffn=1024, context=2048)
     client.engine.device_lost(device)
     client.load(path, exact("cpu", speculate="off"))  # what repeats itself would soon be over
-    sampling = dataclasses.replace(GREEDY, max_new_tokens=500)
+    sampling = replace(GREEDY, max_new_tokens=500)
     client.send(Generate(1, HELLO, sampling))
     sizes = []
     for number in range(20):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program, Tensor
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import replace
 from tests.children import run_child
 from tests.core.exec.one_op import EVERY_ISA, ISAS, VOCABULARY, OneOp, max_error, weight
 from tests.pairs import each_pair

@@ -6,7 +6,6 @@ subnormal numbers for 0, so what lies there must be multiplied in another way.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.processor import available_isas, cpu_features, emulated_isas
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 from tests.core.exec.cpu.test_cpu_shared import PAGES, Tiny, alone, together
 from tests.core.exec.one_op import CONTEXT, FLOATS, VOCABULARY, OneOp, check, weight
 from tests.pairs import each_pair
@@ -152,7 +152,7 @@ def put(case: OneOp, name: str, bits: int, *places: tuple[int, int]) -> None:
     data = np.array(tensor.data)
     for place in places:
         data.view(BITS[tensor.dtype]).reshape(tensor.shape)[place] = bits
-    case.weights[name] = dataclasses.replace(tensor, data=data)
+    case.weights[name] = replace(tensor, data=data)
 
 
 def rows_apart(case: OneOp, isa: str, bad: list[int]) -> None:
@@ -240,7 +240,7 @@ def test_stepwise_products_have_the_bits_of_one_token(isa: str, dtype: str) -> N
     for count in (16, 32):
         step = Step(np.arange(count, dtype=np.int32) % VOCABULARY, 0, count, stepwise=True)
         found = cpu.run(step)
-        singles = [dataclasses.replace(single, stepwise=False) for single in step.singles()]
+        singles = [replace(single, stepwise=False) for single in step.singles()]
         expected = np.concatenate([cpu.run(single) for single in singles])
         assert_same(found, expected)
     cpu.close()

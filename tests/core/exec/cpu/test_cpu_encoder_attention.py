@@ -4,7 +4,7 @@ and in steps that several sequences share."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -17,6 +17,7 @@ from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.records import replace
 from tests.core.exec.one_op import ISAS, VOCABULARY, OneOp, max_error, weight
 from tests.pairs import each_pair
 

@@ -8,8 +8,6 @@ documented to do; all else of the kernel is compiled as for a processor that has
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas, emulated_isas
+from llm_lite.core.records import replace
 from tests.core.exec.cpu.test_cpu_matmul import extreme_inputs
 from tests.core.exec.one_op import BLOCKS, CONTEXT, TILES, VOCABULARY, OneOp, check, weight
 from tests.pairs import each_pair
@@ -108,7 +107,7 @@ def test_stepwise_products_have_the_bits_of_one_token(isa: str, dtype: str) -> N
     for count in (15, 16, 32):
         step = Step(np.arange(count, dtype=np.int32) % VOCABULARY, 0, count, stepwise=True)
         found = cpu.run(step)
-        singles = [dataclasses.replace(single, stepwise=False) for single in step.singles()]
+        singles = [replace(single, stepwise=False) for single in step.singles()]
         expected = np.concatenate([cpu.run(single) for single in singles])
         np.testing.assert_array_equal(found, expected)
     cpu.close()

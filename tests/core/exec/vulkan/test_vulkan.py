@@ -1,7 +1,5 @@
 """The Vulkan executor: submits and barriers, and what happens when the device or memory fails."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,6 +17,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import replace
 from tests.core.exec.vulkan.vulkan_program import VOCABULARY, program, steps, weight
 
 pytestmark = pytest.mark.vulkan

@@ -1,7 +1,5 @@
 """Attention and its cache on the software driver, in every shape of its workgroups."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.rows import SCALED
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.pairs import each_pair
 

@@ -1,7 +1,5 @@
 """Every op but attention on the software driver against NumPy, at awkward sizes, validated."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 from tests.core.exec.columnwise import CASES
 from tests.core.exec.vulkan.vulkan_program import (
     BLOCKS,

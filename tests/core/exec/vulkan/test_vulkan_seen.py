@@ -3,8 +3,6 @@ every shape of its workgroups, in plain steps and shared ones."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.rows import SCALED
+from llm_lite.core.records import replace
 from tests.core.exec.vulkan.test_vulkan_attention import ATTENTIONS
 from tests.core.exec.vulkan.vulkan_program import VOCABULARY, steps, weight
 from tests.pairs import each_pair

@@ -1,7 +1,6 @@
 """Instructions that not every device has, and that not every driver gets right."""
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from llm_lite.core.gpu.pipeline_store import PipelineStore
 from llm_lite.core.gpu.pipelines import ComputePipeline
 from llm_lite.core.loading.backends import ExecutorChoice, activations
 from llm_lite.core.models.model import ModelShape
+from llm_lite.core.records import replace
 
 pytestmark = pytest.mark.vulkan
 

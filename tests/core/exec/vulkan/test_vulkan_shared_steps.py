@@ -1,8 +1,6 @@
 """Steps that several sequences share, on the software driver: against the definition, and each
 sequence beside others against itself alone, to the bit."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -21,6 +19,7 @@ from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.records import replace
 from tests.core.exec.vulkan.vulkan_program import VOCABULARY, weight
 from tests.families import family_of
 from tests.family_checks import write_case

@@ -1,11 +1,10 @@
 """Answers of an engine and of a server: the guard ends loops alone, drafts or none."""
 
-import dataclasses
-
 import pytest
 
 from llm_lite.core.generation.ending.repetition import PROSE, repeats
 from llm_lite.core.messages import ChatMessage, SamplingOptions, TokenDecoded
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import HELLO
 from tests.core.serving.clients import Asked, serve
@@ -26,7 +25,7 @@ def model(tmp_path_factory):
 
 
 def without(sampling):
-    return dataclasses.replace(sampling, repetition_guard=False)
+    return replace(sampling, repetition_guard=False)
 
 
 def looping_at(events):
@@ -52,7 +51,7 @@ def test_what_does_not_loop_is_the_same_to_the_bit(client, model):
     client.load(model, exact("cpu"))
     client.ask(100, HELLO)  # the prompt is in the cache for all that follow
     for request, seed in enumerate(range(8)):
-        sampling = dataclasses.replace(FREE, seed=seed)
+        sampling = replace(FREE, seed=seed)
         client.ask(2 * request + 1, HELLO, sampling)
         client.ask(2 * request + 2, HELLO, without(sampling))
     told = {}

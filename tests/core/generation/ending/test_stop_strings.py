@@ -1,13 +1,12 @@
 """Stop strings, however the answer is cut into tokens."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_lite.core.generation.ending.stop_strings import StopStrings
 from llm_lite.core.messages import ChatMessage, Thinking, TokenDecoded
+from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO
 from tests.make_gguf import tokenizer_metadata, write_tiny_llama
@@ -69,7 +68,7 @@ def test_an_engine_s_answer_ends_before_it(client, tiny_llama):
     texts = [event.text for event in client.of(TokenDecoded)]
     whole = "".join(texts)
     stop = whole[3:5]
-    sampling = dataclasses.replace(GREEDY, stop=(stop,))
+    sampling = replace(GREEDY, stop=(stop,))
     finished, stopped = client.ask(2, sampling=sampling)
     said = "".join(event.text for event in client.of(TokenDecoded) if event.request == 2)
     assert finished.stop_reason == "stop string"
@@ -84,7 +83,7 @@ def test_what_was_held_back_comes_at_the_end(client, tiny_llama):
     client.load(tiny_llama)
     client.ask(1)
     whole = "".join(event.text for event in client.of(TokenDecoded))
-    finished, _ = client.ask(2, sampling=dataclasses.replace(GREEDY, stop=(whole[-1] + "\0",)))
+    finished, _ = client.ask(2, sampling=replace(GREEDY, stop=(whole[-1] + "\0",)))
     said = "".join(event.text for event in client.of(TokenDecoded) if event.request == 2)
     assert (finished.stop_reason, said) == ("length", whole)
 
@@ -99,12 +98,12 @@ def test_a_thought_ends_when_its_tokens_are_used_up(client, tmp_path):
     path = tmp_path / "thinker.gguf"
     write_tiny_llama(path, {"tokenizer.chat_template": OPENING}, context=256)
     client.load(path)
-    sampling = dataclasses.replace(GREEDY, max_new_tokens=40, max_thinking_tokens=5)
+    sampling = replace(GREEDY, max_new_tokens=40, max_thinking_tokens=5)
     client.ask(1, sampling=sampling)
     said = "".join(event.text for event in client.of(TokenDecoded))
     assert "\n</think>\n\n" in said
     tokens = [event.token for event in client.of(TokenDecoded)]
-    free = client.ask(2, sampling=dataclasses.replace(GREEDY, max_new_tokens=5))[1]
+    free = client.ask(2, sampling=replace(GREEDY, max_new_tokens=5))[1]
     assert tokens[:5] == free, "five are the model's own, and the end mark follows"
     mark = Tokenizer.from_gguf(tokenizer_metadata(300), "tiny").encode("\n</think>\n\n")
     assert tokens[5 : 5 + len(mark)] == mark

@@ -1,7 +1,5 @@
 """Answers with drafts are those without, whatever happens while drafted tokens are ahead."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from llm_lite.core.generation.speculation.speculation import LongestDrafts, Spec
 from llm_lite.core.generation.steps import MaskPending, answer_steps
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.records import replace
 from tests.runners import BACKENDS, exact, running
 
 NO_END = frozenset[int]()
@@ -48,7 +47,7 @@ def answer_with(session, prompt, sampling, speculation, *, reading=None, guide=N
     prepared = session.prepare(prompt, reading or PrefillOptions())
     items = list(answer_steps(session, prepared, sampling, NO_END, (), None, guide, decoder))
     told = [
-        dataclasses.replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
+        replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
         for i in items
         if not isinstance(i, MaskPending)
     ]
@@ -57,7 +56,7 @@ def answer_with(session, prompt, sampling, speculation, *, reading=None, guide=N
 
 def state(session):
     """All that is left of an answer: what the cache holds, and the queries behind maps."""
-    known = dataclasses.replace(session.committed, version=0, epoch=0)
+    known = replace(session.committed, version=0, epoch=0)
     rows = {name: rows.data.tobytes() for name, rows in session.take_out().rows.items()}
     layers = attention_layers(session.executor.program.plans[0])
     rings = {t.name: t for p in session.executor.program.plans for t in p.tensors}
@@ -99,7 +98,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_sampled_answers_have_the_same_tokens(name, runner):
     """One random number a position, whatever was drafted."""
-    sampling = dataclasses.replace(SAMPLED, **CHANGES[name])
+    sampling = replace(SAMPLED, **CHANGES[name])
     tokenizer = runner.model_file.tokenizer
     accepted = 0
     for prompt in prompts(8, seed=1):

@@ -1,6 +1,5 @@
 """Answers of which a branch was verified are those without drafts; when branches are drafted."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -14,6 +13,7 @@ from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.policy import DraftPolicy
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts, state
 from tests.core.generation.speculation.test_policy import costs_of
 from tests.runners import BACKENDS, exact, running
@@ -53,7 +53,7 @@ def answered(session, prompt, source, stop=None):
     decoder = AnswerDecoder(session, NO_END)
     steps = answer_steps(session, session.prepare(prompt), GREEDY, NO_END, decoder=decoder)
     chosen = [i for i in itertools.islice(steps, stop) if isinstance(i, TokenChoice)]
-    said = [dataclasses.replace(i, accepted=False, rejected=()) for i in chosen]
+    said = [replace(i, accepted=False, rejected=()) for i in chosen]
     return said, state(session), decoder.counts
 
 

@@ -1,6 +1,5 @@
 """Sampled with drafts, answers have the model's own distribution: Pearson's chi-squared."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -13,6 +12,7 @@ from llm_lite.core.generation.speculation.draft import Draft
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import NO_END
 from tests.runners import exact, running
 
@@ -79,7 +79,7 @@ def test_answers_are_distributed_as_without_drafts(temperature, tiny_llama):
             temperature=temperature, top_k=KEPT, top_p=1.0, min_p=0.0, max_new_tokens=LENGTH
         )
         for seed in range(DRAWS):
-            seen[drawn(session, dataclasses.replace(plain, seed=seed), counts)] += 1
+            seen[drawn(session, replace(plain, seed=seed), counts)] += 1
     assert 100 < counts.accepted < counts.drafted - 100, "accepted and rejected"
     rare = sum(p * DRAWS for p in chances.values() if p * DRAWS < 5)
     usual = [key for key, p in chances.items() if p * DRAWS >= 5]

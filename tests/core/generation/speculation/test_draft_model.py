@@ -1,6 +1,5 @@
 """A smaller model that drafts: answers stay the same, and its cache follows the text."""
 
-import dataclasses
 import itertools
 
 import pytest
@@ -17,6 +16,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, SAMPLED, prompts, state
 from tests.core.generation.speculation.test_no_trace import tokens_of
 from tests.make_gguf import write_tiny_llama
@@ -251,7 +251,7 @@ def test_another_vocabulary(tiny_llama, tmp_path, smollm2):
 
 def test_a_model_that_does_not_draft_is_not_loaded(tiny_llama, smaller):
     options = options_of(smaller)
-    with running(tiny_llama, dataclasses.replace(options, speculate="off")) as runner:
+    with running(tiny_llama, replace(options, speculate="off")) as runner:
         assert runner.draft is None and runner.executor_info.draft is None and not runner.beside
     with running(tiny_llama, options) as runner:
         info = runner.executor_info.draft

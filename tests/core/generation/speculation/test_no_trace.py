@@ -1,6 +1,5 @@
 """Drafted tokens that are ahead leave no trace: stopped, edited, steered, forgotten, moved."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -19,6 +18,7 @@ from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, Token
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts, state
 from tests.families import family_of
 from tests.family_checks import write_case
@@ -125,7 +125,7 @@ def test_gains_that_change_in_the_middle(parts):
 
 @pytest.mark.parametrize("overflow", ("stop", "forget-middle", "rolling"))
 def test_a_full_context(overflow, parts):
-    sampling = dataclasses.replace(GREEDY, max_new_tokens=120)
+    sampling = replace(GREEDY, max_new_tokens=120)
     for prompt in prompts(3, seed=6, length=30):
         reading = PrefillOptions(overflow, head=8)
         said = both(parts, lambda s: tokens_of(items(s, prompt, sampling, reading)))  # noqa: B023

@@ -1,7 +1,6 @@
 """Drafts by a slice of the model's own weights: the slice is the model that the reference
 implementation makes of cut weights, and leaves no trace in the cache that it shares."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.quant.formats import FORMATS
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, SAMPLED, prompts, state
 from tests.make_huggingface import (
     SLICE_SKIP,
@@ -59,7 +59,7 @@ def device_of(backend, request):
 
 def executor_of(runner, cut, *, buckets=BUCKETS, weights=None, model=None):
     """Another executor of the runner's kind, whose program has the slice too."""
-    build = dataclasses.replace(runner.build, buckets=buckets, draft_slice=cut)
+    build = replace(runner.build, buckets=buckets, draft_slice=cut)
     weights = weights or runner.weights
     program = (model or runner.model).build(build)
     return backends.make_executor(runner.choice, program, weights, 2, lambda _: None)
@@ -104,7 +104,7 @@ def test_bits_are_those_of_a_model_of_cut_weights(mode, activations, tall):
         tokens = np.random.default_rng(1).integers(3, 290, 12)
         for position, token in enumerate(tokens.tolist()):
             step = Step(np.array([token], np.int32), position)
-            found = executor.run(dataclasses.replace(step, sliced=True))
+            found = executor.run(replace(step, sliced=True))
             np.testing.assert_array_equal(found, reference.run(step))
         executor.close()
         reference.close()
@@ -197,7 +197,7 @@ def answered(session, prompt, sampling, *, drafts):
     decoder = AnswerDecoder(session, NO_END)
     items = answer_steps(session, session.prepare(prompt), sampling, NO_END, decoder=decoder)
     told = [
-        dataclasses.replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
+        replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
         for i in items
     ]
     return told, decoder.counts

@@ -1,11 +1,10 @@
 """Steps of drafted tokens give the bits of a step a token: logits, caches and kept queries."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from llm_lite.core.plan.plan import Kind
+from llm_lite.core.records import replace
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
@@ -20,7 +19,7 @@ DRAFTED = 7
 
 def step_of(session, tokens, *, stepwise):
     step = session.step(tokens, session.context_used, len(tokens))
-    return dataclasses.replace(step, stepwise=stepwise)
+    return replace(step, stepwise=stepwise)
 
 
 def states(executor, rows):
@@ -83,6 +82,6 @@ def test_long_contexts_and_long_drafts(kv, long_llama):
     """Positions of one token are shared by several threads from some hundreds on, and from more
     than a thousand all of its heads read them in one stream."""
     options = exact("cpu", speculate="lookup", activations="a8", context=2048, threads=2)
-    options = dataclasses.replace(options, keys=kv, values=kv)
+    options = replace(options, keys=kv, values=kv)
     with running(long_llama, options) as runner:
         check_bits(runner, depths=(250, 1010, 1100, 1800), drafted=31)

@@ -1,11 +1,10 @@
 """Steps of drafted tokens that fork: each path has the bits of a step a token, wherever it lies."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from llm_lite.core.plan.step import Fork
+from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_stepwise import DEPTHS, FAMILIES, states, step_of
 from tests.families import family_of
 from tests.family_checks import write_case
@@ -38,7 +37,7 @@ def check_trees(runner, depths, shapes=SHAPES):
             session.clear()
             session.prefill(tokens[:depth])
             step = step_of(session, tokens[depth:], stepwise=True)
-            step = dataclasses.replace(step, fork=Fork(trunk, trunk + rest))
+            step = replace(step, fork=Fork(trunk, trunk + rest))
             found = session.executor.run(step)
             assert np.array_equal(found[: trunk + rest], expected), (depth, trunk, rest)
             assert np.array_equal(found[trunk + rest :], other[trunk:]), (depth, trunk, rest, more)
@@ -62,7 +61,7 @@ def test_types_of_caches(kv, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     path = write_tiny_llama(tmp_path / "m.gguf", seed=4)
     options = exact(backend, speculate="lookup", mode="int4", activations="a8")
-    options = dataclasses.replace(options, keys=kv, values=kv)
+    options = replace(options, keys=kv, values=kv)
     with running(path, options, device=device) as runner:
         check_trees(runner, depths=(1, 20))
 
@@ -78,6 +77,6 @@ def test_heads_of_large_groups(tmp_path):
 def test_long_contexts(kv, long_llama):
     """Forks within a block of positions, at its end, and where positions are cut into parts."""
     options = exact("cpu", speculate="lookup", activations="a8", context=2048, threads=2)
-    options = dataclasses.replace(options, keys=kv, values=kv)
+    options = replace(options, keys=kv, values=kv)
     with running(long_llama, options) as runner:
         check_trees(runner, (126, 250, 1021, 1800), ((2, 5, 4), (3, 12, 16)))

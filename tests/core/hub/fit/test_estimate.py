@@ -1,7 +1,6 @@
 """What is estimated is what executors allocate."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions
 from llm_lite.core.processor import emulated_isas
+from llm_lite.core.records import replace
 from tests.fixtures.seq2seq import marian
 from tests.runners import exact, running
 from tests.seq2seq_checks import write_case

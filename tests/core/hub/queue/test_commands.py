@@ -1,6 +1,5 @@
 """What a person may do with a job, and the sentence where it does not fit."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import replace
 
 MODEL = LocalModel("big", Path("/m/big.gguf"), "imported", "gguf", (), 10)
 

@@ -51,8 +51,8 @@ DAMAGED = {
     b"\xff\xfe": "not valid UTF-8",
     b"[1, 2]": "expected a JSON object",
     b'{"version": "1"}': "version: expected 1, found '1'",
-    b'{"version": 1, "jobs": {}}': "jobs is an object of 0, expected a list",
-    b'{"version": 1, "jobs": [7]}': "jobs[0] is 7, expected an object",
+    b'{"version": 1, "jobs": {}}': "jobs: expected a list of at most 500, found an object of 0",
+    b'{"version": 1, "jobs": [7]}': "jobs[0]: expected an object, found 7",
     b"[" * 100_000: "nests too deep",
 }
 
@@ -68,19 +68,44 @@ def test_a_damaged_file_is_set_aside_with_a_sentence(file, content):
 
 
 WRONG = [
-    ("row", "title", 7, "jobs[0].row.title is 7"),
-    ("row", "mode", "int3", "jobs[0].row.mode is 'int3'"),
-    ("row", "deletes", [1], "jobs[0].row.deletes is a list of 1"),
+    ("row", "title", 7, "jobs[0].row.title: expected a text, found 7"),
+    (
+        "row",
+        "mode",
+        "int3",
+        "jobs[0].row.mode: expected one of as-stored, fp32, fp16, int8, int4 or null, found 'int3'",
+    ),
+    ("row", "deletes", [1], "jobs[0].row.deletes[0]: expected a text, found 1"),
     ("row", "deletes", ["x"], "jobs[0].paths: expected as many"),
-    ("row", "stages", [], "jobs[0].row.stages is a list of 0"),
-    ("stage", "stage", "explode", "jobs[0].row.stages[0].stage is 'explode'"),
-    ("stage", "state", None, "jobs[0].row.stages[0].state is null"),
-    ("stage", "done", True, "jobs[0].row.stages[0].done is true"),
-    ("stage", "done", 10**400, "jobs[0].row.stages[0].done is 1000"),
-    ("stage", "left", -1, "jobs[0].row.stages[0].left is -1"),
-    ("job", "now", 1, "jobs[0].now is 1"),
-    ("job", "surprise", 1, "unknown field 'surprise'"),
-    ("job", "row", None, "jobs[0].row is null"),
+    ("row", "stages", [], "jobs[0].row.stages: expected a list of 1 to 8 items, found a list of 0"),
+    (
+        "stage",
+        "stage",
+        "explode",
+        "stages[0].stage: expected one of download, slice, quantize, delete source, delete, found",
+    ),
+    ("stage", "state", None, "jobs[0].row.stages[0].state: expected one of waiting, "),
+    (
+        "stage",
+        "done",
+        True,
+        "jobs[0].row.stages[0].done: expected a whole number of at least 0 and below",
+    ),
+    (
+        "stage",
+        "done",
+        10**400,
+        "jobs[0].row.stages[0].done: expected a whole number of at least 0 and below",
+    ),
+    (
+        "stage",
+        "left",
+        -1,
+        "jobs[0].row.stages[0].left: expected a number of at least 0 or null, found -1",
+    ),
+    ("job", "now", 1, "jobs[0].now: expected true or false, found 1"),
+    ("job", "surprise", 1, "jobs[0].surprise: is not a known field"),
+    ("job", "row", None, "jobs[0].row: expected an object, found null"),
 ]
 
 

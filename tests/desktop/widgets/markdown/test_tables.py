@@ -1,10 +1,9 @@
 """Tables: broken lines in cells, and those that are wider than their column."""
 
-from dataclasses import replace
-
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.widgets.markdown import table
 from llm_lite.desktop.widgets.markdown.geometry import block_rects, character_at
