@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from llm_lite.core.engine.hosting import idle_work
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
-from tests import children
+from tests import children, tiers
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
@@ -93,11 +93,16 @@ def _runs_on_vulkan(item: pytest.Item) -> bool:
     return named or "device" in getattr(item, "fixturenames", ())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """What a test waits for may take most of the time that the test has, which 0 leaves open."""
     limit = config.getoption("timeout", None)
     seconds = float(config.getini("timeout") if limit is None else limit)
     children.PATIENCE = 0.8 * (seconds or DAY)
+    config.pluginmanager.register(tiers.Tiers(config, ROOT, tiers.GROUPS, tiers.THOROUGH))
 
 
 @pytest.hookimpl(wrapper=True)
