@@ -16,7 +16,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.rows import SCALED
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 
 pytestmark = pytest.mark.vulkan
 
@@ -59,7 +59,7 @@ CAPS = ((0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30))  # cap and scale of 
 SINKS = (None, 2.0, 200.0)  # the deviation of sinks
 
 
-@each_pair("way, types, shape, caps, sinks", tuple(ATTENTIONS), CACHES, SHAPES, CAPS, SINKS)
+@tiered_pairs("way, types, shape, caps, sinks", tuple(ATTENTIONS), CACHES, SHAPES, CAPS, SINKS)
 def test_attention(make_vulkan, way, types, shape, caps, sinks):
     (heads, kv_heads, head_dim, window, rows), (softcap, scale) = shape, caps
     if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types):
@@ -96,7 +96,7 @@ def test_attention(make_vulkan, way, types, shape, caps, sinks):
     check(make_vulkan, built, *chunks, tuning=ATTENTIONS[way], tolerance=tolerance)
 
 
-@each_pair(
+@tiered_pairs(
     "types, shape, shared, softcap, sinks",
     *(CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True), (0.0, 0.7), (False, True)),
 )

@@ -25,7 +25,7 @@ from tests.core.exec.vulkan.vulkan_program import VOCABULARY, weight
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 
 pytestmark = pytest.mark.vulkan
 
@@ -106,7 +106,7 @@ def build(model, *, kv="f32", integer=False, sizes=(1, 8, 48)):
 LOGITS = {"f16": 1e-3, "i8": 0.1, "i4": 0.5}  # tolerance: what is rounded falls to either side
 
 
-@each_pair("way, kv, integer", tuple(WAYS), ("f16", "i8", "i4"), (False, True))
+@tiered_pairs("way, kv, integer", tuple(WAYS), ("f16", "i8", "i4"), (False, True))
 def test_shared_steps_are_as_defined(make_vulkan, tiny, way, kv, integer):
     model, tensors = tiny
     program = build(model, kv=kv, integer=integer)
@@ -122,7 +122,7 @@ def test_shared_steps_are_as_defined(make_vulkan, tiny, way, kv, integer):
     )
 
 
-@each_pair("way, kv, integer", tuple(WAYS), ("f32", "i4"), (False, True))
+@tiered_pairs("way, kv, integer", tuple(WAYS), ("f32", "i4"), (False, True))
 def test_the_same_bits_alone_and_together(make_vulkan, tiny, way, kv, integer):
     model, tensors = tiny
     program = build(model, kv=kv, integer=integer)
@@ -158,7 +158,7 @@ def test_families(make_vulkan, tmp_path, name, way):
 SHAPES = ((9, 3, 64, 0), (4, 2, 26, 5), (6, 3, 24, 70))  # heads, of keys, of a head; window
 
 
-@each_pair(
+@tiered_pairs(
     "way, types, shape, softcap, sinks",
     *(
         ("vectors", "own", "split", "tiles"),
