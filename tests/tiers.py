@@ -19,7 +19,16 @@ from typing import Any
 import pytest
 
 # The beginning of a test's name -> why `make test` does without it.
-THOROUGH: Mapping[str, str] = {}
+THOROUGH: Mapping[str, str] = {
+    "tests/sanitize": "compiles the kernels again, and runs tests of ops that `make test` runs too",
+    "tests/desktop/tour": "draws all pictures of the documentation; views have tests of their own",
+    "tests/fuzz": "hostile files, each in a process; what they once broke has a test of its own",
+    "tests/test_notebook.py": "runs a notebook on what tests of the Python interface use",
+    "tests/recipes": "makes copies of the repository and runs its tests there",
+    "tests/bench/test_instructions.py": "counts instructions one by one",
+    "tests/desktop/person/test_person.py::test_a_planted_defect": "defects of the person's checks",
+    "tests/test_tiers.py": "starts pytest many times",
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,30 @@ class Group:
     sources: tuple[str, ...]
 
 
-GROUPS: Mapping[str, Group] = {}
+_PROGRAM = ("core", "desktop", "llm_lite", "assets", "kernels_cpp", "kernels_glsl")
+GROUPS: Mapping[str, Group] = {
+    "sanitizers": Group(
+        ("tests/sanitize",),
+        (
+            *("CMakeLists.txt", "kernels_cpp", "tests/sanitize", "tests/core/exec/cpu"),
+            *("core/plan", "core/quant", "core/exec", "tools/kernel_schema.py"),
+        ),
+    ),
+    "vulkan": Group(
+        ("tests/core/exec/vulkan",),
+        (
+            *("CMakeLists.txt", "kernels_glsl", "core/exec", "core/gpu", "core/plan", "core/quant"),
+            *("tools/kernel_schema.py", "tests/core/exec"),
+        ),
+    ),
+    "fuzz": Group(("tests/fuzz",), (*_PROGRAM, "tests/fuzz")),
+    "tour": Group(("tests/desktop/tour",), (*_PROGRAM, "tests/desktop")),
+    "notebook": Group(
+        ("tests/test_notebook.py",),
+        ("docs/notebook.py", "llm_lite", "core", "kernels_cpp", "tests/test_notebook.py"),
+    ),
+    "tiers": Group(("tests/test_tiers.py",), ("tests/tiers.py", "tests/test_tiers.py")),
+}
 
 # What tests run on besides: Debian's list of packages (drivers, compilers), and these variables.
 SYSTEM = Path("/var/lib/dpkg/status")
