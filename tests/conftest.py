@@ -41,6 +41,7 @@ LONG = (
     "fuzz/test_doors.py",
     "desktop/app/test_app.py",
     "core/exec/vulkan/test_vulkan_model.py",
+    "core/models/test_family_logits.py",
     "core/models/test_families.py",
     "core/serving/test_scheduling.py",
     "core/serving/test_served_families.py",

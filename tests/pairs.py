@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -21,9 +21,14 @@ def each_pair(names: str, *axes: Sequence[Any], also: Iterable[Case] = ()) -> py
     return pytest.mark.parametrize(names, pairs(*axes, also=also))
 
 
-def tiered_pairs(names: str, *axes: Sequence[Any]) -> pytest.MarkDecorator:
-    """Parametrize as `each_pair`; `make test` runs as few of the cases as hold each value."""
-    cases = pairs(*axes)
+def tiered_pairs(
+    names: str, *axes: Sequence[Any], possible: Callable[..., bool] = lambda *case: True
+) -> pytest.MarkDecorator:
+    """Parametrize as `each_pair`, without cases that are not possible.
+
+    `make test` runs as few of them as hold each value of each axis.
+    """
+    cases = [case for case in pairs(*axes) if possible(*case)]
     first = each_value(cases)
     return pytest.mark.parametrize(
         names, [case if case in first else thorough(*case) for case in cases]

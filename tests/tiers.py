@@ -25,6 +25,7 @@ THOROUGH: Mapping[str, str] = {
     "tests/fuzz": "hostile files, each in a process; what they once broke has a test of its own",
     "tests/test_notebook.py": "runs a notebook on what tests of the Python interface use",
     "tests/recipes": "makes copies of the repository and runs its tests there",
+    "tests/test_wheel.py": "unpacks and installs the program as a person's pip does",
     "tests/bench/test_instructions.py": "counts instructions one by one",
     "tests/desktop/person/test_person.py::test_a_planted_defect": "defects of the person's checks",
     "tests/test_tiers.py": "starts pytest many times",

@@ -18,10 +18,9 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
-from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
-from tests.core.exec.vulkan.vulkan_program import VOCABULARY, weight
+from tests.core.exec.vulkan.vulkan_program import VOCABULARY, are_whole_words, weight
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
@@ -165,11 +164,10 @@ SHAPES = ((9, 3, 64, 0), (4, 2, 26, 5), (6, 3, 24, 70))  # heads, of keys, of a 
         (("f16", "f16"), ("f32", "i8"), ("i8", "f16"), ("i4", "i4")),
     ),
     *(SHAPES, (0.0, 5.0), (False, True)),
+    possible=lambda way, types, shape, *_: are_whole_words(types, shape[2]),
 )
 def test_attention_over_pages(make_vulkan, way, types, shape, softcap, sinks):
     heads, kv_heads, head_dim, window = shape
-    if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types):
-        pytest.skip("int8 and int4 come in words")
     columns, kv = heads * head_dim, kv_heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),
