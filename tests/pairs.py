@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.runners import BACKENDS
-from tests.tiers import thorough
+from tests.tiers import thorough, tiered
 
 Case = tuple[Any, ...]
 Pair = tuple[tuple[int, int], ...]  # two of (axis, value)
@@ -29,10 +29,7 @@ def tiered_pairs(
     `make test` runs as few of them as hold each value of each axis.
     """
     cases = [case for case in pairs(*axes) if possible(*case)]
-    first = each_value(cases)
-    return pytest.mark.parametrize(
-        names, [case if case in first else thorough(*case) for case in cases]
-    )
+    return tiered(names, cases, first=each_value(cases))
 
 
 def each_value(cases: Sequence[Case]) -> list[Case]:

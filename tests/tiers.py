@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
@@ -73,6 +73,15 @@ VARIABLES = ("LLM_LITE_PROCESSOR", "LLM_LITE_ISA", "VK_DRIVER_FILES")
 def thorough(*values: object, id: str | None = None) -> Any:
     """Return a case of a parametrized test that only the second tier runs."""
     return pytest.param(*values, marks=pytest.mark.thorough, id=id)
+
+
+def tiered(
+    names: str, cases: Iterable[tuple[Any, ...]], *, first: Collection[tuple[Any, ...]]
+) -> pytest.MarkDecorator:
+    """Parametrize a test by cases; those that are not among the `first` are of the second tier."""
+    return pytest.mark.parametrize(
+        names, [case if case in first else thorough(*case) for case in cases]
+    )
 
 
 def digest(root: Path, group: Group) -> str:

@@ -25,6 +25,7 @@ from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
 from tests.pairs import tiered_pairs
+from tests.tiers import tiered
 
 pytestmark = pytest.mark.vulkan
 
@@ -138,7 +139,7 @@ def test_the_same_bits_alone_and_together(make_vulkan, tiny, way, kv, integer):
             at += part[2]
 
 
-@pytest.mark.parametrize(("name", "way"), FAMILIES)
+@tiered("name, way", FAMILIES, first=(("gemma4", "vectors"), ("ministral3", "split")))
 def test_families(make_vulkan, tmp_path, name, way):
     family = family_of(name)
     source = open_source(write_case(family, next(iter(family.cases)), tmp_path / "m"))
