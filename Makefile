@@ -1,6 +1,7 @@
 # make run    set up what is missing and open the desktop (no display: run the tour)
-# make test   set up what is missing and pass the tests
-# make check  everything a change must pass: format, lint, types, layers, tests
+# make test   set up what is missing and pass the tests that a change is likely to break: minutes
+# make thorough  the other tests; groups whose sources have not changed since they passed are left out
+# make check  everything a change must pass: format, lint, types, layers, and both of these
 # make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
 # make wheel-test   build the wheel, install it into an environment of its own, run it: minutes
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
@@ -19,12 +20,13 @@ BIN := $(VENV)/bin
 TOUR := build/tour
 # Files of tests, spread over workers, whose number and order tests/conftest.py gives.
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+NEITHER := not build and not browser
 
 SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/plan/ops.py core/quant/formats.py $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := llm_lite core desktop tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages options run setup setup-test test vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
+.PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -44,15 +46,19 @@ setup: $(VENV)/.built
 setup-test: setup $(VENV)/.test
 
 test: setup-test
-	$(BIN)/python -m pytest $(IN_PARALLEL)
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not thorough and $(NEITHER)"
+
+thorough: setup-test
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "thorough and $(NEITHER)" --changed-groups
 
 # A driver in software may be thirty times slower than Mesa's: the limit is for a hang.
 vulkan: setup-test
 	@[ -f "$(DRIVER)" ] || { echo "Name a driver's file: make vulkan DRIVER=/usr/share/vulkan/icd.d/NAME.json"; exit 1; }
 	VK_DRIVER_FILES=$(DRIVER) $(BIN)/python -m pytest $(IN_PARALLEL) -m "vulkan and not build" --timeout 3600
 
-check: setup-test lint
-	$(BIN)/python -m pytest $(IN_PARALLEL)
+check: lint
+	$(MAKE) test
+	$(MAKE) thorough
 
 # Needs no kernels: `make -j2 setup lint` checks types on one core meanwhile.
 lint: $(VENV)/.test

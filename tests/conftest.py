@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from llm_lite.core.engine.hosting import idle_work
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
-from tests import children
+from tests import children, tiers
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
@@ -41,6 +41,7 @@ LONG = (
     "fuzz/test_doors.py",
     "desktop/app/test_app.py",
     "core/exec/vulkan/test_vulkan_model.py",
+    "core/models/test_family_logits.py",
     "core/models/test_families.py",
     "core/serving/test_scheduling.py",
     "core/serving/test_served_families.py",
@@ -93,11 +94,16 @@ def _runs_on_vulkan(item: pytest.Item) -> bool:
     return named or "device" in getattr(item, "fixturenames", ())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """What a test waits for may take most of the time that the test has, which 0 leaves open."""
     limit = config.getoption("timeout", None)
     seconds = float(config.getini("timeout") if limit is None else limit)
     children.PATIENCE = 0.8 * (seconds or DAY)
+    config.pluginmanager.register(tiers.Tiers(config, ROOT, tiers.GROUPS, tiers.THOROUGH))
 
 
 @pytest.hookimpl(wrapper=True)

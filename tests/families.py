@@ -33,7 +33,8 @@ class Family:
     its config calls the fields of others. transposed: ends of names of matrices that checkpoints
     store as [inputs, outputs]. in_turns: ends of those that have a head's query, key and value in
     turns, where GGUF has all queries first. prepare: makes transformers' model do what its config
-    says.
+    says. in_gguf: the cases that GGUF files can hold, where not all. rings: cases whose windows are
+    shorter than the text.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Family:
     transposed: tuple[str, ...] = ()
     in_turns: tuple[str, ...] = ()
     prepare: Callable[[Any], None] = lambda model: None
+    in_gguf: tuple[str, ...] | None = None
+    rings: tuple[str, ...] = ()
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

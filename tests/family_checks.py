@@ -25,6 +25,7 @@ from tests.make_safetensors import entry
 from tests.paths import FIXTURES
 from tests.runners import exact, running
 
+NAMES = sorted(path.stem for path in (FIXTURES / "families").glob("*.npz"))
 TOLERANCE = 2e-3
 CUTS = ((3, 8, 9, 20, 24), tuple(range(1, TOKENS + 1)))
 

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from tests.paths import ROOT
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -13,19 +11,25 @@ FILE = re.compile(
 )
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_no_link_is_dead(document):
-    text = document.read_text("utf-8")
-    links = [link for link in LINK.findall(text) if "://" not in link]
-    assert [link for link in links if not (document.parent / link).exists()] == []
+def test_no_link_is_dead():
+    dead = [
+        f"{document.relative_to(ROOT)}: {link}"
+        for document in DOCUMENTS
+        for link in LINK.findall(document.read_text("utf-8"))
+        if "://" not in link and not (document.parent / link).exists()
+    ]
+    assert not dead, "\n".join(dead)
 
 
-@pytest.mark.parametrize(
-    "document", [path for path in DOCUMENTS if path.name != "CHANGELOG.md"], ids=lambda p: p.name
-)
-def test_files_that_are_named_exist(document):
-    named = FILE.findall(document.read_text("utf-8"))
-    assert [name for name in named if not (ROOT / name).exists()] == []
+def test_files_that_are_named_exist():
+    missing = [
+        f"{document.relative_to(ROOT)}: {name}"
+        for document in DOCUMENTS
+        if document.name != "CHANGELOG.md"
+        for name in FILE.findall(document.read_text("utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert not missing, "\n".join(missing)
 
 
 def test_the_readme_is_short():

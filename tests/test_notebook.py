@@ -3,9 +3,7 @@
 import os
 import re
 
-import jupytext
 import pytest
-from nbclient import NotebookClient
 
 from tests.children import PATIENCE
 from tests.paths import ROOT
@@ -14,6 +12,9 @@ from tests.paths import ROOT
 @pytest.fixture(scope="module")
 def cells(smollm2):
     """Its cells after a run; CellExecutionError where one fails."""
+    import jupytext  # half a second that collecting need not take
+    from nbclient import NotebookClient
+
     notebook = jupytext.read(ROOT / "docs" / "notebook.py")
     there = {"env": os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}, "cwd": str(ROOT)}
     NotebookClient(notebook, timeout=PATIENCE, startup_timeout=PATIENCE).execute(**there)

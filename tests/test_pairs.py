@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.pairs import pairs
+from tests.pairs import each_value, pairs
 
 
 @pytest.mark.parametrize("axes", [("ab", "cde"), ("abc", "defg", "hi", "jklm"), ("ab",) * 6])
@@ -19,3 +19,12 @@ def test_every_pair_is_there_and_cases_are_few(axes):
 
 def test_a_case_that_once_failed_stays():
     assert pairs("abc", "de", "fg", also=[("c", "e", "g")])[0] == ("c", "e", "g")
+
+
+@pytest.mark.parametrize("axes", [("ab", "cde"), ("abc", "defg", "hi", "jklm"), ("ab",) * 6])
+def test_every_value_is_in_the_first_tier(axes):
+    cases = pairs(*axes)
+    found = each_value(cases)
+    assert set(found) <= set(cases)
+    assert [{case[i] for case in found} for i in range(len(axes))] == list(map(set, axes))
+    assert len(found) <= max(map(len, axes)) + 1

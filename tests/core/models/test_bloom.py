@@ -10,27 +10,9 @@ from llm_lite.core.models.description.tensors import split_rows
 from llm_lite.core.models.registry import ARCHITECTURES
 from llm_lite.core.quant.tensor import TensorData
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, write_case, write_gguf
-from tests.runners import BACKENDS
+from tests.family_checks import write_case, write_gguf
 
 BLOOM = family_of("bloom")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", BLOOM.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(BLOOM, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", BLOOM.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(BLOOM, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", BLOOM.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(BLOOM, case, tmp_path)
 
 
 def test_a_table_of_positions_is_bounded(tmp_path):

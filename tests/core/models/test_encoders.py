@@ -17,19 +17,17 @@ from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.wordpiece.special_tokens import separator_of
 from tests.encoder_checks import TOLERANCE, check_case, started, stored, write_case, write_gguf
 from tests.encoder_families import family_of
+from tests.pairs import on_executors
 from tests.paths import FIXTURES
-from tests.runners import BACKENDS, exact
+from tests.runners import exact
 from tests.seq2seq_checks import write_unigram
 
 BERT, ROBERTA = family_of("bert"), family_of("roberta")
-CASES = [(family, case) for family in (BERT, ROBERTA) for case in family.cases]
-NAMES = [f"{family.name}-{case}" for family, case in CASES]
 # Hidden states of random weights are this far apart in a mode, and not much less: rounding is real.
 MODES = {"fp16": 2e-2, "int8": 0.3, "int4": 2.0}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("family", "case"), CASES, ids=NAMES)
+@on_executors((BERT, ROBERTA))
 def test_reference(family, case, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     check_case(family, case, backend, tmp_path / "m", device)

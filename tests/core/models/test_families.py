@@ -13,13 +13,11 @@ from llm_lite.core.models.description.rows import rows_of
 from llm_lite.core.models.description.tensors import KnownShape
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES, architecture_of, read_model
 from tests.families import VOCABULARY, family_of
-from tests.family_checks import TOLERANCE, reference, write_case
+from tests.family_checks import NAMES, TOLERANCE, reference, write_case
 from tests.make_huggingface import write_folder
 from tests.make_safetensors import entry
-from tests.paths import FIXTURES
 from tests.runners import exact, running
 
-NAMES = sorted(path.stem for path in (FIXTURES / "families").glob("*.npz"))
 FAMILIES = {name: family_of(name) for name in NAMES}
 
 

@@ -9,31 +9,9 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 GEMMA_2 = family_of("gemma2")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", GEMMA_2.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(GEMMA_2, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", ["plain", "longer windows than the context"])
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(GEMMA_2, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", GEMMA_2.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(GEMMA_2, case, tmp_path)
-
-
-def test_windows_in_rings(tmp_path):
-    check_rings(GEMMA_2, "plain", tmp_path)
 
 
 def test_what_views_are_told(tmp_path):

@@ -11,31 +11,9 @@ from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 GEMMA_3 = family_of("gemma3")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", GEMMA_3.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(GEMMA_3, case, backend, tmp_path, device)
-
-
-def test_windows_in_rings(tmp_path):
-    check_rings(GEMMA_3, "plain", tmp_path)
-
-
-@pytest.mark.parametrize("case", ["plain", "linear", "capped scores"])
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(GEMMA_3, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", GEMMA_3.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(GEMMA_3, case, tmp_path)
 
 
 def test_what_views_are_told(tmp_path):

@@ -11,39 +11,10 @@ from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.cache_layers import cache_layers
 from tests.families import TOKENS, family_of
-from tests.family_checks import (
-    check_gguf,
-    check_hub_config,
-    check_logits,
-    check_rings,
-    reference,
-    write_case,
-)
-from tests.runners import BACKENDS, exact, running
+from tests.family_checks import reference, write_case
+from tests.runners import exact, running
 
 GEMMA_4 = family_of("gemma4")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", GEMMA_4.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(GEMMA_4, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", ["shared", "keys as values"])
-def test_windows_in_rings(case, tmp_path):
-    check_rings(GEMMA_4, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", GEMMA_4.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(GEMMA_4, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", GEMMA_4.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(GEMMA_4, case, tmp_path)
 
 
 def test_what_views_are_told(tmp_path):

@@ -6,27 +6,9 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 GPT_2 = family_of("gpt2")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", GPT_2.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(GPT_2, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", GPT_2.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(GPT_2, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", GPT_2.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(GPT_2, case, tmp_path)
 
 
 BAD = [

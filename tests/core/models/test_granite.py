@@ -5,27 +5,9 @@ import pytest
 from llm_lite.core.errors import FileError
 from llm_lite.core.loading.sources import open_source
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 GRANITE = family_of("granite")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", GRANITE.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(GRANITE, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", GRANITE.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(GRANITE, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", GRANITE.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(GRANITE, case, tmp_path)
 
 
 @pytest.mark.parametrize(

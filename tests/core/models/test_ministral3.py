@@ -10,36 +10,12 @@ from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from tests.families import VOCABULARY, family_of
-from tests.family_checks import (
-    TOLERANCE,
-    check_gguf,
-    check_hub_config,
-    check_logits,
-    reference,
-    write_case,
-)
+from tests.family_checks import TOLERANCE, reference, write_case
 from tests.make_huggingface import write_folder
 from tests.make_safetensors import entry
-from tests.runners import BACKENDS, exact, running
+from tests.runners import exact, running
 
 MINISTRAL_3 = family_of("ministral3")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", MINISTRAL_3.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(MINISTRAL_3, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", MINISTRAL_3.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(MINISTRAL_3, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", MINISTRAL_3.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(MINISTRAL_3, case, tmp_path)
 
 
 def test_the_whole_context_is_open(tmp_path):

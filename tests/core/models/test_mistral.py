@@ -9,32 +9,9 @@ from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.cache_layers import cache_layers
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 MISTRAL = family_of("mistral")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", MISTRAL.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(MISTRAL, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", ["window", "a window of one"])
-def test_windows_in_rings(case, tmp_path):
-    check_rings(MISTRAL, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", MISTRAL.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(MISTRAL, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", MISTRAL.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(MISTRAL, case, tmp_path)
 
 
 @pytest.mark.parametrize(("window", "seen"), [(5, 5), (63, 63), (64, 0), (4096, 0), (None, 0)])

@@ -1,32 +1,12 @@
 """OLMo 2: the logits of transformers, from checkpoints and from GGUF."""
 
-import pytest
-
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from tests.core.models.test_llama import OPTIONS
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 OLMO_2 = family_of("olmo2")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", OLMO_2.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(OLMO_2, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", OLMO_2.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(OLMO_2, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", OLMO_2.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(OLMO_2, case, tmp_path)
 
 
 def test_no_norm_stands_before(tmp_path):

@@ -1,37 +1,13 @@
 """OLMo 3: the logits of transformers, from checkpoints and from GGUF, which calls it olmo2."""
 
-import pytest
-
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import attention_layers
 from tests.core.models.test_llama import OPTIONS
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 OLMO_3 = family_of("olmo3")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", OLMO_3.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(OLMO_3, case, backend, tmp_path, device)
-
-
-def test_windows_in_rings(tmp_path):
-    check_rings(OLMO_3, "yarn", tmp_path)
-
-
-@pytest.mark.parametrize("case", OLMO_3.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(OLMO_3, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", OLMO_3.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(OLMO_3, case, tmp_path)
 
 
 def test_layers_with_windows_rotate_unscaled(tmp_path):

@@ -8,40 +8,10 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from tests.families import family_of
-from tests.family_checks import (
-    TOLERANCE,
-    check_gguf,
-    check_hub_config,
-    check_logits,
-    check_rings,
-    reference,
-    write_case,
-    write_gguf,
-)
-from tests.runners import BACKENDS, exact, running
+from tests.family_checks import TOLERANCE, reference, write_case, write_gguf
+from tests.runners import exact, running
 
 PHI_3 = family_of("phi3")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", PHI_3.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(PHI_3, case, backend, tmp_path, device)
-
-
-def test_windows_in_rings(tmp_path):
-    check_rings(PHI_3, "window", tmp_path)
-
-
-@pytest.mark.parametrize("case", PHI_3.cases)
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(PHI_3, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", PHI_3.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(PHI_3, case, tmp_path)
 
 
 @pytest.mark.parametrize("form", ["checkpoint", "gguf"])

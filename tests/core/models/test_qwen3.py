@@ -6,31 +6,9 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 QWEN3 = family_of("qwen3")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", QWEN3.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(QWEN3, case, backend, tmp_path, device)
-
-
-def test_windows_in_rings(tmp_path):
-    check_rings(QWEN3, "windows", tmp_path)
-
-
-@pytest.mark.parametrize("case", ["plain", "tied", "yarn"])
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(QWEN3, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", QWEN3.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(QWEN3, case, tmp_path)
 
 
 @pytest.mark.parametrize(

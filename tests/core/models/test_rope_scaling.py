@@ -13,28 +13,11 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import ARCHITECTURES
 from tests import seq2seq_checks
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, reference, write_case
+from tests.family_checks import reference, write_case
 from tests.fixtures.families.llama import LONG, YARN
-from tests.runners import BACKENDS, exact, running
+from tests.runners import exact, running
 
 LLAMA = family_of("llama")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", LLAMA.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(LLAMA, case, backend, tmp_path, device)
-
-
-@pytest.mark.parametrize("case", ["linear", "yarn"])
-def test_gguf_holds_the_same_model(case, tmp_path):
-    check_gguf(LLAMA, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", LLAMA.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(LLAMA, case, tmp_path)
 
 
 def test_the_context_that_is_opened_chooses_the_factors(tmp_path):

@@ -9,26 +9,9 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from tests.families import family_of
-from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
-from tests.runners import BACKENDS
+from tests.family_checks import write_case
 
 SMOLLM3 = family_of("smollm3")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", SMOLLM3.cases)
-def test_logits(case, backend, tmp_path, request):
-    device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(SMOLLM3, case, backend, tmp_path, device)
-
-
-def test_gguf_holds_the_same_model(tmp_path):
-    """It does not say which layers rotate: every fourth does not."""
-    check_gguf(SMOLLM3, "every fourth", tmp_path)
-
-
-def test_windows_in_rings(tmp_path):
-    check_rings(SMOLLM3, "windows", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +41,3 @@ def test_bad_configs(changes, message, tmp_path):
     folder = write_case(SMOLLM3, "some", tmp_path, raw=True, **changes)
     with pytest.raises(FileError, match=message):
         open_source(folder)
-
-
-@pytest.mark.parametrize("case", SMOLLM3.cases)
-def test_configs_of_the_hub(case, tmp_path):
-    check_hub_config(SMOLLM3, case, tmp_path)

@@ -15,17 +15,17 @@ from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.vocabulary import TokenType
 from tests.fixtures.seq2seq.t5 import FAMILY
+from tests.pairs import on_executors
 from tests.paths import FIXTURES
-from tests.runners import BACKENDS, exact, running
+from tests.runners import exact, running
 from tests.seq2seq_checks import check_logits, stored, write_t5_gguf
 from tests.seq2seq_families import VOCABULARY
 
 
-@pytest.mark.parametrize("case", FAMILY.cases)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_logits(case, backend, tmp_path, request):
+@on_executors([FAMILY])
+def test_logits(family, case, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
-    check_logits(FAMILY, case, backend, tmp_path, device)
+    check_logits(family, case, backend, tmp_path, device)
 
 
 @pytest.mark.parametrize("case", ["plain", "gated", "flan"])

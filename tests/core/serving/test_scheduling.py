@@ -7,7 +7,8 @@ import pytest
 from llm_lite.core.messages import GenerationStarted, SamplingOptions, TokenDecoded
 from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
-from tests.runners import BACKENDS, exact
+from tests.runners import exact
+from tests.tiers import thorough
 
 SHORT = SamplingOptions(temperature=0.0, max_new_tokens=3)
 LONG = SamplingOptions(temperature=0.0, max_new_tokens=300)
@@ -129,7 +130,9 @@ def test_a_listener_that_fails_ends_its_own_answer(client, served_model):
     assert service.status().failed == 1
 
 
-@pytest.mark.parametrize(("backend", "pages"), [*((b, 4) for b in BACKENDS), ("numpy", 5)])
+@pytest.mark.parametrize(
+    ("backend", "pages"), [("cpu", 4), ("vulkan", 4), thorough("numpy", 4), ("numpy", 5)]
+)
 def test_where_pages_are_not_enough_the_youngest_waits(
     client, device, served_model, backend, pages
 ):

@@ -2,8 +2,7 @@
 
 import ast
 import re
-
-import pytest
+from functools import cache
 
 from tests.paths import ROOT
 
@@ -87,9 +86,19 @@ QUIET = {
 }  # fmt: skip
 
 
-def _files():
-    found = sorted(DESKTOP.rglob("*.py"))
-    return [path for path in found if path.relative_to(DESKTOP).parts[0] not in QUIET_FOLDERS]
+@cache
+def _trees():
+    """The syntax tree of each file by its place in desktop/."""
+    names = [path.relative_to(DESKTOP).as_posix() for path in sorted(DESKTOP.rglob("*.py"))]
+    return {
+        name: ast.parse((DESKTOP / name).read_text("utf-8"))
+        for name in names
+        if name.partition("/")[0] not in QUIET_FOLDERS
+    }
+
+
+def _is_quiet(name, text):
+    return re.fullmatch(QUIET[name][0], text.strip(" ,;"))
 
 
 def _name(call):
@@ -133,37 +142,35 @@ def _literals(tree):
     return said
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(DESKTOP)))
-def test_what_looks_like_text_is_translated(path):
+def test_what_looks_like_text_is_translated():
     """Otherwise it goes through `tr` or `mark`, or stands in QUIET with a reason."""
-    quiet, _ = QUIET.get(path.relative_to(DESKTOP).as_posix(), ("", ""))
     found = [
-        f"line {line}: {text!r}"
-        for line, text in _literals(ast.parse(path.read_text("utf-8")))
-        if WORDS.search(text) and not (quiet and re.fullmatch(quiet, text.strip(" ,;")))
+        f"desktop/{name}:{line}: {text!r}"
+        for name, tree in _trees().items()
+        for line, text in _literals(tree)
+        if WORDS.search(text) and not (name in QUIET and _is_quiet(name, text))
     ]
-    assert found == []
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(DESKTOP)))
-def test_what_widgets_draw_is_translated(path):
+def test_what_widgets_draw_is_translated():
     """Single words too: `text(ui, "exact")`."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if not isinstance(node, ast.Call) or _name(node) not in DRAWN:
-            continue
-        for number in DRAWN[_name(node)]:
-            said = node.args[number] if number < len(node.args) else None
-            if isinstance(said, ast.Constant) and re.search("[A-Za-z]{3}", str(said.value)):
-                found.append(f"line {node.lineno}: {said.value!r}")
-    assert found == []
+    found = [
+        f"desktop/{name}:{argument.lineno}: {argument.value!r}"
+        for name, tree in _trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for number in DRAWN.get(_name(node), ())
+        for argument in node.args[number : number + 1]
+        if isinstance(argument, ast.Constant) and re.search("[A-Za-z]{3}", str(argument.value))
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_the_exemptions_are_used():
-    for name, (quiet, _) in QUIET.items():
-        literals = _literals(ast.parse((DESKTOP / name).read_text("utf-8")))
-        found = [text for _, text in literals if WORDS.search(text)]
-        assert any(re.fullmatch(quiet, text.strip(" ,;")) for text in found), name
+    for name in QUIET:
+        found = [text for _, text in _literals(_trees()[name]) if WORDS.search(text)]
+        assert any(_is_quiet(name, text) for text in found), name
 
 
 def test_it_finds_what_was_forgotten():

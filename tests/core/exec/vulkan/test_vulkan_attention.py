@@ -8,14 +8,21 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.record import pieces
 from llm_lite.core.exec.vulkan.tuning import Tuning
-from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.rows import SCALED
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
-from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
-from tests.pairs import each_pair
+from tests.core.exec.vulkan.vulkan_program import (
+    VECTORS,
+    VOCABULARY,
+    are_whole_words,
+    check,
+    program,
+    steps,
+    weight,
+)
+from tests.pairs import tiered_pairs
 
 pytestmark = pytest.mark.vulkan
 
@@ -58,11 +65,13 @@ CAPS = ((0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30))  # cap and scale of 
 SINKS = (None, 2.0, 200.0)  # the deviation of sinks
 
 
-@each_pair("way, types, shape, caps, sinks", tuple(ATTENTIONS), CACHES, SHAPES, CAPS, SINKS)
+@tiered_pairs(
+    "way, types, shape, caps, sinks",
+    *(tuple(ATTENTIONS), CACHES, SHAPES, CAPS, SINKS),
+    possible=lambda way, types, shape, *_: are_whole_words(types, shape[2]),
+)
 def test_attention(make_vulkan, way, types, shape, caps, sinks):
     (heads, kv_heads, head_dim, window, rows), (softcap, scale) = shape, caps
-    if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types):
-        pytest.skip("int8 and int4 come in words")
     columns = heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),
@@ -95,7 +104,7 @@ def test_attention(make_vulkan, way, types, shape, caps, sinks):
     check(make_vulkan, built, *chunks, tuning=ATTENTIONS[way], tolerance=tolerance)
 
 
-@each_pair(
+@tiered_pairs(
     "types, shape, shared, softcap, sinks",
     *(CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True), (0.0, 0.7), (False, True)),
 )

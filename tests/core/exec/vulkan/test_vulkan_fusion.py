@@ -15,7 +15,7 @@ from tests.core.exec.vulkan.test_vulkan_attention import TOLERANCE
 from tests.core.exec.vulkan.test_vulkan_model import program as model_of
 from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.make_gguf import write_tiny_llama
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 
 pytestmark = pytest.mark.vulkan
 HEADS, KV_HEADS, CONTEXT = 4, 2, 64
@@ -89,7 +89,7 @@ def names(executor, plan):
     return [" ".join(op.name for op in group.ops) for group in groups_of(plan, executor)]
 
 
-@each_pair(
+@tiered_pairs(
     "dtype, half_split, tuning", ("f32", "q4_0", "q4_1", "int4", "int8"), (False, True), WAYS
 )
 def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_split, tuning):
@@ -147,7 +147,7 @@ def test_what_does_not_fit_together_stays_apart(make_vulkan, case, tuning):
     check(make_vulkan, built, *THREE, tuning=tuning, tolerance=tolerance)
 
 
-@each_pair("tokens, half_split, tuning", (3, 13), (False, True), WAYS)
+@tiered_pairs("tokens, half_split, tuning", (3, 13), (False, True), WAYS)
 def test_several_tokens(make_vulkan, tokens, half_split, tuning):
     tensors, ops = layer(["q4_1"] * 7, half_split=half_split)
     built = program(tensors, ops, tokens=tokens, outputs=tokens, context=CONTEXT)

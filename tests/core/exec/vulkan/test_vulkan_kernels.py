@@ -19,7 +19,7 @@ from tests.core.exec.vulkan.vulkan_program import (
     steps,
     weight,
 )
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 from tests.weight_blocks import width
 
 pytestmark = pytest.mark.vulkan
@@ -65,7 +65,7 @@ INTEGER_WAYS = {
 }
 
 
-@each_pair(
+@tiered_pairs(
     "dtype, shape, way",
     ("f32", "f16", "bf16"),
     ((1, 1), (13, 127), (127, 13), (64, 37)),  # 64 and 32: whole words and vectors of them
@@ -75,7 +75,7 @@ def test_embed_and_matmul_of_floats(make_vulkan, dtype, shape, way):
     check_product(make_vulkan, dtype, shape, way)
 
 
-@each_pair("dtype, shape, way", BLOCKS, ((1, 1), (3, 127)), tuple(WAYS))
+@tiered_pairs("dtype, shape, way", BLOCKS, ((1, 1), (3, 127)), tuple(WAYS))
 def test_embed_and_matmul_of_blocks(make_vulkan, dtype, shape, way):
     blocks, rows = shape
     check_product(make_vulkan, dtype, (width(dtype, blocks), rows), way)
@@ -92,7 +92,7 @@ def check_product(make_vulkan, dtype, shape, way):
         assert compare(reference, executor, steps(count)) is None
 
 
-@each_pair("dtype, way, blocks", BLOCKS, tuple(INTEGER_WAYS), (3, 33))
+@tiered_pairs("dtype, way, blocks", BLOCKS, tuple(INTEGER_WAYS), (3, 33))
 def test_matmul_of_int8_activations(make_vulkan, dtype, way, blocks):
     inputs = width(dtype, blocks)
     tokens, how = INTEGER_WAYS[way]
@@ -173,7 +173,7 @@ def test_quantize_of_values_without_a_scale(make_vulkan, value):
     )
 
 
-@each_pair(
+@tiered_pairs(
     "half_split, widths, start", (False, True), ((2, 2), (64, 64), (26, 12)), (0, 5, 100_003)
 )
 def test_rope(make_vulkan, half_split, widths, start):
@@ -194,7 +194,7 @@ def test_rope(make_vulkan, half_split, widths, start):
     check(make_vulkan, built, steps(13, 13, start))
 
 
-@each_pair("op, columns, tokens", tuple(CASES), (1, 13, 127, 576), (1, 13))
+@tiered_pairs("op, columns, tokens", tuple(CASES), (1, 13, 127, 576), (1, 13))
 def test_columnwise_ops(make_vulkan, op, columns, tokens):
     tensors = [weight("table", (VOCABULARY, columns)), weight("w", (columns,), seed=1)]
 
@@ -257,7 +257,7 @@ def test_table_rows(make_vulkan, dtype):
     assert make_vulkan(*built).weight_bytes < 4 * 32 * VOCABULARY + 1
 
 
-@each_pair("dtype, blocks, tokens", ("f32", "f16", "bf16", *BLOCKS), (1, 3), (1, 13))
+@tiered_pairs("dtype, blocks, tokens", ("f32", "f16", "bf16", *BLOCKS), (1, 3), (1, 13))
 def test_position_rows(make_vulkan, dtype, blocks, tokens):
     """Positions within the table's 20 rows, across its end and beyond."""
     columns = width(dtype, blocks) if dtype in BLOCKS else {1: 13, 3: 127}[blocks]
@@ -285,7 +285,7 @@ def test_position_rows_of_a_table_in_parts(device, make_vulkan, monkeypatch):
     check(make_vulkan, built, *(steps(13, 13, start) for start in (0, 10, 28, 40)))
 
 
-@each_pair("dtype, columns, types, tokens", ("f32", "f16", "q8_0"), (32, 96), (1, 2, 3), (1, 13))
+@tiered_pairs("dtype, columns, types, tokens", ("f32", "f16", "q8_0"), (32, 96), (1, 2, 3), (1, 13))
 def test_type_rows(make_vulkan, dtype, columns, types, tokens):
     """Of sequences with no separator, with one, with more than there are types."""
     tensors = [weight("table", (VOCABULARY, columns)), weight("rows", (types, columns), dtype, 2)]

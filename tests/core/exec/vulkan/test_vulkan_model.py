@@ -20,6 +20,7 @@ from llm_lite.core.quant.registry import FORMATS as FORMATS_OF_TENSORS
 from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
 from tests.paths import FIXTURES
+from tests.tiers import tiered
 
 pytestmark = pytest.mark.vulkan
 TOLERANCE = 2e-3  # of logits, in float32
@@ -46,14 +47,14 @@ FORMATS = [
     name for name, form in FORMATS_OF_TENSORS.items() if form.native and form.layout != "tiles"
 ]
 
+CASES = [
+    *((dtype, kv, False) for dtype in FORMATS for kv in ("f32", "f16")),
+    *((dtype, "f32", True) for dtype in ("q4_0", "q4_1", "q8_0")),
+]
+FIRST = (("f32", "f32", False), ("q4_k", "f16", False), ("q8_0", "f32", True))
 
-@pytest.mark.parametrize(
-    ("dtype", "kv", "integer"),
-    [
-        *((dtype, kv, False) for dtype in FORMATS for kv in ("f32", "f16")),
-        *((dtype, "f32", True) for dtype in ("q4_0", "q4_1", "q8_0")),
-    ],
-)
+
+@tiered("dtype, kv, integer", CASES, first=FIRST)
 def test_tiny_llama(device, tmp_path, dtype, kv, integer):
     path = write_tiny_llama(tmp_path / "tiny.gguf", dtype=dtype, tied=dtype != "q8_0")
     built, weights = program(path, kv=kv, integer=integer)

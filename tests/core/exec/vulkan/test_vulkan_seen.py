@@ -19,7 +19,7 @@ from llm_lite.core.quant.rows import SCALED
 from llm_lite.core.records import replace
 from tests.core.exec.vulkan.test_vulkan_attention import ATTENTIONS
 from tests.core.exec.vulkan.vulkan_program import VOCABULARY, steps, weight
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 
 pytestmark = pytest.mark.vulkan
 
@@ -120,7 +120,7 @@ def _tolerance(types):
     return max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2, "i4": 0.2}[dtype] for dtype in types)
 
 
-@each_pair(
+@tiered_pairs(
     "seen, way, types, shape, softcap, sinks",
     *(NEW, tuple(WAYS), CACHES, SHAPES, (0.0, 3.0), (False, True)),
 )
@@ -180,7 +180,7 @@ def _alone(step):
         yield replace(step, tokens=step.tokens[first:end], outputs=count, segments=(segment,))
 
 
-@each_pair(
+@tiered_pairs(
     "seen, way, types, shape, sinks",
     *(NEW, tuple(SHARED), CACHES, SHAPES, (False, True)),
 )

@@ -16,15 +16,15 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
-from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.records import replace
-from tests.core.exec.vulkan.vulkan_program import VOCABULARY, weight
+from tests.core.exec.vulkan.vulkan_program import VOCABULARY, are_whole_words, weight
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
+from tests.tiers import tiered
 
 pytestmark = pytest.mark.vulkan
 
@@ -105,7 +105,7 @@ def build(model, *, kv="f32", integer=False, sizes=(1, 8, 48)):
 LOGITS = {"f16": 1e-3, "i8": 0.1, "i4": 0.5}  # tolerance: what is rounded falls to either side
 
 
-@each_pair("way, kv, integer", tuple(WAYS), ("f16", "i8", "i4"), (False, True))
+@tiered_pairs("way, kv, integer", tuple(WAYS), ("f16", "i8", "i4"), (False, True))
 def test_shared_steps_are_as_defined(make_vulkan, tiny, way, kv, integer):
     model, tensors = tiny
     program = build(model, kv=kv, integer=integer)
@@ -121,7 +121,7 @@ def test_shared_steps_are_as_defined(make_vulkan, tiny, way, kv, integer):
     )
 
 
-@each_pair("way, kv, integer", tuple(WAYS), ("f32", "i4"), (False, True))
+@tiered_pairs("way, kv, integer", tuple(WAYS), ("f32", "i4"), (False, True))
 def test_the_same_bits_alone_and_together(make_vulkan, tiny, way, kv, integer):
     model, tensors = tiny
     program = build(model, kv=kv, integer=integer)
@@ -138,7 +138,7 @@ def test_the_same_bits_alone_and_together(make_vulkan, tiny, way, kv, integer):
             at += part[2]
 
 
-@pytest.mark.parametrize(("name", "way"), FAMILIES)
+@tiered("name, way", FAMILIES, first=(("gemma4", "vectors"), ("ministral3", "split")))
 def test_families(make_vulkan, tmp_path, name, way):
     family = family_of(name)
     source = open_source(write_case(family, next(iter(family.cases)), tmp_path / "m"))
@@ -157,18 +157,17 @@ def test_families(make_vulkan, tmp_path, name, way):
 SHAPES = ((9, 3, 64, 0), (4, 2, 26, 5), (6, 3, 24, 70))  # heads, of keys, of a head; window
 
 
-@each_pair(
+@tiered_pairs(
     "way, types, shape, softcap, sinks",
     *(
         ("vectors", "own", "split", "tiles"),
         (("f16", "f16"), ("f32", "i8"), ("i8", "f16"), ("i4", "i4")),
     ),
     *(SHAPES, (0.0, 5.0), (False, True)),
+    possible=lambda way, types, shape, *_: are_whole_words(types, shape[2]),
 )
 def test_attention_over_pages(make_vulkan, way, types, shape, softcap, sinks):
     heads, kv_heads, head_dim, window = shape
-    if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types):
-        pytest.skip("int8 and int4 come in words")
     columns, kv = heads * head_dim, kv_heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),

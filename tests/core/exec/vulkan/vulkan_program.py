@@ -6,6 +6,7 @@ from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
@@ -20,6 +21,11 @@ VECTORS = Tuning(vector_tokens=4)  # lanes are elements of a processor's vectors
 def weight(name, shape, dtype="f32", seed=0, scale=1.0):
     values = np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
     return TensorData(name, dtype, shape, encoded(dtype, values, seed))
+
+
+def are_whole_words(types, columns):
+    """Tell whether heads of so many columns can be cached in these types."""
+    return columns % max(WHOLE_WORDS.get(dtype, 1) for dtype in types) == 0
 
 
 def program(tensors, ops, *, tokens, outputs=1, integer=False, context=64):

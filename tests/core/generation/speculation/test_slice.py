@@ -37,6 +37,7 @@ from tests.make_huggingface import (
 )
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
+from tests.tiers import thorough
 
 CUT = Slice(SLICE_SKIP, SLICE_WIDTHS)
 BUCKETS = (Bucket(1, 1), Bucket(1, 1, sliced=True), Bucket(8, 8, stepwise=True), Bucket(16, 1))
@@ -204,7 +205,8 @@ def answered(session, prompt, sampling, *, drafts):
 
 
 @pytest.mark.parametrize(
-    ("backend", "sampling"), [*((one, GREEDY) for one in BACKENDS), ("cpu", SAMPLED)]
+    ("backend", "sampling"),
+    [thorough("numpy", GREEDY), ("cpu", GREEDY), ("vulkan", GREEDY), ("cpu", SAMPLED)],
 )
 def test_answers_and_what_they_leave_are_those_without_drafts(backend, sampling, source, request):
     """Of layers with windows and of layers that share caches; with a wide slice, so that some of

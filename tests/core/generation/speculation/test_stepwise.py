@@ -8,7 +8,7 @@ from llm_lite.core.records import replace
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 from tests.runners import BACKENDS, exact, running
 
 # Windows, caps, biases by distance, learned positions, norms of heads, scaled residuals
@@ -48,7 +48,7 @@ def check_bits(runner, depths=DEPTHS, drafted=DRAFTED):
         assert states(session.executor, rows) == expected, depth
 
 
-@each_pair("name, backend, depth", FAMILIES, BACKENDS, DEPTHS)
+@tiered_pairs("name, backend, depth", FAMILIES, BACKENDS, DEPTHS)
 def test_families(name, backend, depth, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     family = family_of(name)
@@ -57,7 +57,7 @@ def test_families(name, backend, depth, tmp_path, request):
         check_bits(runner, depths=(depth,))
 
 
-@each_pair(
+@tiered_pairs(
     "mode, activations, backend",
     *(("fp32", "fp16", "int8", "int4"), ("a32", "a8"), ("cpu", "vulkan")),
 )

@@ -9,7 +9,7 @@ from tests.core.generation.speculation.test_stepwise import DEPTHS, FAMILIES, st
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 from tests.runners import BACKENDS, exact, running
 
 # Tokens that both paths have, further ones of the first path, those of the branch
@@ -46,7 +46,7 @@ def check_trees(runner, depths, shapes=SHAPES):
             assert states(session.executor, range(depth, len(branch))) == other_rows
 
 
-@each_pair("name, backend, depth, shape", FAMILIES, BACKENDS, DEPTHS, SHAPES)
+@tiered_pairs("name, backend, depth, shape", FAMILIES, BACKENDS, DEPTHS, SHAPES)
 def test_families(name, backend, depth, shape, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     family = family_of(name)
