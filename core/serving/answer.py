@@ -239,7 +239,7 @@ class ServedAnswer:
         if self._guide is not None:
             self._guide.close()
 
-    def told(self, *, waiting: bool) -> ServedRequest:
+    def to_status(self, *, waiting: bool) -> ServedRequest:
         """For a list of requests; from any thread."""
         return ServedRequest(
             self.number,

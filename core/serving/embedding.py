@@ -88,7 +88,7 @@ class Embedding:
         """Its pages, to begin the text again later; False where it has none."""
         held = self._pack
         for paged in held:
-            paged.let_go(pool, keep=False)
+            paged.free_pages(pool, keep=False)
         self.restart()
         return bool(held)
 
@@ -122,7 +122,7 @@ class Embedding:
             if not np.isfinite(length) or not length:
                 raise NotFiniteError("the embedding is not a finite vector: values overflow")
             self._vectors.append((mean / length).astype(np.float32))
-            paged.let_go(batch.pool, keep=False)
+            paged.free_pages(batch.pool, keep=False)
         self._pack = []
 
 

@@ -62,7 +62,7 @@ class PagePool:
 
     @property
     def available(self) -> int:
-        """Pages that `give` can give."""
+        """Pages that `allocate` can give."""
         return len(self._free) + len(self._kept)
 
     def find(self, name: Name) -> int | None:
@@ -78,7 +78,7 @@ class PagePool:
         self._kept.pop(page, None)
         self._users[page] += 1
 
-    def give(self) -> int | None:
+    def allocate(self) -> int | None:
         """An empty page for one user; None where all are used."""
         if self._free:
             page = self._free.pop()

@@ -145,7 +145,7 @@ class Scheduler:
         if not self.running:
             return False
         youngest = self.running[-1]
-        youngest.paged.let_go(pool, keep=False)
+        youngest.paged.free_pages(pool, keep=False)
         self._return(youngest)
         return True
 

@@ -77,7 +77,7 @@ class PagedTokens:
     def extend(self, pool: PagePool, positions: int) -> bool:
         """Get pages for so many positions; False where the pool has none left."""
         while len(self.pages) < pages_for(positions):
-            page = pool.give()
+            page = pool.allocate()
             if page is None:
                 return False
             self._append(page)
@@ -108,14 +108,14 @@ class PagedTokens:
             pool.fill(self.pages[self._filled], self._name(self._filled))
             self._filled += 1
 
-    def let_go(self, pool: PagePool, *, keep: bool) -> None:
+    def free_pages(self, pool: PagePool, *, keep: bool) -> None:
         """Give the pages back; with `keep` the last one too, which is not full, stays as it is
         until its room is needed. The end of a sequence is given up before its beginning."""
         for page in reversed(self.pages):
             pool.release(page, keep=keep)
-        self.lose()
+        self.drop_pages()
 
-    def lose(self) -> None:
+    def drop_pages(self) -> None:
         """The pages are gone, with their pool; all tokens are to be computed again."""
         self.pages, self._filled, self.computed = [], 0, 0
 

@@ -62,7 +62,7 @@ class LensLayer:
     probabilities: tuple[float, ...]
 
 
-class ModeDoor(Protocol):
+class ModeController(Protocol):
     """Through it clients switch the weight mode of the loaded model. For any thread."""
 
     @property
@@ -99,7 +99,7 @@ class Service(Protocol):
         ...
 
     @property
-    def modes(self) -> ModeDoor: ...
+    def modes(self) -> ModeController: ...
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         """Queue a request and return its number, which comes back in every event.

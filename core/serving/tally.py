@@ -33,6 +33,6 @@ class Tally:
         self.cached_tokens += answer.reused_tokens
         self.new_tokens += answer.new_tokens
 
-    def leave(self, batch: Batch) -> None:
+    def add_batch(self, batch: Batch) -> None:
         self.steps += batch.steps
         self.step_seconds += batch.step_seconds

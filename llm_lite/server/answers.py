@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from llm_lite.core.messages import AnswerRequest, GenerationFinished
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.call import Call
-from llm_lite.server.inbox import ClientLeft, Inbox, Told
+from llm_lite.server.event_bridge import ClientLeft, IndexedEvent, RequestEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    _Post = Callable[[Inbox, Told], None]
+    _Post = Callable[[RequestEvents, IndexedEvent], None]
 
 
 class Answers:
@@ -28,7 +28,9 @@ class Answers:
     def __init__(self, call: Call, requests: Sequence[AnswerRequest]) -> None:
         self._call, self._shared, self._service = call, call.shared, call.service
         self._requests = tuple(requests)
-        self._inbox = Inbox(call.shared.config.unread_events * len(requests), self._give_up)
+        self._received = RequestEvents(
+            call.shared.config.unread_events * len(requests), self._give_up
+        )
         self._numbers: dict[int, int] = {}  # of those that run, by index
         self._ended: set[int] = set()
         self._closed = False
@@ -37,9 +39,9 @@ class Answers:
     async def start(self) -> None:
         """RequestError, BusyError: then none of them runs."""
         self._shared.ending.add(self.end)
-        mailroom = self._shared.mailroom
+        bridge = self._shared.bridge
         try:
-            await self._call.apart(lambda _: self._submit(mailroom.post))
+            await self._call.in_thread(lambda _: self._submit(bridge.post))
         except BaseException:
             self.close()
             raise
@@ -50,21 +52,21 @@ class Answers:
         if self._watcher is not None:
             self._watcher.cancel()
         self._shared.ending.discard(self.end)
-        self._inbox.close(ClientLeft("the answer is over"))
+        self._received.close(ClientLeft("the answer is over"))
         self._cancel()
 
     def end(self, reason: Exception) -> None:
         """Whoever waits for them gets this instead."""
-        self._inbox.close(reason)
+        self._received.close(reason)
 
     @property
     def are_over(self) -> bool:
         return len(self._ended) == len(self._requests)
 
-    async def events(self, timeout: float) -> list[Told]:
+    async def events(self, timeout: float) -> list[IndexedEvent]:
         """What was told since, as (index, event); waits for some. ClientLeft, and ApiError where
         the server ends."""
-        taken = await self._inbox.take(timeout)
+        taken = await self._received.take(timeout)
         for index, event in taken:
             if isinstance(event, GenerationFinished):
                 self._ended.add(index)
@@ -78,7 +80,7 @@ class Answers:
             for index, request in enumerate(self._requests):
                 if self._closed:
                     break
-                emit = partial(_tell, post, self._inbox, index)
+                emit = partial(_tell, post, self._received, index)
                 self._numbers[index] = self._service.submit(request, emit)
         finally:
             if self._closed:  # meanwhile, when the last one had no number yet
@@ -88,7 +90,7 @@ class Answers:
 
     async def _watch(self) -> None:
         await self._call.left()
-        self._inbox.close(ClientLeft("the client has left"))
+        self._received.close(ClientLeft("the client has left"))
 
     def _give_up(self) -> None:
         """Nobody reads: whoever writes still waits for the client, and is not to be waited for."""
@@ -101,6 +103,6 @@ class Answers:
                 self._service.cancel(number)
 
 
-def _tell(post: _Post, inbox: Inbox, index: int, event: AnswerEvent) -> None:
+def _tell(post: _Post, events: RequestEvents, index: int, event: AnswerEvent) -> None:
     """On the engine's thread."""
-    post(inbox, (index, event))
+    post(events, (index, event))

@@ -20,11 +20,11 @@ from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
+from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError, of_core
-from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.schema import IGNORED, Body, Query, read_query
 from llm_lite.server.schema import read_body as read_struct
-from llm_lite.server.shared import BUSY, ComingBody, Shared
+from llm_lite.server.shared import BUSY, IncomingBody, Shared
 
 Result = TypeVar("Result")
 JSON = "application/json"
@@ -80,18 +80,21 @@ class Call:
     def client(self) -> str:
         return client_of(self.request, getattr(self.body, "user", None))
 
-    async def apart(
+    async def in_thread(
         self, work: Callable[[Callable[[], bool]], Result], *, at_length: bool = False
     ) -> Result:
-        """What may take longer than a loop can wait: see `Shared.apart`. It is given up once the
-        client has left, which is ClientLeft; `work` is given what tells that."""
+        """Return what `work` returns, which may take longer than a loop can wait: see
+        `Shared.in_thread`. `work` is given a function that says whether the client has left;
+        then this raises ClientLeft."""
         left = threading.Event()
 
         def guarded() -> Result:
             with cancelled_by(left.is_set, ends_process=False):
                 return work(left.is_set)
 
-        made = asyncio.ensure_future(self.shared.apart(self.client, guarded, at_length=at_length))
+        made = asyncio.ensure_future(
+            self.shared.in_thread(self.client, guarded, at_length=at_length)
+        )
         leaving = asyncio.create_task(self.left())
         try:
             await asyncio.wait((made, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +191,7 @@ async def read_body(
         await _receive_all(shared, request, raw)
         if len(raw) <= _READ_AT_ONCE:
             return read(_parsed(raw, most))
-        return await shared.apart(client_of(request), lambda: read(_parsed(raw, most)))
+        return await shared.in_thread(client_of(request), lambda: read(_parsed(raw, most)))
     finally:
         shared.body_bytes -= len(raw)
 
@@ -208,7 +211,7 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
     seconds = shared.config.body_seconds
     address = request.client.host if request.client else "?"
     timeout = asyncio.timeout(seconds)
-    coming = ComingBody(address, timeout)
+    coming = IncomingBody(address, timeout)
     shared.active -= 1
     try:
         async with timeout:
@@ -225,7 +228,7 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
         raise ApiError(429, BUSY, code="server_busy", retry_after=1)
 
 
-async def _receive(shared: Shared, request: Request, raw: bytearray, coming: ComingBody) -> None:
+async def _receive(shared: Shared, request: Request, raw: bytearray, coming: IncomingBody) -> None:
     """ApiError where it is too large; more of it is taken then, so that its client comes to read
     why, but not all."""
     most, taken, more = shared.config.body_bytes, 0, True

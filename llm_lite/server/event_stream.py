@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from llm_lite.server.inbox import ClientLeft
+from llm_lite.server.event_bridge import ClientLeft
 
 EVENTS = "text/event-stream"
 COMMENT = b": still at work\n\n"  # clients do not look at it; proxies see that there is life

@@ -15,8 +15,8 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
+from llm_lite.server.event_bridge import EventBridge
 from llm_lite.server.failures import ApiError, no_model
-from llm_lite.server.inbox import Mailroom
 
 _Job = tuple[Future[Any], Callable[[], Any]]
 
@@ -109,7 +109,7 @@ _THREADS, _OF_A_CLIENT = 32, 4
 _LONG, _LONG_OF_A_CLIENT = 8, 2
 
 
-class ComingBody:
+class IncomingBody:
     """The body of a request on its way, which its client may leave half sent."""
 
     def __init__(self, address: str, timeout: asyncio.Timeout) -> None:
@@ -123,19 +123,19 @@ class ComingBody:
             self._timeout.reschedule(0.0)  # long ago: whoever waits in it gets TimeoutError now
 
 
-class ComingBodies:
+class IncomingBodies:
     """Those of a server, for its loop's thread. Where they are too many, or hold too much, one is
     dropped of the client with the most: none can leave so many that others get no place."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._coming: dict[ComingBody, None] = {}  # in the order in which they came
+        self._coming: dict[IncomingBody, None] = {}  # in the order in which they came
 
     def __len__(self) -> int:
         return len(self._coming)
 
     @contextmanager
-    def place(self, body: ComingBody) -> Iterator[None]:
+    def place(self, body: IncomingBody) -> Iterator[None]:
         """While it comes."""
         self._coming[body] = None
         try:
@@ -148,7 +148,7 @@ class ComingBodies:
         """Of so many bytes."""
         self._drop(size, lambda one: one.size)
 
-    def _drop(self, excess: int, share: Callable[[ComingBody], int]) -> None:
+    def _drop(self, excess: int, share: Callable[[IncomingBody], int]) -> None:
         """The largest, and of these the oldest, of the client with the most, again and again."""
         excess -= sum(share(one) for one in self._coming if one.refusal is not None)  # they go
         there = [one for one in self._coming if one.refusal is None]
@@ -182,21 +182,21 @@ class Shared:
         self.began = time.time()
         self.active = 0  # requests that have come whole
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
-        self.bodies = ComingBodies(min(config.requests, affordable(config.connections) // 2))
+        self.bodies = IncomingBodies(min(config.requests, affordable(config.connections) // 2))
         self.body_bytes = 0  # of requests that come, or are read
         self.unread = 0  # answers that ended because nobody read them
         self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
         self._is_ending = False
         self._pool = TurnPool("server", _THREADS, _OF_A_CLIENT)
         self._long = TurnPool("server, at length", _LONG, _LONG_OF_A_CLIENT)
-        self._mailroom: Mailroom | None = None
+        self._bridge: EventBridge | None = None
 
     @property
-    def mailroom(self) -> Mailroom:
+    def bridge(self) -> EventBridge:
         """Of the loop that runs; asked for on its thread."""
-        if self._mailroom is None:
-            self._mailroom = Mailroom(asyncio.get_running_loop())
-        return self._mailroom
+        if self._bridge is None:
+            self._bridge = EventBridge(asyncio.get_running_loop())
+        return self._bridge
 
     def service(self) -> Service:
         """ApiError while no model is loaded, or none is served."""
@@ -230,7 +230,7 @@ class Shared:
             self._noted.update((path, name) for name in new)
             self._note(f"{path}: a program sends fields that are ignored: {', '.join(new)}")
 
-    async def apart(
+    async def in_thread(
         self, client: str, work: Callable[[], Result], *, at_length: bool = False
     ) -> Result:
         """What may take longer than a loop can wait, in a thread, when it is the client's turn.
@@ -241,8 +241,8 @@ class Shared:
     def end(self) -> None:
         """From any thread: answers that run end with a sentence, others do not begin."""
         self._is_ending = True
-        if self._mailroom is not None:
-            self._mailroom.call(self._end_all)
+        if self._bridge is not None:
+            self._bridge.call(self._end_all)
 
     def _end_all(self) -> None:
         for end in tuple(self.ending):

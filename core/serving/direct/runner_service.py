@@ -18,7 +18,14 @@ from llm_lite.core.messages import (
     ModelInfo,
     ToolSpec,
 )
-from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer, ModeDoor
+from llm_lite.core.serving.service import (
+    F32,
+    AnswerTokens,
+    Embeddings,
+    Emit,
+    LensLayer,
+    ModeController,
+)
 
 
 class _FixedMode:
@@ -60,7 +67,7 @@ class RunnerService:
         return self._of.options
 
     @property
-    def modes(self) -> ModeDoor:
+    def modes(self) -> ModeController:
         return _FixedMode(self._model.name, self._model.kind)
 
     def tokenize(self, text: str, add_special: bool = True) -> list[int]:

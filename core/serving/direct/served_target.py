@@ -92,7 +92,7 @@ class ServedTarget:
             raise
         self._finish(self.reason, self._stats(teller), problem)
 
-    def told(self) -> ServedRequest:
+    def to_status(self) -> ServedRequest:
         """For a list of requests; from any thread."""
         read = len(self.source) if self.is_running else 0
         return ServedRequest(

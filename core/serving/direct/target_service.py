@@ -72,7 +72,7 @@ class TargetService(RunnerService):
                 parallel=1,
                 most_waiting=self._most_waiting,
                 context=self._runner.session.context,
-                requests=tuple(one.told() for one in self._all()),
+                requests=tuple(one.to_status() for one in self._all()),
                 **self._ended,
                 refused=self._refused,
                 prompt_tokens=self._read,

@@ -136,7 +136,7 @@ def chat_plan(call: Call) -> ChatPlan:
         raise CheckError("continue_final_message", "needs an assistant's message at the end")
     request = AnswerRequest(
         response="",
-        messages=tools.told(messages),
+        messages=tools.with_functions(messages),
         sampling=sampling,
         tools=tools.offered,
         thinking=_thinks(body),

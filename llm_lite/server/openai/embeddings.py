@@ -62,7 +62,7 @@ async def embeddings(call: Call) -> Response:
         made = service.embed(tokens, is_left)
         return made.vectors, made.tokens
 
-    vectors, count = await call.apart(work, at_length=True)
+    vectors, count = await call.in_thread(work, at_length=True)
     return json_response(
         EmbeddingList(
             object="list",

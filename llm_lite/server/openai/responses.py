@@ -12,9 +12,9 @@ from starlette.responses import Response as HttpResponse
 
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
+from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import COMMENT, EventStream, event
 from llm_lite.server.failures import ApiError, json_response, json_text
-from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import ChatPlan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
@@ -25,10 +25,10 @@ from llm_lite.server.openai.running import (
     NewTokens,
     PromptTokens,
     begin,
-    heard,
+    collect,
+    events_of,
     model_id,
     now,
-    told,
     usage,
 )
 from llm_lite.server.schema import Count, about
@@ -84,8 +84,8 @@ async def respond(call: Call) -> HttpResponse:
     if call.body.stream:
         answers, head = await begin(call, [plan.request])
         return EventStream(_pieces(call, answers, head, choice, items), answers.close)
-    await heard(call, [plan.request], [choice])
-    for _ in (*items.take(choice.fresh()), *items.end(choice)):
+    await collect(call, [plan.request], [choice])
+    for _ in (*items.take(choice.delta()), *items.end(choice)):
         pass
     return json_response(items.finished(choice))
 
@@ -124,15 +124,15 @@ def _frame(call: Call, model: str, plan: ChatPlan) -> Response:
 
 
 async def _pieces(
-    call: Call, answers: Answers, head: list[Told], choice: Choice, items: _Items
+    call: Call, answers: Answers, head: list[IndexedEvent], choice: Choice, items: _Items
 ) -> AsyncIterator[bytes]:
     write = _Writer()
     yield write([items.stage("response.created"), items.stage("response.in_progress")])
     try:
-        async for events in told(call, answers, head):
+        async for events in events_of(call, answers, head):
             for _, one in events:
-                choice.hear(one)
-            yield write(items.take(choice.fresh())) or (b"" if events else COMMENT)
+                choice.feed(one)
+            yield write(items.take(choice.delta())) or (b"" if events else COMMENT)
     except ApiError as error:
         yield write([items.failed(error)])
         return
@@ -169,8 +169,8 @@ class _Items:
     def take(self, delta: Delta) -> Iterator[Event]:
         if delta.thought:
             yield from self._grow("reasoning", delta.thought, [])
-        if delta.said or (delta.tokens and self._is_open("message")):
-            yield from self._grow("message", delta.said, self._likelihoods(delta))
+        if delta.text or (delta.tokens and self._is_open("message")):
+            yield from self._grow("message", delta.text, self._likelihoods(delta))
         for call in delta.calls:
             yield from self._call(call)
 

@@ -139,7 +139,7 @@ def response_plan(call: Call) -> ChatPlan:
         top = 0
     request = AnswerRequest(
         response=f"resp_{secrets.token_hex(16)}",
-        messages=tools.told(_messages(body)),
+        messages=tools.with_functions(_messages(body)),
         sampling=formatted(sampling, form_of(body, "text.format", _form(body)), tools),
         tools=tools.offered,
         thinking=effort_of(body) not in ("none", "minimal"),
@@ -174,16 +174,16 @@ def _messages(body: ResponseRequest) -> tuple[ChatMessage, ...]:
     lead = (ChatMessage("system", body.instructions),) if body.instructions else ()
     if isinstance(body.input, str):
         return (*lead, ChatMessage("user", body.input))
-    told = _Told()
+    builder = _MessageBuilder()
     for index, item in enumerate(body.input):
-        told.add(item, f"input[{index}]")
-    messages = told.messages()
+        builder.add(item, f"input[{index}]")
+    messages = builder.messages()
     if not messages:
         raise CheckError("input", "has no message and no call")
     return (*lead, *messages)
 
 
-class _Told:
+class _MessageBuilder:
     """Items become messages: calls that follow each other are one assistant's, and results stand
     in the order of their calls."""
 

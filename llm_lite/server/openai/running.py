@@ -13,9 +13,9 @@ from llm_lite.core.messages import AnswerRequest, GenerationFinished, Generation
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
+from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import event
 from llm_lite.server.failures import ApiError, json_text
-from llm_lite.server.inbox import Told
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.models import fingerprint, id_of
 from llm_lite.server.schema import Count, about
@@ -91,7 +91,9 @@ def now() -> int:
     return int(time.time())
 
 
-async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers, list[Told]]:
+async def begin(
+    call: Call, requests: Sequence[AnswerRequest]
+) -> tuple[Answers, list[IndexedEvent]]:
     """Queue them and hear the first of them, so that what is wrong with them is still a status.
 
     Whoever gets them closes them.
@@ -110,9 +112,9 @@ async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers,
     return answers, head
 
 
-async def _first(answers: Answers, seconds: float) -> list[Told]:
+async def _first(answers: Answers, seconds: float) -> list[IndexedEvent]:
     """All up to the first that is more than a beginning, but not for ever."""
-    head: list[Told] = []
+    head: list[IndexedEvent] = []
     ends = time.monotonic() + seconds
     while all(isinstance(one, GenerationStarted) for _, one in head):
         left = ends - time.monotonic()
@@ -136,7 +138,9 @@ def is_failure(one: AnswerEvent) -> bool:
     return isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped")
 
 
-async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[list[Told]]:
+async def events_of(
+    call: Call, answers: Answers, head: list[IndexedEvent]
+) -> AsyncIterator[list[IndexedEvent]]:
     """All events to the end; an empty list where nothing happens for a while. ApiError."""
     yield head
     while not answers.are_over:
@@ -148,13 +152,13 @@ async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[
         yield events
 
 
-async def heard(call: Call, requests: Sequence[AnswerRequest], choices: list[Choice]) -> None:
+async def collect(call: Call, requests: Sequence[AnswerRequest], choices: list[Choice]) -> None:
     """The whole of each answer. ApiError, ClientLeft."""
     answers, head = await begin(call, requests)
     try:
-        async for events in told(call, answers, head):
+        async for events in events_of(call, answers, head):
             for index, one in events:
-                choices[index].hear(one)
+                choices[index].feed(one)
     finally:
         answers.close()
 

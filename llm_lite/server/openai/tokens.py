@@ -59,18 +59,18 @@ async def tokenize(call: Call) -> Response:
         tools = tool_plan(body, service.model)
 
         def work() -> list[int]:
-            return service.prompt_tokens(tools.told(messages), tools.offered)
+            return service.prompt_tokens(tools.with_functions(messages), tools.offered)
     else:
         text, special = body.content or body.prompt or "", _special(body)
 
         def work() -> list[int]:
             return service.tokenize(text, special)
 
-    tokens = await call.apart(lambda _: work())
+    tokens = await call.in_thread(lambda _: work())
     context = service.status().context or service.model.context
     found = Tokens(tokens=tokens, count=len(tokens), max_model_len=context)
     if body.with_pieces:
-        found.pieces = await call.apart(lambda _: service.token_texts(tokens))
+        found.pieces = await call.in_thread(lambda _: service.token_texts(tokens))
     return json_response(found)
 
 
@@ -85,5 +85,5 @@ def _special(body: TokenizeRequest) -> bool:
 
 async def detokenize(call: Call) -> Response:
     service, tokens = call.service, call.body.tokens
-    text = await call.apart(lambda _: service.detokenize(tokens))
+    text = await call.in_thread(lambda _: service.detokenize(tokens))
     return json_response(TokensText(text, text))

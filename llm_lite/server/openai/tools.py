@@ -60,7 +60,7 @@ ToolChoice = Annotated[
     about("Whether it calls: as it likes (auto), never, one of them, or this one."),
 ]
 ParallelCalls = Annotated[bool, about("false: one call at most.")]
-_TOLD = (
+_FUNCTIONS = (
     "You can call functions. To call one, answer with nothing but a JSON object of this form: "
     '{{"name": "the function", "arguments": {{...}}}}. The functions:\n{functions}'
 )
@@ -87,14 +87,14 @@ class ToolPlan:
     def spec(self, name: str) -> ToolSpec | None:
         return next((spec for spec in self.specs if spec.name == name), None)
 
-    def told(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+    def with_functions(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
         """The conversation as the model gets it."""
         if not self.in_words:
             return messages
         functions = "\n".join(
             f"- {s.name}: {s.description} Arguments: {s.parameters}" for s in self.specs
         )
-        words = _TOLD.format(functions=functions)
+        words = _FUNCTIONS.format(functions=functions)
         if messages and messages[0].role == "system":
             said = f"{messages[0].content}\n\n{words}"
             return (ChatMessage("system", said), *messages[1:])

@@ -328,7 +328,9 @@ class Page:
     async def _markdown(self, request: Request) -> Response:
         """`html` of a text."""
         body = await body_of(self._shared, request, MarkdownText)
-        html = await self._shared.apart(client_of(request), lambda: self._renderer.html(body.text))
+        html = await self._shared.in_thread(
+            client_of(request), lambda: self._renderer.html(body.text)
+        )
         return JSONResponse({"html": html})
 
 

@@ -13,24 +13,24 @@ from contextlib import suppress
 
 from llm_lite.core.serving.service import AnswerEvent
 
-Told = tuple[int, AnswerEvent]  # which of a request's answers, and what becomes of it
+IndexedEvent = tuple[int, AnswerEvent]  # which of a request's answers, and what becomes of it
 
 
 class ClientLeft(Exception):  # noqa: N818 - nothing failed
     """Nobody waits for this answer any more."""
 
 
-class Inbox:
+class RequestEvents:
     """Of one request: what was told and is not yet taken. `when_full` is called once, in the loop,
     where that is too much."""
 
     def __init__(self, most: int, when_full: Callable[[], None]) -> None:
         self._most, self._when_full = most, when_full
-        self._events: list[Told] = []
+        self._events: list[IndexedEvent] = []
         self._waiter: asyncio.Future[None] | None = None
         self._closed: Exception | None = None  # why nothing more is heard
 
-    def put(self, told: Told) -> None:
+    def put(self, told: IndexedEvent) -> None:
         if self._closed is not None:
             return
         self._events.append(told)
@@ -45,7 +45,7 @@ class Inbox:
         self._events.clear()
         self._wake()
 
-    async def take(self, timeout: float) -> list[Told]:
+    async def take(self, timeout: float) -> list[IndexedEvent]:
         """All that was told since; waits for something up to `timeout` seconds. What it was closed
         with is raised."""
         if not self._events and self._closed is None:
@@ -67,17 +67,17 @@ class Inbox:
             self._waiter.set_result(None)
 
 
-class Mailroom:
+class EventBridge:
     """All inboxes of a loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._sorted: deque[tuple[Inbox, Told]] = deque()
+        self._sorted: deque[tuple[RequestEvents, IndexedEvent]] = deque()
         self._coming = False  # the loop was woken and has not delivered yet
 
-    def post(self, inbox: Inbox, told: Told) -> None:
+    def post(self, events: RequestEvents, told: IndexedEvent) -> None:
         """From any thread; never waits."""
-        self._sorted.append((inbox, told))
+        self._sorted.append((events, told))
         if not self._coming:
             self._coming = True
             self.call(self._deliver)
@@ -90,5 +90,5 @@ class Mailroom:
     def _deliver(self) -> None:
         self._coming = False  # first, so that what comes from here on wakes the loop again
         while self._sorted:
-            inbox, told = self._sorted.popleft()
-            inbox.put(told)
+            events, told = self._sorted.popleft()
+            events.put(told)

@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 CHANGED = "the model was changed while the request waited or was answered: ask again"
 
 
-class Look:
+class EngineCall:
     """Work between two steps that somebody waits for."""
 
     def __init__(self, work: Callable[[Batch], Any]) -> None:
@@ -40,7 +40,7 @@ class Look:
             self.result.set_exception(error)
 
 
-class Desk:
+class RequestQueue:
     """`wake` is called whenever there is something new for the engine's thread."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class Desk:
         self._lock = threading.Lock()
         self._batch: Batch | None = None
         self._problem = "nothing is served yet"
-        self._looks: deque[Look] = deque()
+        self._calls: deque[EngineCall] = deque()
         self._embeddings: deque[Embedding] = deque()
         self._number = 0
 
@@ -78,14 +78,14 @@ class Desk:
         if self.scheduler.cancel(number):
             self._wake()
 
-    def look(self, work: Callable[[Batch], Found]) -> Found:
+    def call(self, work: Callable[[Batch], Found]) -> Found:
         """What the engine's thread finds between two steps; waits for it."""
-        look = Look(work)
+        call = EngineCall(work)
         with self._lock:
             self._opened()
-            self._looks.append(look)
+            self._calls.append(call)
         self._wake()
-        found: Found = look.result.result()
+        found: Found = call.result.result()
         return found
 
     def embed(self, embedding: Embedding, made_for: Batch) -> None:
@@ -96,7 +96,7 @@ class Desk:
         self._wake()
 
     def has_work(self) -> bool:
-        return bool(self._looks or self._embeddings) or not self.scheduler.is_empty()
+        return bool(self._calls or self._embeddings) or not self.scheduler.is_empty()
 
     def _opened(self) -> Batch:
         if self._batch is None:
@@ -119,13 +119,13 @@ class Desk:
 
     def fail_all(self, error: BaseException, batch: Batch | None = None) -> None:
         """Those who wait for looks and embeddings get this error."""
-        while self._looks:
-            self._looks.popleft().fail(error)
+        while self._calls:
+            self._calls.popleft().fail(error)
         while self._embeddings:
             self._embeddings.popleft().fail(error, batch)
 
-    def next_look(self) -> Look | None:
-        return self._looks.popleft() if self._looks else None
+    def next_call(self) -> EngineCall | None:
+        return self._calls.popleft() if self._calls else None
 
     @property
     def embedding(self) -> Embedding | None:
