@@ -66,9 +66,9 @@ class Server:
         """RequestError, a sentence, where the address cannot be had."""
         import uvicorn  # not before somebody serves
 
-        from llm_lite.server.app import make_app
         from llm_lite.server.connections import protocol_of
         from llm_lite.server.page import Page
+        from llm_lite.server.routes import make_app
         from llm_lite.server.shared import Shared
 
         bound = _bound(self._config)
