@@ -1,7 +1,7 @@
-"""The `Service` of an engine: requests of any thread, answered in steps that they share.
+"""`AnswerService` is the `Service` of an engine: requests of any thread, answered in shared steps.
 
-Prompts are made and encoded on the thread of who asks: templates and tokenizers are for any thread,
-and a broken request is refused before it waits.
+The thread that asks makes and encodes the prompt, as templates and tokenizers may run on any
+thread; so a broken request is refused before it waits.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ _MOST_TEXTS = 4096  # in one call for embeddings
 
 
 class AnswerService:
-    """See `core.serving.service.Service`."""
-
     def __init__(
         self,
         queue: RequestQueue,
@@ -169,7 +167,7 @@ class AnswerService:
     def attention(
         self, response: str, layer: int, heads: Sequence[int], first: int, last: int
     ) -> F32:
-        """NotFiniteError where the weights are no numbers."""
+        """Raise NotFiniteError where the weights are no numbers."""
 
         def copied(batch: Batch) -> tuple[Batch, inspect.CopiedRows]:
             held = self._held(response, batch)
@@ -185,6 +183,6 @@ class AnswerService:
         )
 
     def _held(self, response: str, batch: Batch) -> CachedResponse:
-        """On the engine's thread."""
+        """Find what the cache has of a response. Only the engine's thread calls it."""
         running = self._queue.scheduler.running
         return self._responses.find(response, running, batch.pool)

@@ -1,4 +1,4 @@
-"""What the threads of those who ask share with the engine's thread."""
+"""The threads that ask and the engine's thread share a `RequestQueue`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGED = "the model was changed while the request waited or was answered: ask a
 
 
 class EngineCall:
-    """Work between two steps that somebody waits for."""
+    """A thread waits for this work, which the engine's thread does between two steps."""
 
     def __init__(self, work: Callable[[Batch], Any]) -> None:
         self.result: Future[Any] = Future()
@@ -41,7 +41,7 @@ class EngineCall:
 
 
 class RequestQueue:
-    """`wake` is called whenever there is something new for the engine's thread."""
+    """The queue calls `wake` whenever there is something new for the engine's thread."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
         self.scheduler = scheduler
@@ -56,7 +56,7 @@ class RequestQueue:
     # For any thread.
 
     def batch(self) -> Batch:
-        """The one in use; RequestError where there is none."""
+        """Return the batch in use; raise RequestError where there is none."""
         with self._lock:
             return self._opened()
 
@@ -66,7 +66,8 @@ class RequestQueue:
             return self._number
 
     def add(self, answer: ServedAnswer, made_for: Batch) -> None:
-        """RequestError where the model is another one by now, BusyError where too many wait."""
+        """Queue an answer. Raises RequestError where the model is another one by now, BusyError
+        where too many wait."""
         with self._lock:
             if self._opened().runner.model_file is not made_for.runner.model_file:
                 raise RequestError(CHANGED)
@@ -79,7 +80,7 @@ class RequestQueue:
             self._wake()
 
     def call(self, work: Callable[[Batch], Found]) -> Found:
-        """What the engine's thread finds between two steps; waits for it."""
+        """Let the engine's thread do `work` between two steps; wait for what it returns."""
         call = EngineCall(work)
         with self._lock:
             self._opened()
@@ -111,14 +112,14 @@ class RequestQueue:
         self.scheduler.fit(batch.context)
 
     def close(self, problem: str) -> None:
-        """From now on requests are refused with this sentence; what waits ends with it."""
+        """Refuse requests with this sentence from now on; what waits ends with it."""
         with self._lock:
             self._batch, self._problem = None, problem
         self.scheduler.end_all(problem)
         self.fail_all(RequestError(problem))
 
     def fail_all(self, error: BaseException, batch: Batch | None = None) -> None:
-        """Those who wait for looks and embeddings get this error."""
+        """Raise this error for all who wait for calls and embeddings."""
         while self._calls:
             self._calls.popleft().fail(error)
         while self._embeddings:
@@ -129,7 +130,7 @@ class RequestQueue:
 
     @property
     def embedding(self) -> Embedding | None:
-        """The one whose turn it is."""
+        """Return the embedding whose turn it is."""
         return self._embeddings[0] if self._embeddings else None
 
     def end_embedding(self) -> Embedding:

@@ -1,4 +1,4 @@
-"""The engine's side of a server: one step at a time for all who are answered.
+"""`Serving` is the engine's side of a server: one step at a time for all who are answered.
 
 Nothing of this folder is imported before somebody serves.
 """
@@ -33,8 +33,8 @@ ENDED = "serving has ended"
 
 
 class Serving:
-    """For the engine's thread; `service` is for any. `wake` is called when it has work, and may be
-    called on any thread; `is_closing` says that the program ends."""
+    """It belongs to the engine's thread; `service` may be called on any. `wake` is called when
+    there is work, and may be called on any thread; `is_closing` says that the program ends."""
 
     def __init__(
         self,
@@ -61,7 +61,8 @@ class Serving:
 
     @property
     def is_on(self) -> bool:
-        """Also while another executor of the same model is made ready: requests wait for it."""
+        """Return whether requests are taken; also while another executor of the same model is
+        made ready, for which they wait."""
         return self._is_on
 
     @property
@@ -69,8 +70,8 @@ class Serving:
         return self._queue.has_work()
 
     def follow(self, runner: Runner | None) -> None:
-        """The model and executor in use are these from now on. Answers go on where only the
-        executor is another one, else they end."""
+        """Use this model and executor from now on. Answers go on where only the executor is
+        another one, else they end."""
         if runner is self._runner and not self._is_spoiled:
             return
         before, self._runner, self._is_spoiled = self._runner, runner, False
@@ -94,9 +95,9 @@ class Serving:
         self._emit(ServingChanged(True, self.service.status()))
 
     def step(self, runner: Runner | None, *, waits: bool) -> bool:
-        """Do what comes next; whether there is more. With `waits`, where nothing can be done before
-        grammars have said what may come next, it waits a little for one. DeviceError passes
-        through: nothing is lost, and all goes on with another executor."""
+        """Do what comes next; return whether there is more. With `waits`, where nothing can be
+        done before grammars have said what may come next, wait a little for one. DeviceError
+        passes through: nothing is lost, and all goes on with another executor."""
         self.follow(runner)
         batch = self._batch
         if batch is not None:
@@ -120,13 +121,13 @@ class Serving:
         return self._queue.has_work()
 
     def fail(self, problem: str) -> None:
-        """All that runs or waits ends with this sentence; the next requests are answered again."""
+        """End all that runs or waits with this sentence; the next requests are answered again."""
         self._log("error", problem)
         self._scheduler.end_all(problem)
         self._queue.fail_all(RequestError(problem), self._batch)
 
     def close(self, problem: str = ENDED) -> None:
-        """Everything ends, and the cache is given back."""
+        """End everything, and release the cache."""
         self._scheduler.return_all()
         self._drop_batch()
         self._runner = None
@@ -139,7 +140,7 @@ class Serving:
         self._emit(ServingChanged(False, problem=problem if told is None else told))
 
     def _drop_batch(self) -> None:
-        """Its pages are gone, whatever was in them."""
+        """Close the batch; its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
         self._drafts = ServedDrafts()
         self._responses.clear()

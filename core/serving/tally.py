@@ -1,4 +1,4 @@
-"""What a server has done since it began, in numbers."""
+"""`Tally` counts what a server has done since it began."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llm_lite.core.serving.batch import Batch
 
 @dataclass(slots=True)
 class Tally:
-    """Written by the engine's thread, read by any."""
+    """The engine's thread writes it, any thread reads it."""
 
     finished: int = 0
     cancelled: int = 0
@@ -21,7 +21,7 @@ class Tally:
     step_seconds: float = 0.0
 
     def count(self, answer: ServedAnswer) -> None:
-        """An answer has ended."""
+        """Count an answer that has ended."""
         if answer.reason == "stopped":
             self.cancelled += 1
         elif answer.reason == "error":

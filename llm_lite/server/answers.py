@@ -1,6 +1,6 @@
-"""The answers to one request, from the service to its client.
+"""`Answers` brings the answers to one request from the service to its client.
 
-Whoever leaves before their end leaves nothing running behind.
+A client that leaves before their end leaves nothing running behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Answers:
-    """Of several sequences, which are told apart by their index. `start` queues them; `close` ends
+    """A request may have several answers, each with its index. `start` queues them; `close` ends
     those that still run, and has to be called in the end."""
 
     def __init__(self, call: Call, requests: Sequence[AnswerRequest]) -> None:
@@ -37,7 +37,7 @@ class Answers:
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """RequestError, BusyError: then none of them runs."""
+        """Queue the answers; on RequestError or BusyError none of them runs."""
         self._shared.ending.add(self.end)
         bridge = self._shared.bridge
         try:
@@ -56,7 +56,7 @@ class Answers:
         self._cancel()
 
     def end(self, reason: Exception) -> None:
-        """Whoever waits for them gets this instead."""
+        """Raise this error for the task that waits for events."""
         self._received.close(reason)
 
     @property
@@ -64,8 +64,8 @@ class Answers:
         return len(self._ended) == len(self._requests)
 
     async def events(self, timeout: float) -> list[IndexedEvent]:
-        """What was told since, as (index, event); waits for some. ClientLeft, and ApiError where
-        the server ends."""
+        """Return the events since the last call, as (index, event); wait for some. Raises
+        ClientLeft, and ApiError where the server ends."""
         taken = await self._received.take(timeout)
         for index, event in taken:
             if isinstance(event, GenerationFinished):
@@ -75,7 +75,8 @@ class Answers:
     # In a thread apart:
 
     def _submit(self, post: _Post) -> None:
-        """RequestError, BusyError; those that were queued before are ended by whoever waits."""
+        """Submit each request. On RequestError and BusyError, the caller ends those that were
+        queued before."""
         try:
             for index, request in enumerate(self._requests):
                 if self._closed:
@@ -93,7 +94,8 @@ class Answers:
         self._received.close(ClientLeft("the client has left"))
 
     def _give_up(self) -> None:
-        """Nobody reads: whoever writes still waits for the client, and is not to be waited for."""
+        """Cancel the answers of a client that does not read: the task that writes to it still
+        waits, and is not waited for."""
         self._shared.unread += 1
         self._cancel()
 
@@ -104,5 +106,5 @@ class Answers:
 
 
 def _tell(post: _Post, events: RequestEvents, index: int, event: AnswerEvent) -> None:
-    """On the engine's thread."""
+    """Post an event from the engine's thread."""
     post(events, (index, event))

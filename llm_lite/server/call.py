@@ -1,4 +1,4 @@
-"""One request: its body and parameters, read by the tables and within limits."""
+"""A `Call` is one request, with its body and parameters as its `Endpoint` declares them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _NO_NAME = re.compile(r"[^!-+\--~]")  # what is no printable ASCII, or parts nam
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is answered when all is well: a type by media type, None where it has no schema."""
+    """This is what is answered when all is well: a type by media type, None where it has no
+    schema."""
 
     about: str
     forms: tuple[tuple[str, Any], ...]
@@ -45,7 +46,8 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address of the server: what it takes, what it gives, and who carries it out."""
+    """A row for an address of the server: what it takes, what it gives, and the function that
+    answers."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -63,14 +65,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request. What it gives is as the endpoint declares it, or None."""
+    """`body`, `query` and `in_path` are of the types that the endpoint declares, or None."""
 
     request: Request
     shared: Shared
     body: Any
     query: Any
     in_path: Any
-    ignored: tuple[str, ...] = ()  # members of the body that were not looked at
+    ignored: tuple[str, ...] = ()  # fields of the body that are ignored
 
     @property
     def service(self) -> Service:
@@ -107,20 +109,20 @@ class Call:
             made.cancel()
 
     async def left(self) -> None:
-        """Until the client has left. The body has been read: nothing else comes."""
+        """Wait until the client has left. The body has been read: nothing else comes."""
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
 
 def client_of(request: Request, user: object = None) -> str:
-    """Whose turn it is: an address and what its program, or its user, is called."""
+    """Return the name under which a client takes turns: its address, and its user or program."""
     address = request.client.host if request.client else "?"
     named = user or request.headers.get("user-agent", "")
     return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
 
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
-    """The answer to a request, or what is wrong with it."""
+    """Return the answer to a request, or the sentence on what is wrong with it."""
 
     ignored: tuple[str, ...] = ()
 
@@ -139,7 +141,7 @@ async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Res
 
 
 async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) -> Response:
-    """What `handle` returns; what it raises, as a client is told of it."""
+    """Return what `handle` returns; turn what it raises into the answer that a client gets."""
     try:
         try:
             return await handle()
@@ -175,7 +177,8 @@ def _in_a_header(names: list[str]) -> tuple[str, ...]:
 async def read_body(
     shared: Shared, request: Request, read: Callable[[Any], Any] = lambda value: value
 ) -> Any:
-    """The JSON of a body, as `read` has it. A large one is read apart: no stream waits for it.
+    """Return the JSON of a body, converted by `read`. A large one is read in a thread, so that no
+    stream waits for it.
 
     Only a page of this server may send one: a form of another page cannot say that it is JSON.
     """
@@ -197,7 +200,7 @@ async def read_body(
 
 
 def _parsed(raw: bytearray, most: int) -> Any:
-    """ApiError where it is no JSON."""
+    """Return the value; raise ApiError where the body is not JSON."""
     try:
         return read_json(raw.decode(), most)
     except UnicodeDecodeError as error:
@@ -207,7 +210,8 @@ def _parsed(raw: bytearray, most: int) -> Any:
 
 
 async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None:
-    """ApiError. While it comes it is no request that is worked on: any number can be half sent."""
+    """Receive a body into `raw`; raise ApiError where it is late or too large. While a body
+    comes, its request does not count as active: any number can be half sent."""
     seconds = shared.config.body_seconds
     address = request.client.host if request.client else "?"
     timeout = asyncio.timeout(seconds)
@@ -229,8 +233,8 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
 
 
 async def _receive(shared: Shared, request: Request, raw: bytearray, coming: IncomingBody) -> None:
-    """ApiError where it is too large; more of it is taken then, so that its client comes to read
-    why, but not all."""
+    """Receive a body into `raw`. Of one that is too large more is taken, but not all, so that
+    its client comes to read why; then ApiError is raised."""
     most, taken, more = shared.config.body_bytes, 0, True
     while more and taken <= _DROPPED * most:
         message = await request.receive()

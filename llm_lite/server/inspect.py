@@ -1,4 +1,4 @@
-"""/inspect: what was inside while a response was made, for as long as the cache holds it.
+"""/inspect shows the inside of a response, for as long as the cache holds it.
 
 A response is named by its id; its second choice by the id with .1 behind it, and so on.
 """
@@ -190,7 +190,7 @@ def _heads(given: str | None, held: AnswerTokens) -> list[int]:
 
 
 def _span(query: AttentionQuery, held: AnswerTokens) -> tuple[int, int]:
-    """Positions whose queries are kept."""
+    """Return the positions asked for, whose queries are kept."""
     end = len(held.tokens)
     first = held.first_query if query.first is None else query.first
     last = end if query.last is None else query.last
@@ -215,7 +215,7 @@ def _arrays(values: dict[str, Any]) -> Response:
 
 
 def _rounded(values: F32) -> Any:
-    """Lists of numbers as short as they can be: float32 has no more digits than these."""
+    """Return lists of numbers as short as they can be: float32 has no more digits than these."""
     return np.round(values.astype(np.float64), _DIGITS).tolist()
 
 

@@ -1,4 +1,5 @@
-"""All addresses of the server, a row each, and the application that answers there."""
+"""`ENDPOINTS` has a row for each address of the server; `make_app` makes the application of
+them."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def _arrays(about: str, kind: Any) -> Given:
 
 
 async def describe(call: Call) -> Response:
-    """This table, as a document."""
+    """Answer with this table as a document."""
     return json_response(document(ENDPOINTS, program_version()))
 
 
@@ -188,7 +189,7 @@ _OF_V1 = frozenset(row.path for row in ENDPOINTS if row.path.startswith("/v1/"))
 
 
 def make_app(shared: Shared, page: Page | None = None) -> Starlette:
-    """An application of ASGI, with a page for browsers where one is given."""
+    """Return an application of ASGI, with a page for browsers where one is given."""
     routes = [
         Route(path, _handler(row, shared), methods=[row.method], include_in_schema=False)
         for row in ENDPOINTS
@@ -216,7 +217,7 @@ def _handler(row: Endpoint, shared: Shared) -> Callable[[Request], Awaitable[Res
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Addresses and methods that there are not."""
+    """Answer for addresses and methods that there are not."""
     assert isinstance(error, HTTPException)
     path, message = request.url.path, error.detail
     shown = one_line(path[:_LONGEST_PATH])

@@ -1,4 +1,4 @@
-"""/v1/chat/completions: a conversation goes on."""
+"""/v1/chat/completions goes on with a conversation."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _likelihoods(delta: Delta, plan: ChatPlan) -> Likelihoods | None:
 
 
 class ChatStream:
-    """Chunks of several choices, told apart by their index."""
+    """It writes chunks of several choices, each with its index."""
 
     def __init__(
         self, head: AnswerHead, plan: ChatPlan, choices: list[Choice], wants_usage: bool
@@ -157,7 +157,7 @@ class ChatStream:
         yield DONE
 
     def _chunks(self, events: list[IndexedEvent]) -> bytes:
-        """One chunk for each choice, of whatever was told of it meanwhile."""
+        """Return one chunk for each choice that the events changed."""
         for index, one in events:
             self._choices[index].feed(one)
         return b"".join(self._changes(index) for index in sorted({index for index, _ in events}))
@@ -198,7 +198,8 @@ class ChatStream:
 
 
 def _parts(delta: Delta) -> list[str]:
-    """Objects of JSON, as text. Likelihoods go with the first; there is always one."""
+    """Return the JSON of each part of a delta. Likelihoods go with the first; there is always
+    one."""
     parts = []
     if delta.thought:
         parts.append(f'{{"reasoning_content": {json.dumps(delta.thought)}}}')

@@ -1,4 +1,4 @@
-"""What is asked of /v1/chat/completions."""
+"""A `ChatCompletionRequest` is what is asked of /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ChatPlan:
-    """What a request comes to."""
+    """A plan is what a request comes to."""
 
     request: AnswerRequest  # of the first choice
     choices: int
@@ -167,7 +167,7 @@ def tool_plan(body: WithTools, model: ModelInfo) -> ToolPlan:
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """What an answer keeps to, and the field of the request that says so."""
+    """An answer keeps to this form, which the request's field `field` gives."""
 
     type: FormatType
     schema: dict[str, Any] | None

@@ -1,4 +1,4 @@
-"""One answer as it is told: what of it is thought, what is said, and what is called."""
+"""A `Choice` follows one answer: its thoughts, its text, and its calls of functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST_NAME_PART = 400  # characters: a name that is not known by then comes w
 
 
 class BegunCall:
-    """A call that is being written. `at` is the place in the answer from which its arguments, an
+    """A call is being written. `at` is the place in the answer from which its arguments, an
     object, are read on."""
 
     def __init__(self, name: str, at: int) -> None:
@@ -44,7 +44,7 @@ class BegunCall:
         self._in_text = self._is_over = False
 
     def delta(self, text: str) -> str:
-        """What is new of the arguments, up to the object's end."""
+        """Return what is new of the arguments, up to the object's end."""
         if self._is_over:
             return ""
         begin, place = self._at, self._at
@@ -80,7 +80,7 @@ WhyStopped = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """More of a call; its name comes with the first part of it."""
+    """This is more of a call; its name comes with the first part of it."""
 
     index: int
     id: str
@@ -90,7 +90,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What is new."""
+    """This is what is new of an answer."""
 
     thought: str = ""
     text: str = ""
@@ -102,7 +102,7 @@ class Delta:
 
 
 class Choice:
-    """Hears an answer's events; `fresh` gives what they brought since it was asked last."""
+    """It is fed the events of an answer; `delta` returns what they brought since its last call."""
 
     def __init__(self, plan: ToolPlan, *, keeps_tokens: bool = False) -> None:
         self._plan, self._keeps_tokens = plan, keeps_tokens
@@ -126,19 +126,19 @@ class Choice:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a limit ended the answer."""
+        """Return whether a limit ended the answer."""
         return self.finished is not None and self.finished.stop_reason in ("length", "context")
 
     @property
     def finish_reason(self) -> FinishReason:
-        """ "tool_calls" says that all calls are whole."""
+        """Return how the answer ended; "tool_calls" says that all calls are whole."""
         if (self._calls_sent or self._call_id) and not self._is_call_cut:
             return "tool_calls"
         return "length" if self.is_cut else "stop"
 
     @property
     def stop_reason(self) -> WhyStopped:
-        """What finish_reason has no word for."""
+        """Return why the answer ended, where finish_reason has no word for it."""
         reason = self.finished.stop_reason if self.finished else None
         return reason if reason in ("stop string", "role", "repetition") else None
 
@@ -155,12 +155,12 @@ class Choice:
             self.finished = event
 
     def delta(self) -> Delta:
-        thought, said = self._new_text()
+        thought, text = self._new_text()
         if self._plan.forced:
-            return Delta(thought, "", self._forced(said), self._new_tokens())
+            return Delta(thought, "", self._forced(text), self._new_tokens())
         if self._calls is None:
-            return Delta(thought, said, (), self._new_tokens())
-        words, calls = self._calls_in(self._calls, said)
+            return Delta(thought, text, (), self._new_tokens())
+        words, calls = self._calls_in(self._calls, text)
         return Delta(thought, words, calls, self._new_tokens())
 
     def _feed_text(self, text: str) -> None:
@@ -171,22 +171,22 @@ class Choice:
         self.thought_tokens += self._split.is_thinking
 
     def _new_text(self) -> tuple[str, str]:
-        """New thoughts, and new text behind them."""
+        """Return new thoughts, and new text behind them."""
         text, self._text = self._text, ""
         if self._split is None:
             return "", text
         split = self._split if self.finished is None else self._split.ended()
-        thought, said = split.thought, split.said
-        new = thought[self._thought_sent :], said[self._text_read :]
+        thought, text = split.thought, split.said
+        new = thought[self._thought_sent :], text[self._text_read :]
         self._thought_sent = max(self._thought_sent, len(thought))
-        self._text_read = max(self._text_read, len(said))
+        self._text_read = max(self._text_read, len(text))
         if split.phase == "after" and not split.held and not MARKS[split.thinking.style].ending:
             self._split = None  # nothing but text follows
         return new
 
-    def _calls_in(self, calls: CallSplit, said: str) -> tuple[str, tuple[CallDelta, ...]]:
-        """New words outside of calls, and new calls."""
-        calls = calls.fed(said) if said else calls
+    def _calls_in(self, calls: CallSplit, text: str) -> tuple[str, tuple[CallDelta, ...]]:
+        """Return new text outside of calls, and new calls."""
+        calls = calls.fed(text) if text else calls
         deltas = self._of_begun(calls)
         if self.finished is not None:
             self._is_call_cut = self.is_cut and _is_cut(calls)
@@ -207,7 +207,7 @@ class Choice:
         return words, _joined(deltas)
 
     def _of_begun(self, calls: CallSplit) -> list[CallDelta]:
-        """More of the arguments of the call that is being written, or has just been."""
+        """Return more of the arguments of the call that is being written, or has just been."""
         deltas = []
         if self._begun is None and not (self._plan.is_single and self._calls_sent):
             names = {spec.name for spec in self._plan.specs}
@@ -225,7 +225,7 @@ class Choice:
         return deltas
 
     def _of_cut(self, calls: CallSplit) -> list[CallDelta]:
-        """A demanded call of which a limit left no more than the name."""
+        """Return a demanded call of which a limit left no more than the name."""
         begun = calls.begun
         if not self._is_call_cut or not self._plan.schema or self._begun is not None:
             return []
@@ -242,20 +242,21 @@ class Choice:
             call = coerced(call, spec)
         return CallDelta(self._calls_sent, call_id(), call.name, call.arguments)
 
-    def _forced(self, said: str) -> tuple[CallDelta, ...]:
-        """The answer is the arguments of one function, as far as a limit lets it come."""
-        self._arguments.append(said)
+    def _forced(self, text: str) -> tuple[CallDelta, ...]:
+        """Return more of the one function's arguments that the answer is, as far as a limit lets
+        it come."""
+        self._arguments.append(text)
         if self.is_cut:
             self._is_call_cut = not _is_json("".join(self._arguments))
-        if not said and not (self._is_call_cut and not self._call_id):
+        if not text and not (self._is_call_cut and not self._call_id):
             return ()
         name = "" if self._call_id else self._plan.forced
         self._call_id = self._call_id or call_id()
-        return (CallDelta(0, self._call_id, name, said),)
+        return (CallDelta(0, self._call_id, name, text),)
 
     def _new_tokens(self) -> tuple[TokenDecoded, ...]:
-        """Tokens that have no text yet wait for the one that completes it; one that only ends the
-        answer is none of it."""
+        """Return new tokens. Those that have no text yet wait for the one that completes it; one
+        that only ends the answer is left out."""
         if not self._tokens:
             return ()
         end = len(self._tokens)
@@ -270,7 +271,7 @@ class Choice:
 
 
 def _joined(deltas: list[CallDelta]) -> tuple[CallDelta, ...]:
-    """One for each call."""
+    """Return one delta for each call."""
     found: dict[str, CallDelta] = {}
     for delta in deltas:
         known = found.get(delta.id)
@@ -280,7 +281,8 @@ def _joined(deltas: list[CallDelta]) -> tuple[CallDelta, ...]:
 
 
 def _is_cut(calls: CallSplit) -> bool:
-    """Whether a call is being written whose text is not whole, but for the mark behind it."""
+    """Return whether a call is being written whose text is not whole, but for the mark behind
+    it."""
     if not calls.inside:
         return False
     if "<function=" in calls.held:
@@ -305,8 +307,8 @@ def call_id() -> str:
 def begun_in(
     calls: CallSplit, names: Collection[str], *, demanded: bool = False
 ) -> BegunCall | None:
-    """The call that is being written, once it is known which function it is of. `demanded`: the
-    answer can be nothing but a call, whatever its style."""
+    """Return the call that is being written, once it is known which function it is of.
+    `demanded`: the answer can be nothing but a call, whatever its style."""
     if not calls.inside or calls.is_ended:
         return None
     if not demanded and calls.style not in WITH_NAME_INSIDE:

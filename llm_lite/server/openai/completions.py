@@ -1,4 +1,4 @@
-"""/v1/completions: a text goes on, without a template."""
+"""/v1/completions goes on with a text, without a template."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def completion(call: Call) -> Response:
 
 
 def _prompts(body: CompletionRequest) -> list[str | tuple[int, ...]]:
-    """CheckError."""
+    """Return the prompts; raise CheckError for fields that cannot be used with each other."""
     if body.suffix:
         raise CheckError("suffix", "texts are only made at the end: expected none")
     if body.best_of is not None and body.best_of != body.n:
@@ -146,7 +146,7 @@ def _requests(
 
 
 async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]:
-    """What stands before each prompt's answers."""
+    """Return what stands before each prompt's answers."""
     if not call.body.echo:
         return [""] * len(prompts)
     service = call.service
@@ -182,7 +182,7 @@ class TextStream:
         self, head: AnswerHead, body: CompletionRequest, choices: list[Choice], echoed: list[str]
     ) -> None:
         self._body, self._choices = body, choices
-        self._before = [echoed[i // body.n] for i in range(len(choices))]  # still to be said
+        self._before = [echoed[i // body.n] for i in range(len(choices))]  # still to be written
         self._prompts = len(echoed)
         self._written = [0] * len(choices)  # characters
         self._head = to_builtins(head)

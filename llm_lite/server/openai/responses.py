@@ -1,4 +1,4 @@
-"""/v1/responses: an answer as items, which are thoughts, a message and calls."""
+"""/v1/responses answers with items, which are thoughts, a message and calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ResponseUsage(Struct, kw_only=True):
 
 
 class Response(Struct, kw_only=True):
-    """An answer as items, with what was asked for it."""
+    """This is an answer as items, with what was asked for it."""
 
     id: AnswerId
     object: Literal["response"]
@@ -142,7 +142,7 @@ async def _pieces(
 
 
 class _Writer:
-    """Events are numbered."""
+    """It numbers the events that it writes."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -157,7 +157,7 @@ class _Writer:
 
 
 class _Items:
-    """The items of a response as they grow; each change is an event."""
+    """The items of a response grow here; each change is an event."""
 
     def __init__(self, plan: ChatPlan, frame: Response) -> None:
         self._plan, self._frame = plan, frame
@@ -175,13 +175,13 @@ class _Items:
             yield from self._call(call)
 
     def end(self, choice: Choice) -> Iterator[Event]:
-        """Nothing follows the open item, which a limit may have cut."""
+        """Close the open item, which a limit may have cut."""
         is_call = self._open is not None and self._open["type"] == "function_call"
         is_cut = choice.finish_reason == "length" if is_call else choice.is_cut
         yield from self._close("incomplete" if is_cut else "completed")
 
     def _close(self, status: str = "completed") -> Iterator[Event]:
-        """The open item is done."""
+        """Finish the open item."""
         item, self._open = self._open, None
         if item is None:
             return
@@ -233,7 +233,8 @@ class _Items:
         )
 
     def _is_called(self, choice: Choice) -> bool:
-        """Whether it ends with a call that is whole, so that a limit cut nothing of it."""
+        """Return whether the answer ends with a call that is whole, so that a limit cut nothing
+        of it."""
         last = self._done[-1] if self._done else {"type": ""}
         return choice.finish_reason == "tool_calls" and last["type"] == "function_call"
 
@@ -241,7 +242,7 @@ class _Items:
         return self._open is not None and self._open["type"] == kind
 
     def _grow(self, kind: str, text: str, likely: list[TokenLikelihood]) -> Iterator[Event]:
-        """More of a message or of thoughts."""
+        """Add text to the open message or thoughts, or open new ones."""
         if not self._is_open(kind):
             yield from self._close()
             yield from self._opened(_new_item(kind))

@@ -1,4 +1,4 @@
-"""What is asked of /v1/responses, by its table."""
+"""A `ResponseRequest` is what is asked of /v1/responses."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class ResponseRequest(SamplingBody, kw_only=True):
 
 
 def response_plan(call: Call) -> ChatPlan:
-    """CheckError."""
+    """Return what a request comes to; CheckError where it cannot be done."""
     body: ResponseRequest = call.body
     model = call.service.model
     for name in ("previous_response_id", "conversation"):
@@ -184,8 +184,8 @@ def _messages(body: ResponseRequest) -> tuple[ChatMessage, ...]:
 
 
 class _MessageBuilder:
-    """Items become messages: calls that follow each other are one assistant's, and results stand
-    in the order of their calls."""
+    """It makes messages of items: calls that follow each other become one assistant's, and
+    results stand in the order of their calls."""
 
     def __init__(self) -> None:
         self._messages: list[ChatMessage] = []
@@ -231,7 +231,7 @@ class _MessageBuilder:
         self._messages.append(ChatMessage(known, text))
 
     def _close(self) -> None:
-        """The calls so far are a message, and so is each result."""
+        """Make one message of the calls so far, and one of each result."""
         if not self._calls:
             return
         calls = tuple(call for _, call in self._calls)

@@ -1,4 +1,4 @@
-"""How an answer is chosen: the options of the sampler as fields of a request."""
+"""The options of the sampler are fields of a request that wants an answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TokenText = Annotated[str, Meta(pattern=r"^\d{1,9}(?!\n)$")]  # `$` alone allows
 
 
 class Seed(int, Custom):
-    """A number of 64 bits, with or without a sign."""
+    """A value is a number of 64 bits, with or without a sign."""
 
     least = -(1 << 63)
     most = (1 << 64) - 1
@@ -76,7 +76,7 @@ def type_of(row: Option, seed: type[Seed] = Seed) -> Any:
 if TYPE_CHECKING:
 
     class _Options(AnswerBody, kw_only=True):
-        """Those that are read by name."""
+        """These options are read by name."""
 
         temperature: float | None = None
         top_p: float | None = None
@@ -101,7 +101,7 @@ else:
 
 
 class SamplingBody(_Options, kw_only=True):
-    """A request for an answer, with how its tokens are chosen."""
+    """This is a request for an answer, with how its tokens are chosen."""
 
     mirostat: Annotated[
         Annotated[int, Meta(ge=0, le=2)] | None,

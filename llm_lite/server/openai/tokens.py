@@ -1,4 +1,4 @@
-"""/tokenize and /detokenize, as llama.cpp's and vLLM's servers have them."""
+"""/tokenize and /detokenize answer as those of llama.cpp's and vLLM's servers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def tokenize(call: Call) -> Response:
 
 
 def _special(body: TokenizeRequest) -> bool:
-    """llama.cpp's default is no, vLLM's is yes."""
+    """Return whether the begin token is wanted: llama.cpp's default is no, vLLM's is yes."""
     if body.add_special is not None:
         return body.add_special
     if body.add_special_tokens is not None:

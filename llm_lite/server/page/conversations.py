@@ -1,4 +1,4 @@
-"""Conversations of the history for the page: lists, one whole, and what changes them."""
+"""The page lists, reads and changes conversations of the history."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PageSampling = msgspec.defstruct(
 
 
 class NothingSaid(Struct):
-    """A body without fields."""
+    """This body has no fields."""
 
 
 class NewConversation(Struct):
@@ -88,7 +88,7 @@ class AnswerStats(Struct):
 
 
 class WrittenAnswer(Struct, kw_only=True):
-    """All that an answer says so far; with `finished`, how it ended."""
+    """These fields are all of an answer so far; with `finished`, also how it ended."""
 
     text: LongText
     thought: LongText = ""
@@ -109,7 +109,7 @@ class AnswerWriter:
         self._known: dict[tuple[int, int], None] = {}  # conversations and answers that are there
 
     async def begin(self, request: Request) -> Response:
-        """An answer behind `parent`; beside others there it is another version."""
+        """Begin an answer behind `parent`; beside others there it is another version."""
         at = id_in_path(request, "conversation")
         body = await body_of(self._shared, request, NewAnswer)
         parent, run = body.parent, self._run(body)
@@ -124,7 +124,7 @@ class AnswerWriter:
         return JSONResponse(stored.message_of(await self._store.ask(begin)), 201)
 
     async def write(self, request: Request) -> Response:
-        """All that it says so far; with `finished`, how it ended."""
+        """Save all of an answer so far; with `finished`, also how it ended."""
         at = id_in_path(request, "conversation")
         one = id_in_path(request, "message")
         body = await body_of(self._shared, request, WrittenAnswer)
@@ -144,7 +144,7 @@ class AnswerWriter:
         return Response(status_code=204)
 
     async def tokens(self, request: Request) -> Response:
-        """What each token of a kept answer stands for, and how likely it was; none where another
+        """Return the text and likelihood of each token of a kept answer; none where another
         model gave it."""
         at = id_in_path(request, "conversation")
         one = id_in_path(request, "message")
@@ -164,8 +164,9 @@ class AnswerWriter:
         return JSONResponse({"texts": texts, "likelihoods": list(message.likelihoods)})
 
     def _check_there(self, history: History, conversation: int, answer: int) -> None:
-        """ApiError; what is submitted to the history is saved later, when nobody can refuse it. An
-        answer is looked up once, and its conversation, which may be gone, each time."""
+        """Raise ApiError where the answer is gone: what is submitted to the history is saved
+        later, when it is too late to refuse. An answer is looked up once, its conversation each
+        time."""
         if history.summary(conversation) is None:
             raise ApiError(404, NO_CONVERSATION)
         if (conversation, answer) in self._known:
@@ -183,15 +184,16 @@ class AnswerWriter:
         made = AnswerRun.by(service.model, service.executor) if service else None
         return replace(made or AnswerRun(), sampling=_sampling(body.sampling))
 
-    def _tokens(self, response: str, said: str) -> tuple[int, ...]:
-        """The ids of an answer, as the cache still has them; () where they say something else."""
+    def _tokens(self, response: str, text: str) -> tuple[int, ...]:
+        """Return the ids of an answer's tokens, as the cache still has them; () where they are
+        another text's."""
         service = self._shared.service_of()
         if not response or service is None:
             return ()
         try:
             held = service.answer_tokens(response)
             tokens = held.tokens[held.prompt_tokens :]
-            return tokens if said.strip() in service.detokenize(tokens) else ()
+            return tokens if text.strip() in service.detokenize(tokens) else ()
         except LlmLiteError:
             return ()
 
@@ -246,8 +248,8 @@ class Conversations:
         ]
 
     async def _list(self, request: Request) -> Response:
-        said = request.query_params.get("after")
-        after = stored.cursor_from(said) if said else None
+        given = request.query_params.get("after")
+        after = stored.cursor_from(given) if given else None
         limit = count(request, "limit", 50, 1, _MOST_LISTED)
         found = await self._store.ask(lambda history: history.page(after, limit=limit))
         return JSONResponse(stored.page_of(found))
@@ -308,7 +310,7 @@ class Conversations:
         return Response(status_code=204)
 
     async def _select(self, request: Request) -> Response:
-        """Show another version, and what was said behind it."""
+        """Show another version, and what follows it."""
         at = id_in_path(request, "conversation")
         wanted = (await body_of(self._shared, request, SelectedMessage)).message
 
@@ -322,7 +324,8 @@ class Conversations:
         return JSONResponse(stored.conversation_of(await self._store.ask(select)))
 
     async def _say(self, request: Request) -> Response:
-        """What a person says behind `parent`; another version of what was said there, if any."""
+        """Add what a person writes behind `parent`; it is another version of what was written
+        there, if anything was."""
         at = id_in_path(request, "conversation")
         body = await body_of(self._shared, request, NewMessage)
         parent, base = body.parent, body.based_on

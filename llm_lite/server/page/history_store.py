@@ -1,5 +1,5 @@
-"""The history for the page: opened when it is first asked for, in threads of its own, and what is
-kept of a conversation as JSON values."""
+"""`HistoryStore` opens the history for the page when it is first asked for, in threads of its
+own; functions beside it return what is kept of a conversation as JSON values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OPENING = 3.0  # seconds: then one that cannot be opened is gone on without
 
 
 class HistoryStore:
-    """One for a server. The window is another writer of the same file: each sees what the other
+    """A server has one. The window is another writer of the same file: each sees what the other
     has saved."""
 
     def __init__(self, path: Path | None = None) -> None:
@@ -56,12 +56,13 @@ class HistoryStore:
 
     @property
     def problem(self) -> str:
-        """A sentence: while nothing can be saved, and for a while on a change that was dropped."""
+        """Return a sentence while nothing can be saved, and for a while after a change was
+        dropped."""
         is_new = time.monotonic() - self._refused_at < _TELLING
         return self._problem or (self._refusal if is_new else "")
 
     async def ask(self, work: Callable[[History], T]) -> T:
-        """What `work` finds or changes, without holding up other requests."""
+        """Return what `work` finds or changes, without holding up other requests."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_THREADS, "page history")
@@ -82,7 +83,7 @@ class HistoryStore:
         return history
 
     def poll(self) -> None:
-        """Note what the history tells since the last call."""
+        """Note what the history has reported since the last call."""
         if self._history is None:
             return
         for event in self._history.poll():
@@ -128,7 +129,7 @@ def summary_of(summary: ConversationSummary) -> Json:
 
 
 def conversation_of(conversation: StoredConversation) -> Json:
-    """The path that is shown; each message names the versions that stand in its place."""
+    """Return the path that is shown; each message names the versions that stand in its place."""
     tree = ConversationTree.of(conversation)
     path = [message_of(message, tree) for message in tree.path()]
     return {**summary_of(conversation.summary), "messages": path}
@@ -177,10 +178,10 @@ def _cursor_text(cursor: PageCursor) -> str:
     return base64.urlsafe_b64encode(values.encode()).decode()
 
 
-def cursor_from(said: str) -> PageCursor:
-    """Of `_cursor_text`. CheckError for any other text."""
+def cursor_from(text: str) -> PageCursor:
+    """Return the cursor of a text by `_cursor_text`; raise CheckError for any other text."""
     try:
-        pinned, updated, number = json.loads(base64.urlsafe_b64decode(said[:200]))
+        pinned, updated, number = json.loads(base64.urlsafe_b64decode(text[:200]))
         return PageCursor(bool(pinned), float(updated), int(number) & (1 << 63) - 1)
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise CheckError("after", "expected the `next` of a page before") from None

@@ -1,4 +1,4 @@
-"""What the addresses of the page share: how one is declared, and how its requests are read."""
+"""The addresses of the page declare themselves and read their requests by these types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LongText = Annotated[str, Meta(max_length=2_000_000)]  # of a message
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """An address of the page, and the function that answers there."""
+    """A route has an address of the page, and the function that answers there."""
 
     path: str
     method: str
@@ -37,7 +37,7 @@ class PageRoute:
 
 
 class Id(int, schema.Custom):
-    """A number that JSON has as a text: a browser has no numbers of 63 bits."""
+    """JSON has the number as a text: a browser has no numbers of 63 bits."""
 
     @classmethod
     def read(cls, value: Any) -> Self:

@@ -1,4 +1,4 @@
-"""The page as a part of a server: all its routes, and what they share."""
+"""`Page` is the page as a part of a server: all its routes, and what they share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONGEST = 200_000  # characters that are read as Markdown
 
 
 class Renderer:
-    """For any thread; one text at a time."""
+    """It renders one text at a time; any thread may call it."""
 
     def __init__(self) -> None:
         self._process = SandboxProcess(WORKER)
@@ -45,7 +45,7 @@ class Renderer:
         self._process.warm()
 
     def html(self, text: str) -> str:
-        """What is too long or takes too long is plain text."""
+        """Return the HTML of a text; one that is too long or takes too long stays plain text."""
         if len(text) <= LONGEST:
             try:
                 answer = self._process.call("html", {"text": text}, limits=LIMITS)
@@ -64,7 +64,7 @@ _RUN = ("mode", "activations", "keys", "values", "backend", "device", "threads")
 
 
 def status_of(service: Service | None) -> dict[str, Any]:
-    """`model` is None while there is none."""
+    """Return what the page shows of a service; `model` is None while there is none."""
     if service is None:
         return {"model": None}
     model, executor, status = service.model, service.executor, service.status()
@@ -134,8 +134,8 @@ class Modes:
         ]
 
     async def _switch(self, request: Request) -> Response:
-        """Begin it: 202, and `/page/status` says how it goes. 200 where the model runs so already,
-        409 while another switch is under way."""
+        """Begin a switch: 202, and `/page/status` says how it goes. The answer is 200 where the
+        model runs so already, 409 while another switch is under way."""
         body = await body_of(self._shared, request, AskedMode)
         service = self._shared.service()
         if (service.options.mode, service.options.activations) == (body.mode, body.activations):
@@ -147,13 +147,13 @@ class Modes:
         return JSONResponse({"switch": switch_of(service)}, 202)
 
     async def _cancel(self, request: Request) -> Response:
-        """End the one under way, if there is one."""
+        """End the switch under way, if there is one."""
         self._shared.service().modes.cancel()
         return Response(status_code=204)
 
 
 def switch_of(service: Service) -> dict[str, Any] | None:
-    """None where none was asked for."""
+    """Return the last switch; None where none was asked for."""
     switch: ModeSwitch | None = service.modes.last
     if switch is None:
         return None
@@ -185,8 +185,8 @@ class Maps:
         return [PageRoute("/page/maps", "GET", self._maps)]
 
     async def _maps(self, request: Request) -> Response:
-        """`heads` bytes [side, side] each behind the other, row by row, of one layer: of all heads,
-        or of `head`. X-Length says of how many tokens."""
+        """Answer with `heads` pictures one after the other, bytes [side, side] row by row, of
+        one layer: of all heads, or of `head`. X-Length says of how many tokens."""
         service, name = self._shared.service(), _response(request)
         model = service.model
         layer = count(request, "layer", 0, 0, model.layers - 1)
@@ -209,8 +209,8 @@ def _response(request: Request) -> str:
 def pictures(
     service: Service, response: str, layer: int, heads: list[int], side: int
 ) -> tuple[U8, int]:
-    """Bytes [heads, side, side], side at most the length, and the length: queries run downwards,
-    keys to the right. Rows whose queries are not kept are 0."""
+    """Return bytes [heads, side, side], side at most the length, and the length: queries run
+    downwards, keys to the right. Rows whose queries are not kept are 0."""
     held = service.answer_tokens(response)
     length = len(held.tokens)
     if not length:
@@ -230,8 +230,8 @@ def pictures(
 
 
 def _spans(edges: NDArray[np.intp], kept: int, at_once: int) -> list[tuple[int, int]]:
-    """Rows from `kept` on, in parts of at most `at_once`: all of them, or where a part a pixel
-    makes fewer parts, the last of each pixel's rows."""
+    """Return rows from `kept` on, in parts of at most `at_once`: all of them, or where a part a
+    pixel makes fewer parts, the last of each pixel's rows."""
     length, side = int(edges[-1]), len(edges) - 1
     if (length - kept) <= side * at_once:
         return [(at, min(at + at_once, length)) for at in range(kept, length, at_once)]
@@ -241,7 +241,7 @@ def _spans(edges: NDArray[np.intp], kept: int, at_once: int) -> list[tuple[int, 
 
 
 def scaled(probabilities: NDArray[np.float32]) -> U8:
-    """0..255 on a logarithmic scale from FLOOR to 1."""
+    """Return bytes 0..255 on a logarithmic scale from FLOOR to 1."""
     with np.errstate(divide="ignore"):
         share = 1 - np.log(np.maximum(probabilities, FLOOR)) / np.log(FLOOR)
     bytes_: U8 = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
@@ -294,8 +294,8 @@ class MarkdownText(Struct):
 
 
 class Page:
-    """`routes` are for the server's application. `open_paths`, the files, are for all; what is
-    below `/page/` is for holders of the server's key."""
+    """`routes` are for the server's application. All may ask for `open_paths`, the files; what
+    is below `/page/` is for holders of the server's key."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -326,7 +326,7 @@ class Page:
         return JSONResponse({**status_of(self._shared.service_of()), "history": history})
 
     async def _markdown(self, request: Request) -> Response:
-        """`html` of a text."""
+        """Answer with the `html` of a text."""
         body = await body_of(self._shared, request, MarkdownText)
         html = await self._shared.in_thread(
             client_of(request), lambda: self._renderer.html(body.text)
@@ -335,7 +335,7 @@ class Page:
 
 
 def file_routes() -> list[Route]:
-    """`/`, and a route for each file below `/web/`."""
+    """Return routes for `/`, and for each file below `/web/`."""
     folder = ASSETS / "web"
     names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.suffix in TYPES)
     found = {name.as_posix(): folder / name for name in names}
@@ -346,7 +346,7 @@ def file_routes() -> list[Route]:
 
 
 def _serve(path: Path, request: Request) -> Response:
-    """The file, unless the browser has it as it is."""
+    """Answer with the file, unless the browser has it as it is."""
     data = path.read_bytes()
     tag = f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"'
     lasting = path.suffix in (".otf", ".ttf", ".png")
