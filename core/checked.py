@@ -93,14 +93,13 @@ def _explained(
     match = _PLACE.match(str(error))
     assert match is not None  # each part of the pattern may be empty
     message, is_key, steps = match[1], bool(match[2]), match[3] or ""
-    whole, whole_kind, begin, reached = value, kind, at, list[str | int]()
+    whole, whole_kind, begin = value, kind, at
     for name, index, unnamed in (step.groups() for step in _STEP.finditer(steps)):
-        step = _culprit(whole, whole_kind, reached, hook) if unnamed else name or int(index)
+        step = _culprit(value, kind, False, hook) if unnamed else name or int(index)
         if not _has(value, step):  # no place, but the end of a name that the message repeats
             value, kind, at, message, is_key = whole, whole_kind, begin, str(error), False
             break
         value, kind = value[step], _inner(kind, step)
-        reached.append(step)
         at = _joined(at, step)
     if isinstance(error.__cause__, CheckError):
         below = error.__cause__.at
@@ -114,7 +113,7 @@ def _explained(
             return CheckError(at, "is not a known field", unknown=True)
         return CheckError(at, f"is missing: expected {expected(_inner(kind, named[2]))}")
     if is_key:
-        name = str(_culprit(whole, whole_kind, reached, hook))
+        name = str(_culprit(value, kind, True, hook))
         return CheckError(at, f"{quote(name)} cannot be a name in it")
     if " got `" not in message:  # one of the kinds that it may be is right
         kind = _only(kind, value)
@@ -148,29 +147,20 @@ def _is_of(value: Any, kind: Any) -> bool:
     return isinstance(value, list) == issubclass(origin, list | tuple | set | frozenset)
 
 
-def _culprit(whole: Any, kind: Any, reached: list[str | int], hook: Hook | None) -> str | int:
+def _culprit(members: Any, kind: Any, is_key: bool, hook: Hook | None) -> str | int:
     """Return which member does not fit of an object of any names, or of a list that is to be a set:
     msgspec does not tell."""
-    members = whole
-    for step in reached:
-        members = members[step]
-    names: list[Any] = list(members if isinstance(members, Mapping) else range(len(members)))
-    for name in names[:-1]:
-        alone = {name: members[name]} if isinstance(members, Mapping) else [members[name]]
+    is_object = isinstance(members, Mapping)
+    if not is_object and not isinstance(members, list | tuple):
+        return ""
+    inner = _inner(kind, -1 if is_key else "" if is_object else 0)
+    name: Any = ""
+    for name, member in members.items() if is_object else enumerate(members):
         try:
-            msgspec.convert(_replaced(whole, reached, alone), kind, dec_hook=hook)
+            msgspec.convert(name if is_key else member, inner, dec_hook=hook)
         except msgspec.ValidationError:
-            return cast(str | int, name)
-    return cast(str | int, names[-1])
-
-
-def _replaced(value: Any, path: list[str | int], new: Any) -> Any:
-    """Return `value` with `new` where `path` leads."""
-    if not path:
-        return new
-    copy: Any = list(value) if isinstance(value, list | tuple) else dict(value)
-    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
-    return copy
+            break
+    return cast(str | int, name)
 
 
 def _joined(at: str, step: str | int) -> str:
@@ -193,18 +183,21 @@ def _is_union(origin: Any) -> bool:
 
 
 def _inner(kind: Any, step: str | int) -> Any:
-    """Return the type of a member or an item; None where the type has none of the name."""
+    """Return the type of a member or an item, or with -1 of an object's names; None where the type
+    has none of the name."""
     kind, _ = _bare(kind)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if _is_union(origin):
         found_types = (_inner(one, step) for one in inner)
         return next((one for one in found_types if one is not None), None)
+    is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+    if step == -1:
+        return inner[0] if inner and is_mapping else None
     if isinstance(step, int):
         return inner[step if origin is tuple and inner[-1] is not ... else 0] if inner else None
     if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
         fields = msgspec.structs.fields(origin)
         return next((field.type for field in fields if field.encode_name == step), None)
-    is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
     return inner[1] if inner and is_mapping else None
 
 

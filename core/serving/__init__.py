@@ -1,1 +1,2 @@
-"""Many answers at once: sequences that share steps, a cache in pages, and prefixes held once."""
+"""This package answers many requests at once: sequences share steps, a cache in pages, and
+prefixes that are held once."""

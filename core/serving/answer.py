@@ -1,4 +1,5 @@
-"""One answer of a server: its prompt, how its tokens are chosen, and what is told of them."""
+"""`ServedAnswer` is one answer of a server: its prompt, how its tokens are chosen, and the
+events it emits."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 class ServedAnswer:
-    """Made on the thread of who asks; from then on the engine's thread has it."""
+    """The thread that asks makes the answer; from then on it belongs to the engine's thread."""
 
     def __init__(
         self,
@@ -49,8 +50,8 @@ class ServedAnswer:
         context: int,
         vocabulary: int,
     ) -> None:
-        """RequestError where the request cannot be answered, FileError where the model's template
-        is at fault."""
+        """Raise RequestError where the request cannot be answered, FileError where the model's
+        template is at fault."""
         asked = time.perf_counter()
         self.number, self.request, self._emit = number, request, emit
         self.client = request.client
@@ -99,13 +100,13 @@ class ServedAnswer:
 
     @property
     def left(self) -> int:
-        """Tokens that may be chosen yet."""
+        """Return how many tokens may still be chosen."""
         new = self.request.sampling.max_new_tokens - self.new_tokens
         return min(new, self._context - len(self.paged.tokens) + 1)
 
     @property
     def seconds(self) -> float:
-        """Since it was asked."""
+        """Return the seconds since the request came."""
         return time.perf_counter() - self._emitter.requested
 
     @property
@@ -113,7 +114,7 @@ class ServedAnswer:
         return self.reason is not None
 
     def begin(self, reused: int) -> None:
-        """It gets its place, and so many positions of the prompt were there already."""
+        """Start the answer, of whose prompt `reused` positions were in the cache already."""
         if not self._is_begun:
             self._is_begun = True
             self.reused(reused)
@@ -127,12 +128,12 @@ class ServedAnswer:
             )
 
     def reused(self, positions: int) -> None:
-        """More of the prompt was found in the cache, which others have computed."""
+        """Count positions of the prompt that others have computed and the cache had."""
         if not self.new_tokens:
             self._reused = min(self._reused + positions, self.prompt_tokens - 1)
 
     def fit(self, context: int) -> None:
-        """It goes on where answers may have so many tokens; it ends where it has more."""
+        """Limit the answer to a context of so many tokens; end it where it has more."""
         self._context = min(self._context, context)
         if len(self.paged.tokens) > context:
             self.end("context", f"the context of {context} tokens is full")
@@ -145,11 +146,11 @@ class ServedAnswer:
         step_seconds: float,
         until: float,
     ) -> int:
-        """Choose what follows all tokens, of float32 [1 + drafted tokens, V]; and what follows
-        drafted ones, as long as they are chosen: how many were.
+        """Choose what follows all tokens, and what follows drafted ones as long as these are
+        chosen; return how many were. `logits` is float32 [1 + drafted tokens, V].
 
         Where its grammar has not said by `until`, of time.monotonic, what may come, the answer
-        stays out of the steps of others: `resume` goes on.
+        stays out of the steps of others until `resume`.
         """
         for accepted, row in enumerate(logits):
             if accepted:
@@ -164,7 +165,7 @@ class ServedAnswer:
         return accepted
 
     def is_ready(self, seconds: float = 0.0) -> bool:
-        """Whether it is known which tokens may come next; waits for it so long."""
+        """Return whether it is known which tokens may come next; wait for that up to `seconds`."""
         return self._guide is None or self._guide.is_ready(seconds)
 
     @property
@@ -178,14 +179,14 @@ class ServedAnswer:
             self._take(row, seconds, ())
 
     def restart(self) -> None:
-        """Its tokens are to be computed again, and so are the logits of the last one."""
+        """Forget the logits of the last token, which are computed again with all others."""
         self._held = None
 
     def _take(
         self, logits: NDArray[np.float32], step_seconds: float, drafted: tuple[int, ...]
     ) -> None:
-        """Choose what follows all tokens, of float32 [V]; it may be the last one. `drafted`: for
-        its place and behind."""
+        """Choose what follows all tokens, of float32 [V]; it may be the last one. `drafted` are
+        the tokens drafted for its place and behind."""
         try:
             choice = choose_next(self._sampler, self._guide, logits, self.paged.tokens)
         except LlmLiteError as error:
@@ -207,12 +208,13 @@ class ServedAnswer:
                 self._guide.prepare()
 
     def end(self, reason: StopReason, problem: str = "") -> None:
-        """It is over; `finish` tells."""
+        """Mark the answer as over; `finish` emits what is left."""
         if self.reason is None:
             self.reason, self.problem = reason, problem
 
     def finish(self, read_bytes: int = 0) -> None:
-        """Tell what was held back, and how the answer ended. `read_bytes`: see GenerationStats."""
+        """Emit the text that was held back, and how the answer ended. `read_bytes` is that of
+        GenerationStats."""
         assert self.reason is not None
         self.close()
         self._emitter.flush()
@@ -237,12 +239,12 @@ class ServedAnswer:
         )
 
     def close(self) -> None:
-        """What its grammar needs of the machine is given back."""
+        """Release what its grammar needs of the machine."""
         if self._guide is not None:
             self._guide.close()
 
-    def told(self, *, waiting: bool) -> ServedRequest:
-        """For a list of requests; from any thread."""
+    def to_status(self, *, waiting: bool) -> ServedRequest:
+        """Return the answer as a row in a list of requests; any thread may call it."""
         return ServedRequest(
             self.number,
             self.request.response,
@@ -255,7 +257,7 @@ class ServedAnswer:
         )
 
     def _tell(self, event: AnswerEvent) -> None:
-        """A listener that fails ends its own answer and no other."""
+        """Emit an event; a listener that fails ends its own answer and no other."""
         try:
             self._emit(event)
         except Exception as error:
@@ -263,21 +265,21 @@ class ServedAnswer:
 
 
 def encode_request(file: prompt.ChatFile, request: AnswerRequest, context: int) -> prompt.Encoded:
-    """The tokens of a request's prompt. RequestError, FileError."""
+    """Return the tokens of a request's prompt. Raises RequestError and FileError."""
     given = [name for name in ("messages", "tokens", "text") if getattr(request, name)]
     if len(given) > 1:
         raise RequestError(f"expected messages, tokens or a text, found {' and '.join(given)}")
     if request.tokens:
         return prompt.Encoded(list(request.tokens), [-1] * len(request.tokens))
-    said = request.messages or (ChatMessage("user", request.text),)
-    prompt.check_size(file.tokenizer, said, context)
+    messages = request.messages or (ChatMessage("user", request.text),)
+    prompt.check_size(file.tokenizer, messages, context)
     if not request.messages:
-        return prompt.encode_raw(file.tokenizer, said)
-    return encode(file, said, request.continue_last, request.thinking, request.tools)
+        return prompt.encode_raw(file.tokenizer, messages)
+    return encode(file, messages, request.continue_last, request.thinking, request.tools)
 
 
 def _continued(request: AnswerRequest, encoded: prompt.Encoded) -> list[int]:
-    """The tokens of the message that the answer goes on with."""
+    """Return the tokens of the message that the answer goes on with."""
     if not request.continue_last:
         return []
     last = len(request.messages) - 1
@@ -287,7 +289,7 @@ def _continued(request: AnswerRequest, encoded: prompt.Encoded) -> list[int]:
 def _guide(
     tokenizer: Tokenizer, request: AnswerRequest, encoded: prompt.Encoded, continued: Sequence[int]
 ) -> Guide | None:
-    """It has heard what the answer goes on with."""
+    """Return the grammar's guide, which has read what the answer goes on with."""
     sampling, thinking = request.sampling, encoded.thinking
     guide = guide_of(tokenizer, sampling, thinking, may_think=request.thinking)
     if guide is not None:

@@ -1,7 +1,7 @@
-"""The `Service` of an engine: requests of any thread, answered in steps that they share.
+"""`AnswerService` is the `Service` of an engine: requests of any thread, answered in shared steps.
 
-Prompts are made and encoded on the thread of who asks: templates and tokenizers are for any thread,
-and a broken request is refused before it waits.
+The thread that asks makes and encodes the prompt, as templates and tokenizers may run on any
+thread; so a broken request is refused before it waits.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.plan.step import PAGE
-from llm_lite.core.serving import glass
+from llm_lite.core.serving import inspect
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.desk import Desk
 from llm_lite.core.serving.embedding import Embedding, check_texts
-from llm_lite.core.serving.glass import CachedResponse, Responses
+from llm_lite.core.serving.inspect import CachedResponse, Responses
+from llm_lite.core.serving.request_queue import RequestQueue
 from llm_lite.core.serving.service import (
     F32,
     AnswerTokens,
     Embeddings,
     Emit,
     LensLayer,
-    ModeDoor,
+    ModeController,
 )
 from llm_lite.core.serving.tally import Tally
 
@@ -43,32 +43,35 @@ _MOST_TEXTS = 4096  # in one call for embeddings
 
 
 class AnswerService:
-    """See `core.serving.service.Service`."""
-
     def __init__(
-        self, desk: Desk, responses: Responses, tally: Tally, parallel: int, modes: ModeDoor
+        self,
+        queue: RequestQueue,
+        responses: Responses,
+        tally: Tally,
+        parallel: int,
+        modes: ModeController,
     ) -> None:
-        self._desk, self._responses, self._tally = desk, responses, tally
+        self._queue, self._responses, self._tally = queue, responses, tally
         self._parallel = parallel
         self.modes = modes
 
     @property
     def model(self) -> ModelInfo:
-        return self._desk.batch().runner.model_info
+        return self._queue.batch().runner.model_info
 
     @property
     def executor(self) -> ExecutorInfo:
-        return self._desk.batch().runner.executor_info
+        return self._queue.batch().runner.executor_info
 
     @property
     def options(self) -> EngineOptions:
-        return self._desk.batch().runner.options
+        return self._queue.batch().runner.options
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
-        batch = self._desk.batch()
-        self._desk.scheduler.check_room()
+        batch = self._queue.batch()
+        self._queue.scheduler.check_room()
         answer = ServedAnswer(
-            self._desk.next_number(),
+            self._queue.next_number(),
             request,
             emit,
             batch.runner.model_file,
@@ -76,20 +79,20 @@ class AnswerService:
             vocabulary=batch.vocabulary,
         )
         try:
-            self._desk.add(answer, batch)
+            self._queue.add(answer, batch)
         except BaseException:
             answer.close()
             raise
         return answer.number
 
     def cancel(self, number: int) -> None:
-        self._desk.cancel(number)
+        self._queue.cancel(number)
 
     def status(self) -> ServingStatus:
-        scheduler = self._desk.scheduler
-        requests = tuple(a.told(waiting=waiting) for a, waiting in scheduler.answers())
+        scheduler = self._queue.scheduler
+        requests = tuple(a.to_status(waiting=waiting) for a, waiting in scheduler.answers())
         try:
-            batch = self._desk.batch()
+            batch = self._queue.batch()
         except RequestError:
             return ServingStatus(requests=requests)
         pool, tally = batch.pool, self._tally
@@ -117,37 +120,37 @@ class AnswerService:
     def prompt_tokens(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
     ) -> list[int]:
-        batch = self._desk.batch()
+        batch = self._queue.batch()
         file = batch.runner.model_file
         check_size(file.tokenizer, messages, batch.context)
         return encode(file, messages, False, thinking, tools).ids
 
     def tokenize(self, text: str, add_special: bool = True) -> list[int]:
-        batch = self._desk.batch()
+        batch = self._queue.batch()
         tokenizer = batch.runner.model_file.tokenizer
         check_size(tokenizer, (ChatMessage("user", text),), batch.context)
         return tokenizer.encode(text, add_special=add_special)
 
     def token_texts(self, tokens: Sequence[int]) -> list[str]:
-        tokenizer = self._desk.batch().runner.model_file.tokenizer
+        tokenizer = self._queue.batch().runner.model_file.tokenizer
         return completed_texts(tokenizer, tokens)
 
     def detokenize(self, tokens: Sequence[int]) -> str:
-        return self._desk.batch().runner.model_file.tokenizer.decode(tokens)
+        return self._queue.batch().runner.model_file.tokenizer.decode(tokens)
 
     def embed(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
     ) -> Embeddings:
-        batch = self._desk.batch()
+        batch = self._queue.batch()
         if not 0 < len(texts) <= _MOST_TEXTS:
             raise RequestError(f"texts: expected 1 to {_MOST_TEXTS}, found {len(texts)}")
         check_texts(texts, batch.context, batch.vocabulary)
         embedding = Embedding(texts, is_unwanted)
-        self._desk.embed(embedding, batch)
+        self._queue.embed(embedding, batch)
         return embedding.result.result()
 
     def answer_tokens(self, response: str) -> AnswerTokens:
-        batch, held = self._desk.look(lambda batch: (batch, self._held(response, batch)))
+        batch, held = self._queue.call(lambda batch: (batch, self._held(response, batch)))
         shape = batch.runner.model_file.model.shape
         tokenizer = batch.runner.model_file.tokenizer
         has_queries = any(layer.queries for layer in batch.layers)
@@ -164,22 +167,22 @@ class AnswerService:
     def attention(
         self, response: str, layer: int, heads: Sequence[int], first: int, last: int
     ) -> F32:
-        """NotFiniteError where the weights are no numbers."""
+        """Raise NotFiniteError where the weights are no numbers."""
 
-        def copied(batch: Batch) -> tuple[Batch, glass.CopiedRows]:
+        def copied(batch: Batch) -> tuple[Batch, inspect.CopiedRows]:
             held = self._held(response, batch)
-            return batch, glass.copy_rows(batch, held, layer, heads, first, last)
+            return batch, inspect.copy_rows(batch, held, layer, heads, first, last)
 
-        return glass.maps(*self._desk.look(copied), heads)
+        return inspect.maps(*self._queue.call(copied), heads)
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
         if not 1 <= count <= _MOST_LENS:
             raise RequestError(f"count: expected 1 to {_MOST_LENS}, found {count}")
-        return self._desk.look(
-            lambda batch: glass.lens_layers(batch, self._held(response, batch), position, count)
+        return self._queue.call(
+            lambda batch: inspect.lens_layers(batch, self._held(response, batch), position, count)
         )
 
     def _held(self, response: str, batch: Batch) -> CachedResponse:
-        """On the engine's thread."""
-        running = self._desk.scheduler.running
+        """Find what the cache has of a response. Only the engine's thread calls it."""
+        running = self._queue.scheduler.running
         return self._responses.find(response, running, batch.pool)

@@ -1,4 +1,4 @@
-"""The executor whose steps all answers share, beside the one that the chat has."""
+"""`Batch` is the executor whose steps all answers share, beside the executor of the chat."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MOST_PARALLEL = 64
 
 
 class Batch:
-    """Of one runner, which closes the executor with its own. Every head weighs 1 here, whatever a
-    person has set for the chat."""
+    """The batch belongs to one runner, which closes the executor with its own. Every head weighs
+    1 here, whatever a person has set for the chat."""
 
     def __init__(
         self,
@@ -38,11 +38,12 @@ class Batch:
         segments: int = 0,
         draft_slice: Slice | None = None,
     ) -> None:
-        """Steps have so many `segments` or, if these are more, as answers run at once. With
-        `draft_slice`, the model's, the program has it too.
+        """Reserve `segments` in each step, or as many as answers run at once if these are more.
+        With `draft_slice`, the model's, the program has the slice too.
 
-        RequestError where the model or the memory has no room for what is asked,
-        UnsupportedError where the executor has no shared steps, DeviceError."""
+        Raises RequestError where the model or the memory has no room for what is asked,
+        UnsupportedError where the executor has no shared steps, and DeviceError.
+        """
         self.runner = runner
         if runner.translator is not None:
             raise RequestError(
@@ -88,7 +89,7 @@ class Batch:
         segments: tuple[Segment, ...],
         should_stop: StopCheck | None = None,
     ) -> NDArray[np.float32]:
-        """One step; logits float32 [outputs of all segments, vocabulary]."""
+        """Run one step; return logits float32 [outputs of all segments, vocabulary]."""
         outputs = sum(segment.outputs for segment in segments)
         step = Step(np.asarray(tokens, np.int32), 0, outputs, segments)
         with self.runner.session.files.unchanged():
@@ -102,13 +103,14 @@ class Batch:
     def draft(
         self, token: int, segment: Segment, should_stop: StopCheck | None = None
     ) -> NDArray[np.float32]:
-        """A step of the slice, not counted as one; logits float32 [vocabulary] of what follows."""
+        """Run a step of the slice, which is not counted; return logits float32 [vocabulary]."""
         step = Step(np.array([token], np.int32), 0, 1, (segment,), sliced=True)
         with self.runner.session.files.unchanged():
             return self.executor.run(step, should_stop)[0]
 
     def read_bytes(self, positions: int) -> int:
-        """What a token reads of memory behind so many positions, were it alone."""
+        """Return the bytes of memory that one token reads behind so many positions, were it
+        alone."""
         return token_read_bytes(self.program.plans[0], positions)
 
     def close(self) -> None:
@@ -128,8 +130,8 @@ def _context(runner: Runner, options: StartServing) -> int:
 
 
 def _page_count(runner: Runner, options: StartServing, context: int) -> int:
-    """As many as the budget has room for, or else as all answers at once take, within half of the
-    memory that is free, and as a device can use; enough for one answer in any case."""
+    """Return as many pages as the budget has room for. Without a budget: what all answers take
+    at once, within half of the free memory and what a device can use, but enough for one answer."""
     rows, info = _row_bytes(runner), runner.choice.info
     least, page = pages_for(context), PAGE * sum(rows)
     budget = options.cache_budget
@@ -148,7 +150,7 @@ def _page_count(runner: Runner, options: StartServing, context: int) -> int:
 
 
 def _row_bytes(runner: Runner) -> list[int]:
-    """Of one position, in every cache."""
+    """Return the bytes of one position in every cache."""
     layers = cache_layers(runner.executor.program.plans[0])
     found = [tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors]
     if runner.options.query_budget > 0:

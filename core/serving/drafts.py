@@ -1,13 +1,13 @@
-"""Drafts of an answer that runs alone: tokens that its text, a smaller model or the model's own
-slice says come next, verified in its step.
+"""An answer that runs alone is drafted: its text, a smaller model or the model's own slice says
+which tokens come next, and the answer's step verifies them.
 
 Each drafted token is a segment of its own behind the answer's next one, in the same pages of the
-cache. A segment of one token gets the bits that it has in a step by itself, whatever else is in
-the step, so that answers are the same with drafts and without. Where several answers share steps
+cache. A segment of one token gets the bits that it has in a step by itself, whatever else is in the
+step, so that answers are the same with drafts and without. Where several answers share steps
 nothing is drafted: their tokens take the places that drafts would have.
 
-Other clients wait while a text is read for its first draft, so that a piece of it is read between
-two steps: the answer goes on without drafts meanwhile.
+Other clients wait while a text is read for its first draft, so a piece of it is read between two
+steps: the answer goes on without drafts meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ PIECE = 2048  # tokens of a text that sources hear of between two steps: some mi
 
 
 class ServedDrafts(Struct):
-    """Of one batch, on the engine's thread. What was learned stays from one answer to the next."""
+    """The drafts belong to one batch and to the engine's thread. What was learned stays from one
+    answer to the next."""
 
     speculation: Speculation | None = None  # None: nothing is drafted
     _slice: PagedSlice | None = None  # that is one of its sources
@@ -47,8 +48,8 @@ class ServedDrafts(Struct):
     def extended(
         self, parts: list[StepPart], places: int, pool: PagePool, is_closing: StopCheck
     ) -> list[StepPart]:
-        """The parts of a step that has places for so many segments: with drafts, if it is one
-        answer's next token alone."""
+        """Return the parts of a step with drafts, if the step is one answer's next token alone
+        and has `places` for more."""
         part = _written_alone(parts)
         if part is None or self.speculation is None or not self._follow(part.answer.paged.tokens):
             return parts
@@ -60,14 +61,13 @@ class ServedDrafts(Struct):
         return [replace(part, drafted=drafted)]
 
     def note_step(self, parts: Sequence[StepPart], seconds: float) -> None:
-        """A step of these parts took so long."""
+        """Note that a step of these parts took so many seconds."""
         part = _written_alone(parts)
         if part is not None and self.speculation is not None:
             self.speculation.note_pass(1 + len(part.drafted), seconds)
 
     def count(self, part: StepPart, accepted: int, seconds: float) -> None:
-        """Of the drafts of this part, which follows a token of its answer, so many came; the step
-        took so long."""
+        """Note how many drafts of a part were accepted, and the seconds that its step took."""
         counts, drafted = part.answer.counts, len(part.drafted)
         single, source, drafting = 0.0, "", 0.0
         if self.speculation is not None and part.answer.paged.tokens is self._text:
@@ -79,8 +79,8 @@ class ServedDrafts(Struct):
             counts.note_accepted(single, source)
 
     def _follow(self, text: list[int]) -> bool:
-        """The sources hear of a piece of what is new in the text, and how the last drafts did;
-        whether they know all of it."""
+        """Give the sources a piece of what is new in the text, and the outcome of the last
+        drafts; return whether they know all of the text."""
         assert self.speculation is not None
         if text is self._text:
             new = text[self._known : self._known + PIECE]
@@ -110,8 +110,8 @@ class ServedDrafts(Struct):
 
 
 def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
-    """The part of a step that is one answer's next token alone: not of its prompt, and not one that
-    was said before and is computed again."""
+    """Return the part of a step that is one answer's next token alone, neither of its prompt nor
+    computed again; None where there is no such part."""
     if len(parts) != 1 or parts[0].answer.paged.is_reading:
         return None
     (part,) = parts
@@ -119,8 +119,8 @@ def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
 
 
 def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedDrafts]:
-    """A batch with room in its steps for the drafts of an answer, and what makes these.
-    RequestError where a slice is to draft and the model has none, and as of Batch."""
+    """Return a batch with room in its steps for drafts, and what makes these. Raises
+    RequestError where a slice is to draft and the model has none, and what Batch raises."""
     chosen = _chosen(runner, options)
     if chosen == "off":
         return Batch(runner, options), ServedDrafts()
@@ -138,7 +138,8 @@ def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedD
 
 
 def _chosen(runner: Runner, options: StartServing) -> Speculate:
-    """As a person chose for a server; `off` where nothing is drafted, as on software devices."""
+    """Return how drafts are made, as a person chose for a server; "off" where drafting cannot
+    gain, as on software devices."""
     chosen = options.speculate or runner.options.speculate
     drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
     return chosen if drafts else "off"

@@ -1,10 +1,10 @@
-"""Vectors of texts, made by a language model: what it holds of a text before it says anything.
+"""A language model makes vectors of texts: what it holds of a text before it writes anything.
 
-The mean over the text's tokens of the last hidden state, behind the model's output norm, and then
-divided by its length. The mean of all tokens is what Sentence-BERT found best (Reimers and
-Gurevych 2019, https://arxiv.org/abs/1908.10084), and what llama.cpp takes for models without a
-pooling of their own; behind the norm, so that no single large channel of the residual stream
-outweighs all others.
+A vector is the mean over the text's tokens of the last hidden state, behind the model's output
+norm, divided by its length. Sentence-BERT found the mean of all tokens best (Reimers and Gurevych
+2019, https://arxiv.org/abs/1908.10084), and llama.cpp takes it for models without a pooling of
+their own; behind the norm, so that no single large channel of the residual stream outweighs all
+others.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from llm_lite.core.serving.service import F32, Embeddings
 
 
 class Embedding:
-    """Texts on their way to vectors, a step at a time. `result` is for who asked.
+    """Texts become vectors, a step at a time; `result` is for the thread that asked.
 
-    It has pages that no answer needs: where there are none it waits, and where an answer comes to
-    need those of a text in the middle of it, it gives them back and begins that text again.
+    An embedding uses pages that no answer needs: where there are none it waits, and where an answer
+    comes to need those of a text in the middle of it, it releases them and begins that text again.
     """
 
     def __init__(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
     ) -> None:
-        """Each is of a length that `check_texts` allows."""
+        """Take texts whose lengths `check_texts` allows."""
         self.result: Future[Embeddings] = Future()
         self._texts, self._is_unwanted = texts, is_unwanted
         self._vectors: list[F32] = []
@@ -47,12 +47,12 @@ class Embedding:
 
     @property
     def is_waiting(self) -> bool:
-        """For pages."""
+        """Return whether it waits for pages."""
         return self._is_waiting
 
     def advance(self, batch: Batch) -> bool:
-        """Run a step, if there are pages for it; whether all is done. Errors of the executor pass
-        through; RequestError where nobody wants it any more."""
+        """Run a step, if there are pages for it; return whether all is done. Errors of the
+        executor pass through; RequestError where nobody wants the vectors any more."""
         if self._is_unwanted():
             raise RequestError("nobody waits for these embeddings any more")
         self._is_waiting = not self._pack and not self._begin_pack(batch)
@@ -77,28 +77,28 @@ class Embedding:
         return False
 
     def fail(self, error: BaseException, batch: Batch | None = None) -> None:
-        """It ends with this error; its pages go back to the pool of the batch, if that is left."""
+        """End with this error; return the pages to the pool of the batch, if that is left."""
         if batch is not None:
-            self.give_back(batch.pool)
+            self.release_pages(batch.pool)
         self._pack = []
         if not self.result.done():
             self.result.set_exception(error)
 
-    def give_back(self, pool: PagePool) -> bool:
-        """Its pages, to begin the text again later; False where it has none."""
+    def release_pages(self, pool: PagePool) -> bool:
+        """Release the pages, to begin the text again later; return False where it has none."""
         held = self._pack
         for paged in held:
-            paged.let_go(pool, keep=False)
+            paged.free_pages(pool, keep=False)
         self.restart()
         return bool(held)
 
     def restart(self) -> None:
-        """On another executor, whose pages are empty."""
+        """Begin the text again on another executor, whose pages are empty."""
         self._pack, self._sums = [], []
 
     def _begin_pack(self, batch: Batch) -> bool:
-        """The next text, and others as far as all fit into one step and into pages. False where
-        there are none now."""
+        """Begin the next text, and others as far as all fit into one step and into pages; return
+        False where none can begin now."""
         left = self._texts[len(self._vectors) :]
         check_texts(left[:1], batch.context, batch.vocabulary)  # another executor, perhaps
         count, total, pages = 1, len(left[0]), batch.program.pages
@@ -122,12 +122,13 @@ class Embedding:
             if not np.isfinite(length) or not length:
                 raise NotFiniteError("the embedding is not a finite vector: values overflow")
             self._vectors.append((mean / length).astype(np.float32))
-            paged.let_go(batch.pool, keep=False)
+            paged.free_pages(batch.pool, keep=False)
         self._pack = []
 
 
 def check_texts(texts: Sequence[Sequence[int]], context: int, vocabulary: int) -> None:
-    """RequestError unless each text has tokens, of the vocabulary and no more than the context."""
+    """Raise RequestError unless each text has tokens, of the vocabulary and no more than the
+    context."""
     for number, tokens in enumerate(texts):
         if not 0 < len(tokens) <= context:
             raise RequestError(
@@ -138,8 +139,8 @@ def check_texts(texts: Sequence[Sequence[int]], context: int, vocabulary: int) -
 
 
 def hidden_states(batch: Batch, tokens: Sequence[int], segments: tuple[Segment, ...]) -> F32:
-    """float32 [tokens, width], behind the output norm; no logits are computed. The keys and values
-    go into the segments' pages."""
+    """Return float32 [tokens, width], behind the output norm; no logits are computed. The keys
+    and values go into the segments' pages."""
     executor = batch.executor
     plan = batch.program.plan_for(len(tokens), 0)
     step = Step(np.asarray(tokens, np.int32), 0, 0, segments)
@@ -153,7 +154,8 @@ def hidden_states(batch: Batch, tokens: Sequence[int], segments: tuple[Segment, 
 
 
 def _normed(batch: Batch, states: F32) -> F32:
-    """The residual stream of some tokens through what stands between the layers and the head."""
+    """Return the residual stream of some tokens behind what stands between the layers and the
+    head."""
     count, executor = len(states), batch.executor
     plan = batch.program.plan_for(count, count)
     segment = Segment(0, count, count, np.zeros(1, np.int32))  # nothing is stored in its page
@@ -166,5 +168,5 @@ def _normed(batch: Batch, states: F32) -> F32:
 
 
 def _output_rows(plan: Plan) -> int:
-    """The op behind the layers."""
+    """Return the op behind the layers."""
     return next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")

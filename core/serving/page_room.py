@@ -1,4 +1,4 @@
-"""What there is room for beside a model that runs: a cache that answers share, on its device."""
+"""These functions say how large a shared cache can be on the device of a model that runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:
-    """Beside `executor`, on a device with memory of its own or else on this machine; None where the
-    system does not tell."""
+    """Return the bytes free beside `executor`: of a device with its own memory, or else of this
+    machine; None where the system does not say."""
     if info is None or info.kind != "discrete":
         return available_bytes()
     states = {t.name: t for t in executor.program.plans[0].tensors if t.kind is Kind.STATE}
@@ -25,7 +25,8 @@ def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:
 
 
 def most_pages(info: DeviceInfo | None, row_bytes: Iterable[int]) -> int | None:
-    """Of caches with rows of these sizes, each of which a device binds whole; None: any number."""
+    """Return the most pages of caches with rows of these sizes, each of which a device binds
+    whole; None where any number will do."""
     if info is None:
         return None
     return info.max_storage_buffer_range // (PAGE * max(row_bytes))

@@ -1,4 +1,4 @@
-"""The slice of a model as a source of drafts for an answer that a server writes."""
+"""The slice of a model drafts for an answer that a server writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llm_lite.core.serving.sequence import PagedTokens
 
 
 class PagedSlice(Struct):
-    """Runs the slice of a batch's program over the pages of one answer at a time."""
+    """It runs the slice of a batch's program over the pages of one answer at a time."""
 
     batch: Batch
     paged: PagedTokens | None = None  # of that answer; None: nothing is drafted
@@ -19,7 +19,7 @@ class PagedSlice(Struct):
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None
     ) -> tuple[Likely, ...]:
-        """What the slice expects behind `token`, the answer's next one, and then behind the
+        """Return what the slice expects behind `token`, the answer's next one, and then behind the
         likeliest token each time: `most` places, or as many as there are pages for.
 
         Each takes a step of the slice. It reads and writes the answer's pages behind what counts as

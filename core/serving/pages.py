@@ -1,4 +1,4 @@
-"""The pages of the cache that all answers share: who has which, and which begin alike.
+"""All answers share the pages of one cache; `PagePool` knows who uses which, and which begin alike.
 
 A page holds the keys and values of PAGE positions that follow each other. A full page is known by
 the hash of all tokens up to its end, so another answer that begins with the same tokens uses the
@@ -22,7 +22,7 @@ FIRST: Name = b""  # what comes before the first page
 
 
 def name_of(before: Name, tokens: Sequence[int]) -> Name:
-    """The name of a page with these tokens, behind the page of that name."""
+    """Return the name of a page with these tokens, behind the page named `before`."""
     return blake2b(before + np.asarray(tokens, np.int32).tobytes(), digest_size=16).digest()
 
 
@@ -31,14 +31,15 @@ def pages_for(positions: int) -> int:
 
 
 class Ticket(Struct, frozen=True):
-    """A page as it is now; once it is given to somebody else, the ticket is no longer valid."""
+    """A ticket stands for a page as it is now; it is no longer valid once the page is allocated
+    again."""
 
     page: int
     turn: int
 
 
 class PagePool:
-    """Pages 0 .. count-1. A page is free, used by one answer or more, or kept."""
+    """Each page 0 .. count-1 is free, used by one answer or more, or kept."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -61,24 +62,24 @@ class PagePool:
 
     @property
     def available(self) -> int:
-        """Pages that `give` can give."""
+        """Return how many pages `allocate` can give."""
         return len(self._free) + len(self._kept)
 
     def find(self, name: Name) -> int | None:
-        """The page of this name, which nobody has taken by that."""
+        """Return the page of this name; None where the pool has none."""
         return self._known.get(name)
 
     def is_kept(self, page: int) -> bool:
-        """Whether nobody uses the page, so that to `take` it leaves one less available."""
+        """Return whether nobody uses the page, so that to `take` it leaves one less available."""
         return page in self._kept
 
     def take(self, page: int) -> None:
-        """One more uses the page."""
+        """Add a user to the page."""
         self._kept.pop(page, None)
         self._users[page] += 1
 
-    def give(self) -> int | None:
-        """An empty page for one user; None where all are used."""
+    def allocate(self) -> int | None:
+        """Return an empty page for one user; None where all are used."""
         if self._free:
             page = self._free.pop()
         elif self._kept:
@@ -91,13 +92,14 @@ class PagePool:
         return page
 
     def fill(self, page: int, name: Name) -> None:
-        """The page is full, and that is its name, unless another has it: the last bits of what is
-        in them may differ, as prompts are read in larger steps than answers."""
+        """Name a page that is full, unless another has the name: their last bits may differ, as
+        prompts are read in larger steps than answers."""
         if name not in self._known:
             self._known[name], self._names[page] = page, name
 
     def release(self, page: int, *, keep: bool = True) -> None:
-        """One less uses the page. The last one's is kept if that is wanted, or if it has a name."""
+        """Take a user from the page. Behind the last one it is kept, if `keep` says so or if it
+        has a name."""
         self._users[page] -= 1
         if self._users[page]:
             return

@@ -1,14 +1,14 @@
-"""Which answers run, and which of their tokens go into the next step.
+"""`Scheduler` decides which answers run, and which of their tokens go into the next step.
 
 Every running answer is in every step with its next token. Prompts are read in chunks beside them,
-at most CHUNK tokens a step, those first whose turn was longest ago; so a short prompt waits for
-one chunk of a long one. Clients take turns: the next answer to run is of the client that has the
+at most CHUNK tokens a step, those first whose turn was longest ago; so a short prompt waits for one
+chunk of a long one. Clients take turns: the next answer to run is of the client that has the
 fewest, and of one client the first that asked.
 
-Where no page is left, the youngest answer gives all of its pages back and waits until they are
-there again; its tokens stay, and are computed again. The oldest one always gets on, so nobody
-waits for ever. Embeddings have the pages that no answer needs. One that waits for pages sees at
-most as many answers begin as may run at once; then no other begins before it.
+Where no page is left, the youngest answer releases all of its pages and waits until they are there
+again; its tokens stay, and are computed again. The oldest one always gets on, so nobody waits for
+ever. Embeddings have the pages that no answer needs. One that waits for pages sees at most as many
+answers begin as may run at once; then no other begins before it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 
 
 class StepPart(Struct, frozen=True):
-    """The next tokens of an answer, of its prompt or of what it has said; the logits of the last
-    one if `outputs` is 1, and of each of those that were drafted behind."""
+    """These are the next tokens of an answer, of its prompt or of its text. The step gives the
+    logits of the last one if `outputs` is 1, and of each token drafted behind it."""
 
     answer: ServedAnswer
     count: int
@@ -41,8 +41,8 @@ class StepPart(Struct, frozen=True):
 
 
 class Scheduler:
-    """`add`, `cancel`, `answers` and `count_waiting` are for any thread, the rest for the
-    engine's."""
+    """Any thread may call `add`, `cancel`, `answers` and `count_waiting`, only the engine's
+    thread the rest."""
 
     def __init__(self, parallel: int, most_waiting: int) -> None:
         self.parallel, self.most_waiting = parallel, most_waiting
@@ -61,18 +61,18 @@ class Scheduler:
     # For any thread.
 
     def add(self, answer: ServedAnswer) -> None:
-        """BusyError where as many wait as may."""
+        """Queue an answer; raise BusyError where as many wait as may."""
         with self._lock:
             self._refuse_if_full()
             self._waiting.setdefault(answer.client, deque()).append(answer)
 
     def check_room(self) -> None:
-        """BusyError as of `add`, before work is done for a request."""
+        """Raise BusyError as `add` would, before work is done for a request."""
         with self._lock:
             self._refuse_if_full()
 
     def cancel(self, number: int) -> bool:
-        """Whether there is such an answer, which ends before the next step."""
+        """End an answer before the next step; return whether there is such an answer."""
         with self._lock:
             found = next((a for a in self._all() if a.number == number), None)
             if found is not None:
@@ -80,7 +80,7 @@ class Scheduler:
         return found is not None
 
     def answers(self) -> list[tuple[ServedAnswer, bool]]:
-        """All of them, and whether each waits."""
+        """Return all answers, each with whether it waits."""
         with self._lock:
             return [(answer, not answer.is_running) for answer in self._all()]
 
@@ -93,8 +93,8 @@ class Scheduler:
     def parts(
         self, pool: PagePool, places: int, embedding: Embedding | None = None
     ) -> list[StepPart]:
-        """What goes into the next step, of so many segments at most; every answer has the pages for
-        it, `embedding` has others or waits."""
+        """Return what goes into the next step, of at most so many segments; every answer has the
+        pages for it, `embedding` has others or waits."""
         self._step += 1
         self._embedding = embedding
         if not self._is_held():
@@ -110,7 +110,7 @@ class Scheduler:
         return [part for part in parts if part.answer.is_running]
 
     def over(self) -> list[ServedAnswer]:
-        """Answers that have ended, or are cancelled; they are no longer here."""
+        """Remove and return answers that have ended or are cancelled."""
         with self._lock:
             ended = [a for a in self._all() if a.is_cancelled or a.is_over]
             for answer in ended:
@@ -123,29 +123,29 @@ class Scheduler:
         return ended
 
     def end_all(self, problem: str) -> None:
-        """Every answer ends with this sentence."""
+        """End every answer with this sentence."""
         with self._lock:
             for answer in self._all():
                 answer.end("error", problem)
 
     def return_all(self) -> None:
-        """Every running answer begins again with the tokens that it has, on another executor. Its
-        pages are gone."""
+        """Let every running answer begin again with the tokens that it has, on another executor.
+        Its pages are gone."""
         for answer in list(self.running):
             self._return(answer)
 
     def fit(self, context: int) -> None:
-        """Answers may have so many tokens from now on."""
+        """Limit answers to so many tokens from now on."""
         with self._lock:
             for answer in self._all():
                 answer.fit(context)
 
     def return_youngest(self, pool: PagePool) -> bool:
-        """It gives its pages back and waits; False where none runs."""
+        """Let the youngest answer release its pages and wait; return False where none runs."""
         if not self.running:
             return False
         youngest = self.running[-1]
-        youngest.paged.let_go(pool, keep=False)
+        youngest.paged.free_pages(pool, keep=False)
         self._return(youngest)
         return True
 
@@ -178,14 +178,16 @@ class Scheduler:
             self._turns.pop(answer.client, None)
 
     def _is_held(self) -> bool:
-        """Whether no answer may begin now, as enough did while an embedding waits for pages."""
+        """Return whether no answer may begin now, as enough did while an embedding waits for
+        pages."""
         one = self._embedding
         if one is None or not one.is_waiting:
             self._held_from = self._turn + self.parallel
         return self._turn >= self._held_from
 
     def _admit(self, pool: PagePool) -> None:
-        """Those that may run now, as far as there are places and pages for their prompts."""
+        """Begin the answers that may run now, as far as there are places and pages for their
+        prompts."""
         while len(self.running) < self.parallel:
             with self._lock:
                 answer = self._next()
@@ -218,13 +220,14 @@ class Scheduler:
         return sum(answer.client == client for answer in self.running)
 
     def _fits(self, answer: ServedAnswer, pool: PagePool) -> bool:
-        """Whether there are pages for what it has to say now, and one token more."""
+        """Return whether there are pages for the answer's tokens so far, and one token more."""
         paged, one = answer.paged, self._embedding
         is_alone = not self.running and (one is None or not one.holds_pages)
         return is_alone or paged.needs(pool, len(paged.tokens) + 1) <= pool.available
 
     def _chunks(self, pool: PagePool) -> list[StepPart]:
-        """Chunks of prompts; the first one whatever its size, others as far as there is room."""
+        """Return chunks of prompts: the first one whatever its size, others as far as there is
+        room."""
         parts, total, coming = list[StepPart](), 0, set[Name]()
         reading = [a for a in self.running if a.paged.is_reading]
         for answer in sorted(reading, key=lambda a: (a.last_chunk, a.number)):
@@ -249,8 +252,8 @@ class Scheduler:
         return parts
 
     def _repeated(self, room: int, pool: PagePool) -> list[StepPart]:
-        """Tokens of answers that had to give their pages back, in at most `room` segments: the last
-        one's logits are wanted."""
+        """Return tokens of answers that had to release their pages, in at most `room` segments;
+        the logits of the last one are wanted."""
         parts = []
         again = [a for a in self.running if not a.paged.is_reading and a.paged.missing > 1]
         for number, answer in enumerate(again):
@@ -261,12 +264,12 @@ class Scheduler:
         return parts
 
     def _has_room(self, answer: ServedAnswer, count: int, pool: PagePool) -> bool:
-        """Pages for its next tokens, if need be those of an embedding, then of younger answers;
-        False where it was the youngest itself, and waits."""
+        """Get pages for an answer's next tokens, if need be those of an embedding, then of
+        younger answers; return False where it was the youngest itself, and waits."""
         if not answer.is_running:
             return False
         while not answer.paged.extend(pool, answer.paged.computed + count):
-            if self._embedding is not None and self._embedding.give_back(pool):
+            if self._embedding is not None and self._embedding.release_pages(pool):
                 continue
             self.return_youngest(pool)
             if not answer.is_running:

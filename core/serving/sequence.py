@@ -1,4 +1,5 @@
-"""Tokens of one sequence, and the pages of the cache that hold the first of them."""
+"""`PagedTokens` are the tokens of one sequence, with the pages of the cache that hold the first
+of them."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from llm_lite.core.serving.pages import FIRST, Name, PagePool, Ticket, name_of, 
 
 
 class PagedTokens:
-    """`tokens` grow; of these the cache holds the first `computed`, in `pages`. The tokens of the
-    prompt are computed in chunks, each that follows by itself, the second time too: so the cache
-    holds the same to the last bit, whatever else is in the steps."""
+    """`tokens` grow; the cache holds the first `computed` of them, in `pages`. Tokens of the
+    prompt are computed in chunks, each of which follows by itself, the second time too: so the
+    cache holds the same to the last bit, whatever else is in the steps."""
 
     def __init__(self, tokens: Sequence[int], most_pages: int) -> None:
         self.tokens = list(tokens)
@@ -26,27 +27,28 @@ class PagedTokens:
 
     @property
     def missing(self) -> int:
-        """Tokens that the cache does not hold yet."""
+        """Return how many tokens the cache does not hold yet."""
         return len(self.tokens) - self.computed
 
     @property
     def is_reading(self) -> bool:
-        """Whether tokens of the prompt come next."""
+        """Return whether tokens of the prompt come next."""
         return self.computed < self.prompt
 
     def next_count(self) -> int:
-        """Tokens of the next chunk of the prompt, which ends where a page or the prompt does."""
+        """Return the size of the prompt's next chunk, which ends where a page or the prompt
+        does."""
         return min(self.prompt - self.computed, PAGE - self.computed % PAGE)
 
     def next_name(self) -> Name | None:
-        """Of the page that the next step fills; None where it fills none, or the last token, whose
-        logits are wanted, is in it."""
+        """Return the name of the page that the next step fills; None where it fills none, or the
+        last token, whose logits are wanted, is in it."""
         if self.computed % PAGE or self.missing <= PAGE:
             return None
         return self._name(self.computed // PAGE)
 
     def adopt(self, pool: PagePool) -> int:
-        """Use the pages that others have filled with the tokens that come next; how many
+        """Use the pages that others have filled with the tokens that come next; return how many
         positions that brings."""
         before = self.computed
         while (name := self.next_name()) is not None:
@@ -65,7 +67,8 @@ class PagedTokens:
         return self.computed - before
 
     def needs(self, pool: PagePool, positions: int) -> int:
-        """Pages that must be available to hold so many positions, with what `adopt` will find."""
+        """Return how many pages must be available to hold so many positions, with what `adopt`
+        will find."""
         needed = pages_for(positions) - len(self.pages)
         for index in range((len(self.tokens) - 1) // PAGE):
             page = pool.find(self._name(index))
@@ -75,56 +78,58 @@ class PagedTokens:
         return needed
 
     def extend(self, pool: PagePool, positions: int) -> bool:
-        """Get pages for so many positions; False where the pool has none left."""
+        """Allocate pages for so many positions; return False where the pool has none left."""
         while len(self.pages) < pages_for(positions):
-            page = pool.give()
+            page = pool.allocate()
             if page is None:
                 return False
             self._append(page)
         return True
 
     def segment(self, count: int, outputs: int, after: int = 0) -> Segment:
-        """The tokens that come next, or `after` so many of them, as a part of a step."""
+        """Return the tokens that come next, or `after` so many of them, as a part of a step."""
         return Segment(self.computed + after, count, outputs, self._table[: len(self.pages)])
 
     def segments(self, count: int, outputs: int) -> list[Segment]:
-        """The next tokens: of the prompt as one, of the answer each by itself."""
+        """Return the next tokens as segments: those of the prompt as one, those of the answer
+        one by one."""
         if self.is_reading:
             return [self.segment(count, outputs)]
         last = count - 1
         return [self.segment(1, outputs if i == last else 0, i) for i in range(count)]
 
     def drafted_segments(self, count: int, drafted: int) -> list[Segment]:
-        """Drafted tokens behind the next `count`, each by itself."""
+        """Return a segment for each drafted token behind the next `count`."""
         return [self.segment(1, 1, count + i) for i in range(drafted)]
 
     def next_tokens(self, count: int) -> list[int]:
         return self.tokens[self.computed : self.computed + count]
 
     def advance(self, pool: PagePool, count: int) -> None:
-        """A step has computed so many tokens; pages that are full now are for all."""
+        """Note that a step has computed so many tokens; pages that are full now may be shared."""
         self.computed += count
         while (self._filled + 1) * PAGE <= self.computed:
             pool.fill(self.pages[self._filled], self._name(self._filled))
             self._filled += 1
 
-    def let_go(self, pool: PagePool, *, keep: bool) -> None:
-        """Give the pages back; with `keep` the last one too, which is not full, stays as it is
+    def free_pages(self, pool: PagePool, *, keep: bool) -> None:
+        """Release the pages. With `keep`, the last one too, which is not full, stays as it is
         until its room is needed. The end of a sequence is given up before its beginning."""
         for page in reversed(self.pages):
             pool.release(page, keep=keep)
-        self.lose()
+        self.drop_pages()
 
-    def lose(self) -> None:
-        """The pages are gone, with their pool; all tokens are to be computed again."""
+    def drop_pages(self) -> None:
+        """Forget the pages, which are gone with their pool; all tokens are computed again."""
         self.pages, self._filled, self.computed = [], 0, 0
 
     def tickets(self, pool: PagePool) -> tuple[Ticket, ...]:
-        """The pages in use, to know later whether they are still what they are now."""
+        """Return tickets of the pages in use, to know later whether they are still what they are
+        now."""
         return tuple(map(pool.ticket, self.pages))
 
     def _name(self, index: int) -> Name:
-        """Of a page that the tokens fill."""
+        """Return the name of a page that the tokens fill."""
         while len(self._names) <= index:
             first = len(self._names) * PAGE
             before = self._names[-1] if self._names else FIRST

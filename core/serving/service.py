@@ -1,4 +1,4 @@
-"""What a server asks of the engine; `Engine.service` has it."""
+"""`Service` is what a server asks of the engine; `Engine.service` has it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ Emit = Callable[[AnswerEvent], None]
 
 
 class Embeddings(Struct, frozen=True):
-    """Vectors float32 [n, width], one a text, each of length 1, and the tokens of all texts."""
+    """`vectors` are float32 [n, width], one a text, each of length 1; `tokens` counts those of
+    all texts."""
 
     vectors: F32
     tokens: int
 
 
 class AnswerTokens(Struct, frozen=True):
-    """The tokens of a response that the cache still holds: prompt and answer, by position.
-    `texts` are as of `Service.token_texts`."""
+    """These are the tokens of a response that the cache still holds: prompt and answer, by
+    position. `texts` are as `Service.token_texts` returns them."""
 
     response: str
     tokens: tuple[int, ...]
@@ -51,7 +52,7 @@ class AnswerTokens(Struct, frozen=True):
 
 
 class LensLayer(Struct, frozen=True):
-    """The likeliest next tokens, were the model to end behind this layer."""
+    """These are the likeliest next tokens, were the model to end behind this layer."""
 
     layer: int
     tokens: tuple[int, ...]
@@ -59,29 +60,29 @@ class LensLayer(Struct, frozen=True):
     probabilities: tuple[float, ...]
 
 
-class ModeDoor(Protocol):
-    """Through it clients switch the weight mode of the loaded model. For any thread."""
+class ModeController(Protocol):
+    """Clients switch the weight mode of the loaded model through it. Any thread may call it."""
 
     @property
     def last(self) -> ModeSwitch | None:
-        """The switch under way, or the one before; None where none was asked for."""
+        """Return the switch under way, or the last one; None where none was asked for."""
         ...
 
     def ask(self, mode: Mode, activations: Activations) -> None:
-        """Begin a switch. Answers go on: with the mode in use, and then with the new one.
-        RequestError while another one is under way."""
+        """Begin a switch; raise RequestError while another one is under way. Answers go on: with
+        the mode in use, and then with the new one."""
         ...
 
     def cancel(self) -> None:
-        """The one under way ends soon, unless it is done before."""
+        """End the switch under way soon, unless it is done before."""
         ...
 
 
 class Service(Protocol):
-    """Answers many clients on one model. For any thread.
+    """A service answers many clients on one model. Any thread may call it.
 
-    RequestError says in a sentence what of a request cannot be; BusyError that too much waits;
-    what is looked up by a response's name raises GoneError once the cache holds it no more.
+    RequestError says in a sentence what of a request cannot be; BusyError that too much waits; a
+    lookup by a response's name raises GoneError once the cache holds it no more.
     """
 
     @property
@@ -92,22 +93,22 @@ class Service(Protocol):
 
     @property
     def options(self) -> EngineOptions:
-        """How the model runs, as it was asked for."""
+        """Return how the model runs, as it was asked for."""
         ...
 
     @property
-    def modes(self) -> ModeDoor: ...
+    def modes(self) -> ModeController: ...
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         """Queue a request and return its number, which comes back in every event.
 
         `emit` is called on the engine's thread and must not wait. Its last event is always
-        GenerationFinished. BusyError when as many wait as may.
+        GenerationFinished. Raises BusyError when as many wait as may.
         """
         ...
 
     def cancel(self, number: int) -> None:
-        """End an answer soon; GenerationFinished with reason "stopped" is still told."""
+        """End an answer soon; GenerationFinished with the reason "stopped" is still emitted."""
         ...
 
     def status(self) -> ServingStatus: ...
@@ -115,13 +116,13 @@ class Service(Protocol):
     def prompt_tokens(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
     ) -> list[int]:
-        """The tokens of a conversation in the model's template."""
+        """Return the tokens of a conversation in the model's template."""
         ...
 
     def tokenize(self, text: str, add_special: bool = True) -> list[int]: ...
 
     def token_texts(self, tokens: Sequence[int]) -> list[str]:
-        """What each of tokens that follow each other adds to their text: a character of several
+        """Return what each of consecutive tokens adds to their text: a character of several
         tokens stands at the last of them."""
         ...
 
@@ -130,8 +131,8 @@ class Service(Protocol):
     def embed(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
     ) -> Embeddings:
-        """Of texts given as tokens. Waits for its turn between steps. `is_unwanted` is asked on the
-        engine's thread: once it is true, RequestError ends it."""
+        """Return vectors of texts given as tokens; wait for a turn between steps. `is_unwanted`
+        is called on the engine's thread: once it is true, RequestError ends the work."""
         ...
 
     def answer_tokens(self, response: str) -> AnswerTokens: ...
@@ -139,9 +140,10 @@ class Service(Protocol):
     def attention(
         self, response: str, layer: int, heads: Sequence[int], first: int, last: int
     ) -> F32:
-        """Probabilities float32 [heads, last - first, length] of the positions first..last-1."""
+        """Return probabilities float32 [heads, last - first, length] of the positions
+        first..last-1."""
         ...
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
-        """What each layer would say next behind a position."""
+        """Return what each layer would say next behind a position."""
         ...

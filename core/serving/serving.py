@@ -1,4 +1,4 @@
-"""The engine's side of a server: one step at a time for all who are answered.
+"""`Serving` is the engine's side of a server: one step at a time for all who are answered.
 
 Nothing of this folder is imported before somebody serves.
 """
@@ -21,11 +21,11 @@ from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.desk import CHANGED, Desk
 from llm_lite.core.serving.drafts import ServedDrafts, drafted_batch
-from llm_lite.core.serving.glass import Responses
+from llm_lite.core.serving.inspect import Responses
+from llm_lite.core.serving.request_queue import CHANGED, RequestQueue
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
-from llm_lite.core.serving.service import ModeDoor
+from llm_lite.core.serving.service import ModeController
 from llm_lite.core.serving.tally import Tally
 
 NO_MODEL = "no model is loaded: open one first"
@@ -33,8 +33,8 @@ ENDED = "serving has ended"
 
 
 class Serving:
-    """For the engine's thread; `service` is for any. `wake` is called when it has work, and may be
-    called on any thread; `is_closing` says that the program ends."""
+    """It belongs to the engine's thread; `service` may be called on any. `wake` is called when
+    there is work, and may be called on any thread; `is_closing` says that the program ends."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Serving:
         log: Callable[[Level, str], None],
         wake: Callable[[], None],
         is_closing: Callable[[], bool],
-        modes: ModeDoor,
+        modes: ModeController,
     ) -> None:
         self._options, self._emit, self._log = options, emit, log
         self._is_closing = is_closing
         self._scheduler = Scheduler(options.parallel, options.most_waiting)
-        self._desk = Desk(self._scheduler, wake)
+        self._queue = RequestQueue(self._scheduler, wake)
         self._responses, self._tally = Responses(), Tally()
         self.service = AnswerService(
-            self._desk, self._responses, self._tally, options.parallel, modes
+            self._queue, self._responses, self._tally, options.parallel, modes
         )
         self._runner: Runner | None = None
         self._batch: Batch | None = None
@@ -61,16 +61,17 @@ class Serving:
 
     @property
     def is_on(self) -> bool:
-        """Also while another executor of the same model is made ready: requests wait for it."""
+        """Return whether requests are taken; also while another executor of the same model is
+        made ready, for which they wait."""
         return self._is_on
 
     @property
     def has_work(self) -> bool:
-        return self._desk.has_work()
+        return self._queue.has_work()
 
     def follow(self, runner: Runner | None) -> None:
-        """The model and executor in use are these from now on. Answers go on where only the
-        executor is another one, else they end."""
+        """Use this model and executor from now on. Answers go on where only the executor is
+        another one, else they end."""
         if runner is self._runner and not self._is_spoiled:
             return
         before, self._runner, self._is_spoiled = self._runner, runner, False
@@ -78,7 +79,7 @@ class Serving:
         self._drop_batch()
         if before is None or runner is None or runner.model_file is not before.model_file:
             self._is_on = False
-            self._desk.close(CHANGED)  # until it is opened again
+            self._queue.close(CHANGED)  # until it is opened again
         if runner is None:
             self._close(NO_MODEL)
             return
@@ -88,15 +89,15 @@ class Serving:
             self._log("error", f"serving has ended: {error}")
             self._close(str(error))
             return
-        self._desk.open(self._batch)
+        self._queue.open(self._batch)
         matchers().warm(runner.model_file.tokenizer)  # the first schema does not wait for it
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 
     def step(self, runner: Runner | None, *, waits: bool) -> bool:
-        """Do what comes next; whether there is more. With `waits`, where nothing can be done before
-        grammars have said what may come next, it waits a little for one. DeviceError passes
-        through: nothing is lost, and all goes on with another executor."""
+        """Do what comes next; return whether there is more. With `waits`, where nothing can be
+        done before grammars have said what may come next, wait a little for one. DeviceError
+        passes through: nothing is lost, and all goes on with another executor."""
         self.follow(runner)
         batch = self._batch
         if batch is not None:
@@ -117,16 +118,16 @@ class Serving:
                     self.fail(system_errors.defect(error))
                 self._is_spoiled = True
         self._end_those_over()
-        return self._desk.has_work()
+        return self._queue.has_work()
 
     def fail(self, problem: str) -> None:
-        """All that runs or waits ends with this sentence; the next requests are answered again."""
+        """End all that runs or waits with this sentence; the next requests are answered again."""
         self._log("error", problem)
         self._scheduler.end_all(problem)
-        self._desk.fail_all(RequestError(problem), self._batch)
+        self._queue.fail_all(RequestError(problem), self._batch)
 
     def close(self, problem: str = ENDED) -> None:
-        """Everything ends, and the cache is given back."""
+        """End everything, and release the cache."""
         self._scheduler.return_all()
         self._drop_batch()
         self._runner = None
@@ -134,52 +135,52 @@ class Serving:
 
     def _close(self, problem: str, told: str | None = None) -> None:
         self._is_on = False
-        self._desk.close(problem)
+        self._queue.close(problem)
         self._end_those_over()
         self._emit(ServingChanged(False, problem=problem if told is None else told))
 
     def _drop_batch(self) -> None:
-        """Its pages are gone, whatever was in them."""
+        """Close the batch; its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
         self._drafts = ServedDrafts()
         self._responses.clear()
-        if (embedding := self._desk.embedding) is not None:
+        if (embedding := self._queue.embedding) is not None:
             embedding.restart()
         for answer, _ in self._scheduler.answers():
-            answer.paged.lose()
+            answer.paged.drop_pages()
         if batch is not None:
-            self._tally.leave(batch)
+            self._tally.add_batch(batch)
             try:
                 batch.close()
             except DeviceError as error:  # a lost device may refuse even to be let go
                 self._log("warning", f"the shared executor could not be closed cleanly: {error}")
 
     def _work(self, batch: Batch, waits: bool) -> None:
-        look = self._desk.next_look()
-        if look is not None:
-            look.do(batch)
+        call = self._queue.next_call()
+        if call is not None:
+            call.do(batch)
         held = [answer for answer in self._scheduler.running if answer.is_held]
         for answer in held:
             if answer.is_ready():
                 answer.resume()
         self._end_those_over()  # cancelled meanwhile
-        embedding = self._desk.embedding
+        embedding = self._queue.embedding
         if embedding is not None:
             try:
                 if embedding.advance(batch):
-                    self._desk.end_embedding()
+                    self._queue.end_embedding()
             except DeviceError:
                 embedding.restart()
                 raise
             except LlmLiteError as error:
-                self._desk.end_embedding().fail(error, batch)
-        parts = self._scheduler.parts(batch.pool, batch.segments, self._desk.embedding)
+                self._queue.end_embedding().fail(error, batch)
+        parts = self._scheduler.parts(batch.pool, batch.segments, self._queue.embedding)
         if parts:
-            if self._desk.embedding is None:
+            if self._queue.embedding is None:
                 places, pool = batch.segments, batch.pool
                 parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
-        elif waits and held and look is None and self._desk.embedding is None:
+        elif waits and held and call is None and self._queue.embedding is None:
             held[0].is_ready(PATIENCE)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:
@@ -213,5 +214,5 @@ class Serving:
             else:
                 answer.finish(batch.read_bytes(used) if used else 0)
                 self._responses.add(answer, batch.pool)
-                answer.paged.let_go(batch.pool, keep=True)
+                answer.paged.free_pages(batch.pool, keep=True)
             self._tally.count(answer)

@@ -1,4 +1,4 @@
-"""What a server has done since it began, in numbers."""
+"""`Tally` counts what a server has done since it began."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llm_lite.core.serving.batch import Batch
 
 
 class Tally(Struct):
-    """Written by the engine's thread, read by any."""
+    """The engine's thread writes it, any thread reads it."""
 
     finished: int = 0
     cancelled: int = 0
@@ -21,7 +21,7 @@ class Tally(Struct):
     step_seconds: float = 0.0
 
     def count(self, answer: ServedAnswer) -> None:
-        """An answer has ended."""
+        """Count an answer that has ended."""
         if answer.reason == "stopped":
             self.cancelled += 1
         elif answer.reason == "error":
@@ -33,6 +33,6 @@ class Tally(Struct):
         self.cached_tokens += answer.reused_tokens
         self.new_tokens += answer.new_tokens
 
-    def leave(self, batch: Batch) -> None:
+    def add_batch(self, batch: Batch) -> None:
         self.steps += batch.steps
         self.step_seconds += batch.step_seconds

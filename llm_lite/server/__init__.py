@@ -1,1 +1,1 @@
-"""The server: HTTP for other programs, and the page in a browser."""
+"""This package is the server: HTTP for other programs, and the page in a browser."""

@@ -1,6 +1,6 @@
-"""The answers to one request, from the service to its client.
+"""`Answers` brings the answers to one request from the service to its client.
 
-Whoever leaves before their end leaves nothing running behind.
+A client that leaves before their end leaves nothing running behind.
 """
 
 from __future__ import annotations
@@ -13,33 +13,35 @@ from typing import TYPE_CHECKING
 from llm_lite.core.messages import AnswerRequest, GenerationFinished
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.call import Call
-from llm_lite.server.inbox import ClientLeft, Inbox, Told
+from llm_lite.server.event_bridge import ClientLeft, IndexedEvent, RequestEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    _Post = Callable[[Inbox, Told], None]
+    _Post = Callable[[RequestEvents, IndexedEvent], None]
 
 
 class Answers:
-    """Of several sequences, which are told apart by their index. `start` queues them; `close` ends
+    """A request may have several answers, each with its index. `start` queues them; `close` ends
     those that still run, and has to be called in the end."""
 
     def __init__(self, call: Call, requests: Sequence[AnswerRequest]) -> None:
         self._call, self._shared, self._service = call, call.shared, call.service
         self._requests = tuple(requests)
-        self._inbox = Inbox(call.shared.config.unread_events * len(requests), self._give_up)
+        self._received = RequestEvents(
+            call.shared.config.unread_events * len(requests), self._give_up
+        )
         self._numbers: dict[int, int] = {}  # of those that run, by index
         self._ended: set[int] = set()
         self._closed = False
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """RequestError, BusyError: then none of them runs."""
+        """Queue the answers; on RequestError or BusyError none of them runs."""
         self._shared.ending.add(self.end)
-        mailroom = self._shared.mailroom
+        bridge = self._shared.bridge
         try:
-            await self._call.apart(lambda _: self._submit(mailroom.post))
+            await self._call.in_thread(lambda _: self._submit(bridge.post))
         except BaseException:
             self.close()
             raise
@@ -50,21 +52,21 @@ class Answers:
         if self._watcher is not None:
             self._watcher.cancel()
         self._shared.ending.discard(self.end)
-        self._inbox.close(ClientLeft("the answer is over"))
+        self._received.close(ClientLeft("the answer is over"))
         self._cancel()
 
     def end(self, reason: Exception) -> None:
-        """Whoever waits for them gets this instead."""
-        self._inbox.close(reason)
+        """Raise this error for the task that waits for events."""
+        self._received.close(reason)
 
     @property
     def are_over(self) -> bool:
         return len(self._ended) == len(self._requests)
 
-    async def events(self, timeout: float) -> list[Told]:
-        """What was told since, as (index, event); waits for some. ClientLeft, and ApiError where
-        the server ends."""
-        taken = await self._inbox.take(timeout)
+    async def events(self, timeout: float) -> list[IndexedEvent]:
+        """Return the events since the last call, as (index, event); wait for some. Raises
+        ClientLeft, and ApiError where the server ends."""
+        taken = await self._received.take(timeout)
         for index, event in taken:
             if isinstance(event, GenerationFinished):
                 self._ended.add(index)
@@ -73,12 +75,13 @@ class Answers:
     # In a thread apart:
 
     def _submit(self, post: _Post) -> None:
-        """RequestError, BusyError; those that were queued before are ended by whoever waits."""
+        """Submit each request. On RequestError and BusyError, the caller ends those that were
+        queued before."""
         try:
             for index, request in enumerate(self._requests):
                 if self._closed:
                     break
-                emit = partial(_tell, post, self._inbox, index)
+                emit = partial(_tell, post, self._received, index)
                 self._numbers[index] = self._service.submit(request, emit)
         finally:
             if self._closed:  # meanwhile, when the last one had no number yet
@@ -88,10 +91,11 @@ class Answers:
 
     async def _watch(self) -> None:
         await self._call.left()
-        self._inbox.close(ClientLeft("the client has left"))
+        self._received.close(ClientLeft("the client has left"))
 
     def _give_up(self) -> None:
-        """Nobody reads: whoever writes still waits for the client, and is not to be waited for."""
+        """Cancel the answers of a client that does not read: the task that writes to it still
+        waits, and is not waited for."""
         self._shared.unread += 1
         self._cancel()
 
@@ -101,6 +105,6 @@ class Answers:
                 self._service.cancel(number)
 
 
-def _tell(post: _Post, inbox: Inbox, index: int, event: AnswerEvent) -> None:
-    """On the engine's thread."""
-    post(inbox, (index, event))
+def _tell(post: _Post, events: RequestEvents, index: int, event: AnswerEvent) -> None:
+    """Post an event from the engine's thread."""
+    post(events, (index, event))

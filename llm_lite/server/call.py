@@ -1,4 +1,4 @@
-"""One request: its body and parameters, read by the tables and within limits."""
+"""A `Call` is one request, with its body and parameters as its `Endpoint` declares them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
+from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError, of_core
-from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.schema import IGNORED, Body, Query, read_query
 from llm_lite.server.schema import read_body as read_struct
-from llm_lite.server.shared import BUSY, ComingBody, Shared
+from llm_lite.server.shared import BUSY, IncomingBody, Shared
 
 Result = TypeVar("Result")
 JSON = "application/json"
@@ -36,14 +36,16 @@ _NO_NAME = re.compile(r"[^!-+\--~]")  # what is no printable ASCII, or parts nam
 
 
 class Given(Struct, frozen=True):
-    """What is answered when all is well: a type by media type, None where it has no schema."""
+    """This is what is answered when all is well: a type by media type, None where it has no
+    schema."""
 
     about: str
     forms: tuple[tuple[str, Any], ...]
 
 
 class Endpoint(Struct, frozen=True):
-    """An address of the server: what it takes, what it gives, and who carries it out."""
+    """A row for an address of the server: what it takes, what it gives, and the function that
+    answers."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -60,14 +62,14 @@ class Endpoint(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A request. What it gives is as the endpoint declares it, or None."""
+    """`body`, `query` and `in_path` are of the types that the endpoint declares, or None."""
 
     request: Request
     shared: Shared
     body: Any
     query: Any
     in_path: Any
-    ignored: tuple[str, ...] = ()  # members of the body that were not looked at
+    ignored: tuple[str, ...] = ()  # fields of the body that are ignored
 
     @property
     def service(self) -> Service:
@@ -77,18 +79,21 @@ class Call(Struct, frozen=True):
     def client(self) -> str:
         return client_of(self.request, getattr(self.body, "user", None))
 
-    async def apart(
+    async def in_thread(
         self, work: Callable[[Callable[[], bool]], Result], *, at_length: bool = False
     ) -> Result:
-        """What may take longer than a loop can wait: see `Shared.apart`. It is given up once the
-        client has left, which is ClientLeft; `work` is given what tells that."""
+        """Return what `work` returns, which may take longer than a loop can wait: see
+        `Shared.in_thread`. `work` is given a function that says whether the client has left;
+        then this raises ClientLeft."""
         left = threading.Event()
 
         def guarded() -> Result:
             with cancelled_by(left.is_set, ends_process=False):
                 return work(left.is_set)
 
-        made = asyncio.ensure_future(self.shared.apart(self.client, guarded, at_length=at_length))
+        made = asyncio.ensure_future(
+            self.shared.in_thread(self.client, guarded, at_length=at_length)
+        )
         leaving = asyncio.create_task(self.left())
         try:
             await asyncio.wait((made, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -101,20 +106,20 @@ class Call(Struct, frozen=True):
             made.cancel()
 
     async def left(self) -> None:
-        """Until the client has left. The body has been read: nothing else comes."""
+        """Wait until the client has left. The body has been read: nothing else comes."""
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
 
 def client_of(request: Request, user: object = None) -> str:
-    """Whose turn it is: an address and what its program, or its user, is called."""
+    """Return the name under which a client takes turns: its address, and its user or program."""
     address = request.client.host if request.client else "?"
     named = user or request.headers.get("user-agent", "")
     return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
 
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
-    """The answer to a request, or what is wrong with it."""
+    """Return the answer to a request, or the sentence on what is wrong with it."""
 
     ignored: tuple[str, ...] = ()
 
@@ -133,7 +138,7 @@ async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Res
 
 
 async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) -> Response:
-    """What `handle` returns; what it raises, as a client is told of it."""
+    """Return what `handle` returns; turn what it raises into the answer that a client gets."""
     try:
         try:
             return await handle()
@@ -169,7 +174,8 @@ def _in_a_header(names: list[str]) -> tuple[str, ...]:
 async def read_body(
     shared: Shared, request: Request, read: Callable[[Any], Any] = lambda value: value
 ) -> Any:
-    """The JSON of a body, as `read` has it. A large one is read apart: no stream waits for it.
+    """Return the JSON of a body, converted by `read`. A large one is read in a thread, so that no
+    stream waits for it.
 
     Only a page of this server may send one: a form of another page cannot say that it is JSON.
     """
@@ -185,13 +191,13 @@ async def read_body(
         await _receive_all(shared, request, raw)
         if len(raw) <= _READ_AT_ONCE:
             return read(_parsed(raw, most))
-        return await shared.apart(client_of(request), lambda: read(_parsed(raw, most)))
+        return await shared.in_thread(client_of(request), lambda: read(_parsed(raw, most)))
     finally:
         shared.body_bytes -= len(raw)
 
 
 def _parsed(raw: bytearray, most: int) -> Any:
-    """ApiError where it is no JSON."""
+    """Return the value; raise ApiError where the body is not JSON."""
     try:
         return read_json(raw.decode(), most)
     except UnicodeDecodeError as error:
@@ -201,11 +207,12 @@ def _parsed(raw: bytearray, most: int) -> Any:
 
 
 async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None:
-    """ApiError. While it comes it is no request that is worked on: any number can be half sent."""
+    """Receive a body into `raw`; raise ApiError where it is late or too large. While a body
+    comes, its request does not count as active: any number can be half sent."""
     seconds = shared.config.body_seconds
     address = request.client.host if request.client else "?"
     timeout = asyncio.timeout(seconds)
-    coming = ComingBody(address, timeout)
+    coming = IncomingBody(address, timeout)
     shared.active -= 1
     try:
         async with timeout:
@@ -222,9 +229,9 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
         raise ApiError(429, BUSY, code="server_busy", retry_after=1)
 
 
-async def _receive(shared: Shared, request: Request, raw: bytearray, coming: ComingBody) -> None:
-    """ApiError where it is too large; more of it is taken then, so that its client comes to read
-    why, but not all."""
+async def _receive(shared: Shared, request: Request, raw: bytearray, coming: IncomingBody) -> None:
+    """Receive a body into `raw`. Of one that is too large more is taken, but not all, so that
+    its client comes to read why; then ApiError is raised."""
     most, taken, more = shared.config.body_bytes, 0, True
     while more and taken <= _DROPPED * most:
         message = await request.receive()

@@ -1,4 +1,4 @@
-"""What a server is told when it starts, and its limits."""
+"""`ServerConfig` has what a server is told when it starts, and its limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ServerConfig(Struct, frozen=True):
-    """Where a server listens, who may ask, and how much. Times are in seconds, sizes in bytes."""
+    """These fields say where a server listens, who may ask, and how much. Times are in seconds,
+    sizes in bytes."""
 
     host: str = "127.0.0.1"
     port: int = 8080  # 0: one that is free
@@ -42,14 +43,15 @@ class ServerConfig(Struct, frozen=True):
 
 
 def page_history() -> Path:
-    """Of the page's own conversations, where those of the window are not for all who may ask."""
+    """Return the file of the page's own conversations, for a server that may not show those of
+    the window to all who may ask."""
     from llm_lite.core.files.places import user_folder
 
     return user_folder("data") / "page-history.db"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Return whether only this machine can reach the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, which may begin with 127. and lead anywhere
@@ -57,7 +59,7 @@ def is_loopback(host: str) -> bool:
 
 
 def network_addresses() -> tuple[str, ...]:
-    """Addresses of this machine (IPv4) at which other machines may reach it."""
+    """Return the IPv4 addresses of this machine at which other machines may reach it."""
     import psutil
 
     found = [

@@ -1,4 +1,4 @@
-"""Connections that take their time: none of them holds up another.
+"""A connection that takes its time holds up no other.
 
 uvicorn waits for ever for a request's head, and for a client to read what was written. Here both
 have an end; and where connections are as many as may be, a new one takes the place of the one that
@@ -20,7 +20,7 @@ _HINTS = {431: "the head of the request is too large"}
 
 
 class Connection(H11Protocol):
-    """Of one server: a class of its own, that `protocol_of` makes, knows the others."""
+    """`protocol_of` derives a class for each server, whose objects know each other."""
 
     shared: Shared
     most: int
@@ -66,7 +66,8 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def send_400_response(self, msg: str) -> None:
-        """In the form of all errors; h11's own state may not allow an answer any more."""
+        """Write an error in the form of all errors, without h11, whose state may not allow an
+        answer any more."""
         if not self.is_idle and self.cycle.response_started:  # it stands in another's answer
             self.transport.abort()
             return
@@ -82,7 +83,8 @@ class Connection(H11Protocol):
         self.transport.close()
 
     def _watch_head(self) -> None:
-        """From the first byte, or the first moment, to the end of a request's head."""
+        """Limit the time from the first byte, or the first moment, to the end of a request's
+        head."""
         waits = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
         if not waits:
             self._unset(head=True)
@@ -109,7 +111,8 @@ class Connection(H11Protocol):
             self._unread = None
 
     def _close_one(self) -> bool:
-        """The one that has been idle for longest; whether there is one beside this."""
+        """Close the connection that has been idle for longest; return whether there was one
+        beside this."""
         oldest = next((one for one in self.opened if one is not self and one.is_idle), None)
         if oldest is None:
             return False
@@ -119,6 +122,6 @@ class Connection(H11Protocol):
 
 
 def protocol_of(shared: Shared) -> type[Connection]:
-    """The class whose objects are the connections of a server."""
+    """Return the class whose objects are the connections of a server."""
     most = affordable(shared.config.connections)
     return type("ServedConnection", (Connection,), {"shared": shared, "most": most, "opened": {}})

@@ -1,4 +1,4 @@
-"""The addresses as a document of OpenAPI 3.1: https://spec.openapis.org/oas/v3.1.0"""
+"""`document` describes the addresses by OpenAPI 3.1: https://spec.openapis.org/oas/v3.1.0"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_lite.server.failures import Error
 from llm_lite.server.schema import IGNORED, Query, Schema, components, properties_of, required_of
 
 _KEY = {"key": {"type": "http", "scheme": "bearer"}}
-_IGNORED = "Where the body had fields that were not looked at: names of at most 8 of them."
+_IGNORED = "Where the body had fields that were ignored: names of at most 8 of them."
 _ABOUT = (
     "llm-lite: a language model on your own machine, by OpenAI's protocol, and what is inside it."
 )

@@ -1,4 +1,5 @@
-"""Answers as server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html"""
+"""Answers are sent as server-sent events:
+https://html.spec.whatwg.org/multipage/server-sent-events.html"""
 
 from __future__ import annotations
 
@@ -7,15 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from llm_lite.server.inbox import ClientLeft
+from llm_lite.server.event_bridge import ClientLeft
 
 EVENTS = "text/event-stream"
-COMMENT = b": still at work\n\n"  # clients do not look at it; proxies see that there is life
+COMMENT = b": still at work\n\n"  # clients ignore it; proxies see that the connection lives
 DONE = b"data: [DONE]\n\n"
 
 
 class EventStream(Response):
-    """`pieces` are bytes of whole events; `close` is called in the end, whatever happens."""
+    """`pieces` yields bytes of whole events; `close` is called in the end, whatever happens."""
 
     media_type = EVENTS
 
@@ -37,6 +38,6 @@ class EventStream(Response):
 
 
 def event(text: str, name: str = "") -> bytes:
-    """One event of a line of data."""
+    """Return one event with a line of data."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {text}\n\n".encode()

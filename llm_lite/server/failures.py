@@ -1,4 +1,4 @@
-"""Errors as clients of OpenAI's protocol know them: a status, and an object that says more."""
+"""Errors have the form of OpenAI's protocol: a status, and an object that says more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Error(Struct):
 
 
 class ApiError(Exception):
-    """What a client is told instead of an answer. `param` is the field at fault."""
+    """A client gets this instead of an answer. `param` is the field at fault."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ApiError(Exception):
         retry_after: float | None = None,
         closes: bool = False,
     ) -> None:
-        """closes: also for another reason than its status, the rest of the request is not read."""
+        """closes: the rest of the request is not read, whatever the status."""
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
         self.retry_after = retry_after
@@ -73,7 +73,7 @@ class ApiError(Exception):
 
 
 def of_core(error: LlmLiteError) -> ApiError:
-    """What the engine says of a request."""
+    """Return an error of the engine as a client gets it."""
     if isinstance(error, BusyError):
         return ApiError(429, str(error), code="server_busy", retry_after=error.seconds)
     if isinstance(error, GoneError):

@@ -1,4 +1,4 @@
-"""/inspect: what was inside while a response was made, for as long as the cache holds it.
+"""/inspect shows the inside of a response, for as long as the cache holds it.
 
 A response is named by its id; its second choice by the id with .1 behind it, and so on.
 """
@@ -104,7 +104,7 @@ async def attention(call: Call) -> Response:
     """Return probabilities [heads, positions of queries, positions of keys]."""
     service = call.service
     query: AttentionQuery = call.query
-    held = await call.apart(lambda _: service.answer_tokens(query.response))
+    held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     heads = _heads(query.heads, held)
     if query.layer >= held.layers:
         raise CheckError("layer", f"expected 0 to {held.layers - 1}, found {query.layer}")
@@ -115,7 +115,7 @@ async def attention(call: Call) -> Response:
         raise CheckError(
             "first", f"{size:,} values are too many at once: ask for fewer heads or positions"
         )
-    made = await call.apart(
+    made = await call.in_thread(
         lambda _: service.attention(held.response, query.layer, heads, first, last)
     )
 
@@ -125,18 +125,18 @@ async def attention(call: Call) -> Response:
             return _arrays({**known, "attention": made})
         return json_response({**known, "attention": _rounded(made)})
 
-    return await call.apart(lambda _: written())
+    return await call.in_thread(lambda _: written())
 
 
 async def lens(call: Call) -> Response:
     """Return what each layer would say next behind a position."""
     service = call.service
     query: LensQuery = call.query
-    held = await call.apart(lambda _: service.answer_tokens(query.response))
+    held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     position = len(held.tokens) - 1 if query.position is None else query.position
     if position >= len(held.tokens):
         raise CheckError("position", f"expected 0 to {len(held.tokens) - 1}, found {position}")
-    layers = await call.apart(lambda _: service.lens(held.response, position, query.count))
+    layers = await call.in_thread(lambda _: service.lens(held.response, position, query.count))
     if _wants_arrays(call):
         return _arrays({"position": position, **_lens_arrays(layers)})
     told = [
@@ -155,7 +155,7 @@ async def cache(call: Call) -> Response:
     """Return the tokens of a response that the cache holds, and how full it is."""
     service = call.service
     query: CacheQuery = call.query
-    held = await call.apart(lambda _: service.answer_tokens(query.response))
+    held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     status = service.status()
     found = CacheHeld(
         response=held.response,
@@ -190,7 +190,7 @@ def _heads(given: str | None, held: AnswerTokens) -> list[int]:
 
 
 def _span(query: AttentionQuery, held: AnswerTokens) -> tuple[int, int]:
-    """Positions whose queries are kept."""
+    """Return the positions asked for, whose queries are kept."""
     end = len(held.tokens)
     first = held.first_query if query.first is None else query.first
     last = end if query.last is None else query.last
@@ -215,7 +215,7 @@ def _arrays(values: dict[str, Any]) -> Response:
 
 
 def _rounded(values: F32) -> Any:
-    """Lists of numbers as short as they can be: float32 has no more digits than these."""
+    """Return lists of numbers as short as they can be: float32 has no more digits than these."""
     return np.round(values.astype(np.float64), _DIGITS).tolist()
 
 

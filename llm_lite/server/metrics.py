@@ -1,6 +1,6 @@
-"""/health and /metrics: how the server is doing, for those who watch it.
+"""/health and /metrics say how the server is doing.
 
-The metrics' form is Prometheus' text, version 0.0.4:
+The metrics have Prometheus' text format, version 0.0.4:
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
@@ -45,7 +45,7 @@ class Health(Struct):
 
 
 async def health(call: Call) -> Response:
-    """503 while no model is loaded."""
+    """Answer 503 while no model is loaded."""
     call.shared.service()
     return json_response(Health("ok"))
 

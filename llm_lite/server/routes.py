@@ -1,17 +1,25 @@
-"""All addresses of the server, a row each."""
+"""`ENDPOINTS` has a row for each address of the server; `make_app` makes the application of
+them."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from llm_lite.core.assets import program_version
+from llm_lite.core.plain_text import one_line
 from llm_lite.server import inspect, metrics
-from llm_lite.server.call import JSON, Call, Endpoint, Given
+from llm_lite.server.call import JSON, Call, Endpoint, Given, carry_out
 from llm_lite.server.document import Document, document
 from llm_lite.server.event_stream import EVENTS
-from llm_lite.server.failures import json_response
+from llm_lite.server.failures import ApiError, json_response
 from llm_lite.server.openai.chat import ChatCompletion, chat
 from llm_lite.server.openai.chat_request import ChatCompletionRequest
 from llm_lite.server.openai.completions import Completion, CompletionRequest, completion
@@ -28,6 +36,9 @@ from llm_lite.server.openai.tokens import (
     detokenize,
     tokenize,
 )
+from llm_lite.server.page import Page
+from llm_lite.server.security import Guard
+from llm_lite.server.shared import Shared
 
 
 def _json(about: str, kind: Any) -> Given:
@@ -43,7 +54,7 @@ def _arrays(about: str, kind: Any) -> Given:
 
 
 async def describe(call: Call) -> Response:
-    """This table, as a document."""
+    """Answer with this table as a document."""
     return json_response(document(ENDPOINTS, program_version()))
 
 
@@ -173,3 +184,51 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         needs_model=False,
     ),
 )
+_LONGEST_PATH = 120  # characters that an error repeats
+_OF_V1 = frozenset(row.path for row in ENDPOINTS if row.path.startswith("/v1/"))
+
+
+def make_app(shared: Shared, page: Page | None = None) -> Starlette:
+    """Return an application of ASGI, with a page for browsers where one is given."""
+    routes = [
+        Route(path, _handler(row, shared), methods=[row.method], include_in_schema=False)
+        for row in ENDPOINTS
+        for path in (row.path, row.alias)
+        if path
+    ]
+    open_paths = [row.path for row in ENDPOINTS if row.is_open]
+    if page is not None:
+        routes += page.routes()
+        open_paths += page.open_paths
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, shared, open_paths)],
+        exception_handlers={HTTPException: _refused},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _handler(row: Endpoint, shared: Shared) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        return await carry_out(row, shared, request)
+
+    return handle
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer for addresses and methods that there are not."""
+    assert isinstance(error, HTTPException)
+    path, message = request.url.path, error.detail
+    shown = one_line(path[:_LONGEST_PATH])
+    if error.status_code == 404:
+        message = f"this server has no address {shown}"
+        if f"/v1{path}" in _OF_V1:  # a base URL without its end
+            message += f": did you mean /v1{path}?"
+    allowed = (error.headers or {}).get("Allow", "")
+    if error.status_code == 405:
+        message = f"{shown} does not take {one_line(request.method[:16])}, but {allowed}"
+    response = ApiError(error.status_code, message).response()
+    if allowed:
+        response.headers["allow"] = allowed
+    return response

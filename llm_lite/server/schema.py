@@ -1,4 +1,4 @@
-"""Bodies and queries as structs of msgspec, read from JSON and described in the OpenAPI document.
+"""Bodies and queries are structs of msgspec, read from JSON and described in the OpenAPI document.
 
 A struct says once what a body is: the types of its fields, their limits, defaults and descriptions.
 """
@@ -18,28 +18,28 @@ from llm_lite.core.checked import CheckError
 
 Schema = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
-IGNORED = "llm-lite-ignored-fields"  # a header that names fields of a body that were not looked at
+IGNORED = "llm-lite-ignored-fields"  # a header that names ignored fields of a body
 NOT_HERE = "is not supported by this server"
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 
 
 def about(description: str) -> Meta:
-    """Say in the document what a field is."""
+    """Return a note that says in the document what a field is."""
     return Meta(description=description)
 
 
 class Body(msgspec.Struct, kw_only=True):
-    """The body of a request. A field that is null counts as left out. Fields that are not declared
-    are ignored: programs for other servers send fields of their own."""
+    """This is the body of a request. A field that is null counts as left out. Fields that are
+    not declared are ignored: programs for other servers send fields of their own."""
 
 
 class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The parameters in the path and the query of an address."""
+    """These are the parameters in the path and the query of an address."""
 
 
 class Custom:
-    """A type that msgspec does not know: it reads its values and describes them."""
+    """A derived type, which msgspec does not know, reads its values and describes them."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -52,8 +52,8 @@ class Custom:
 
 
 class Unsupported(Custom):
-    """A field of another server that changes an answer, which this server cannot do. It is refused
-    rather than ignored, unless its value asks for nothing."""
+    """A field of this type changes an answer of another server, which this server cannot do. It
+    is refused rather than ignored, unless its value asks for nothing."""
 
     neutral: ClassVar[Any]
 

@@ -1,4 +1,4 @@
-"""Who may ask: the guard before every address.
+"""`Guard` stands before every address and decides who may ask.
 
 - A page of another server may make a browser send requests here. Its Origin is not ours, so it is
   refused, unless it was named (`--cors-origin`); a body has to be of type application/json, which a
@@ -43,8 +43,8 @@ Headers = dict[bytes, bytes]
 
 
 class Guard:
-    """Lets through what may be asked. `open_paths` are for all, without a key; one that ends with
-    a slash stands for all below it."""
+    """It passes on what may be asked. `open_paths` are for all, without a key; one that ends
+    with a slash stands for all below it."""
 
     def __init__(self, app: ASGIApp, shared: Shared, open_paths: Iterable[str]) -> None:
         self._app, self._shared = app, shared
@@ -126,7 +126,7 @@ class Guard:
         return "*" in self._origins or origin.decode("latin-1").lower() in self._origins
 
     def _dressed(self, send: Send, headers: Headers) -> Send:
-        """With the headers that every answer has."""
+        """Return the answer with the headers that every answer has."""
         origin = headers.get(b"origin")
         allowed = origin if origin is not None and self._is_allowed(origin) else None
 
@@ -148,7 +148,7 @@ class Guard:
 
 
 async def _allow(send: Send, asked: Headers) -> None:
-    """What a browser asks before it sends a request of a page of another server."""
+    """Answer what a browser asks before it sends a request of a page of another server."""
     names = asked.get(b"access-control-request-headers", b"")
     headers = [
         (b"access-control-allow-methods", b"GET, POST"),
@@ -162,15 +162,16 @@ async def _allow(send: Send, asked: Headers) -> None:
 
 
 def _is_followed_link(headers: Headers) -> bool:
-    """A person follows a link to a page of this server: the other one gets nothing of it."""
+    """Return whether a person follows a link to a page of this server: the other server gets
+    nothing of it."""
     mode, target = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
     return mode == b"navigate" and target == b"document"
 
 
 def _key_of(headers: Headers) -> bytes:
-    said = headers.get(b"authorization", b"")
-    if said[:7].lower() == b"bearer ":
-        return said[7:].strip()
+    given = headers.get(b"authorization", b"")
+    if given[:7].lower() == b"bearer ":
+        return given[7:].strip()
     return headers.get(b"x-api-key", b"")
 
 

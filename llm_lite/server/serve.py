@@ -1,4 +1,4 @@
-"""A server that runs in a thread: for the command line, the window and tests."""
+"""`Server` runs in a thread: for the command line, the window and tests."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Server:
         note: Log = lambda text: None,
         coming: TitleOf = lambda: "",
     ) -> None:
-        """`service_of` gives the service of the model in use, None while there is none, and
-        `coming` then the title of the one that is being loaded; both are asked for every request,
-        on any thread. `log` is told of defects, `note` of what else a person may want to know,
-        on any thread."""
+        """Take functions that any thread may call. `service_of` returns the service of the model
+        in use, None while there is none; then `coming` returns the title of the one that is
+        being loaded. Both are called for every request. `log` gets defects, `note` what else a
+        person may want to know."""
         self._service_of, self._coming = service_of, coming
         self._config, self._log, self._note = config, log, note
         self._shared: Shared | None = None
@@ -47,7 +47,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """As a browser takes it."""
+        """Return the address as a browser takes it."""
         host = self._config.host
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(
             host, f"[{host}]" if ":" in host else host
@@ -63,12 +63,13 @@ class Server:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """RequestError, a sentence, where the address cannot be had."""
+        """Bind the address and serve; raise RequestError, a sentence, where the address cannot
+        be had."""
         import uvicorn  # not before somebody serves
 
-        from llm_lite.server.app import make_app
         from llm_lite.server.connections import protocol_of
         from llm_lite.server.page import Page
+        from llm_lite.server.routes import make_app
         from llm_lite.server.shared import Shared
 
         bound = _bound(self._config)
@@ -104,7 +105,7 @@ class Server:
             raise RequestError("the server did not start")
 
     def stop(self, timeout: float = 10.0) -> bool:
-        """Whether it ended in time (seconds)."""
+        """Stop the server; return whether it ended in time (seconds)."""
         if self._shared is not None:
             self._shared.end()
         if self._uvicorn is not None:
@@ -119,7 +120,7 @@ class Server:
 
 
 def _bound(config: ServerConfig) -> socket.socket:
-    """A socket that listens; RequestError."""
+    """Return a socket that listens; raise RequestError where there is none."""
     try:
         found = socket.getaddrinfo(
             config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

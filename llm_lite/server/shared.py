@@ -1,4 +1,4 @@
-"""What all requests to one server share."""
+"""`Shared` has what all requests to one server share."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
+from llm_lite.server.event_bridge import EventBridge
 from llm_lite.server.failures import ApiError, no_model
-from llm_lite.server.inbox import Mailroom
 
 _Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class TurnPool:
-    """At most `per_client` jobs of a client run at once, so that the slow ones of one client hold
-    up nobody else. Of several clients the one with the fewest running jobs comes first, and of
-    these the one whose turn was longest ago. For any thread."""
+    """At most `per_client` jobs of a client run at once, so that the slow ones of one client
+    hold up nobody else. Of several clients the one with the fewest running jobs comes first, and
+    of these the one whose turn was longest ago. Any thread may call it."""
 
     def __init__(self, name: str, threads: int, per_client: int) -> None:
         self._name, self._most, self._per_client = name, threads, per_client
@@ -35,7 +35,7 @@ class TurnPool:
         self._is_closed = False
 
     def submit(self, client: str, work: Callable[[], Result]) -> Future[Result]:
-        """Cancelling the result drops work that has not begun."""
+        """Queue a job; cancelling the result drops work that has not begun."""
         done: Future[Result] = Future()
         with self._changed:
             if self._is_closed:
@@ -49,7 +49,7 @@ class TurnPool:
         return done
 
     def close(self) -> None:
-        """What waits is dropped; what runs ends by itself."""
+        """Drop what waits; what runs ends by itself."""
         with self._changed:
             self._is_closed = True
             for line in self._waiting.values():
@@ -64,7 +64,7 @@ class TurnPool:
             if done.set_running_or_notify_cancel():
                 try:
                     done.set_result(work())
-                except BaseException as error:  # whoever asked is told
+                except BaseException as error:  # for the task that waits
                     done.set_exception(error)
             del job, done, work  # their memory is not to wait for the next job
             with self._changed:
@@ -74,7 +74,7 @@ class TurnPool:
                 self._changed.notify()
 
     def _next(self) -> tuple[str, _Job] | None:
-        """The next job and its client; waits for one. None in the end."""
+        """Return the next job and its client; wait for one. Returns None in the end."""
         with self._changed:
             self._idle += 1
             while (client := self._whose_turn()) is None and not self._is_closed:
@@ -101,7 +101,7 @@ ServiceOf = Callable[[], Service | None]
 TitleOf = Callable[[], str]
 ENDING = "the server ends"
 Log = Callable[[str], None]  # for any thread
-_MOST_NOTED = 256  # ignored fields that are told of; clients may think of any number
+_MOST_NOTED = 256  # ignored fields that are noted; clients may think of any number
 # For what would hold up the loop: templates, tokenizers, grammars, lookups in the cache. Most of it
 # waits for processes apart. And for what takes many steps of the engine, so that it holds up none
 # of that.
@@ -109,8 +109,8 @@ _THREADS, _OF_A_CLIENT = 32, 4
 _LONG, _LONG_OF_A_CLIENT = 8, 2
 
 
-class ComingBody:
-    """The body of a request on its way, which its client may leave half sent."""
+class IncomingBody:
+    """A body is on its way, which its client may leave half sent."""
 
     def __init__(self, address: str, timeout: asyncio.Timeout) -> None:
         self.address, self._timeout = address, timeout
@@ -120,23 +120,26 @@ class ComingBody:
     def drop(self, refusal: ApiError) -> None:
         if self.refusal is None:
             self.refusal = refusal
-            self._timeout.reschedule(0.0)  # long ago: whoever waits in it gets TimeoutError now
+            self._timeout.reschedule(
+                0.0
+            )  # long ago: the task that waits in it gets TimeoutError now
 
 
-class ComingBodies:
-    """Those of a server, for its loop's thread. Where they are too many, or hold too much, one is
-    dropped of the client with the most: none can leave so many that others get no place."""
+class IncomingBodies:
+    """The loop's thread keeps the bodies on their way here. Where they are too many, or hold too
+    much, one is dropped of the client with the most: none can leave so many that others get no
+    place."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._coming: dict[ComingBody, None] = {}  # in the order in which they came
+        self._coming: dict[IncomingBody, None] = {}  # in the order in which they came
 
     def __len__(self) -> int:
         return len(self._coming)
 
     @contextmanager
-    def place(self, body: ComingBody) -> Iterator[None]:
-        """While it comes."""
+    def place(self, body: IncomingBody) -> Iterator[None]:
+        """Count a body while it comes."""
         self._coming[body] = None
         try:
             self._drop(len(self._coming) - self._most, lambda one: 1)
@@ -145,11 +148,12 @@ class ComingBodies:
             self._coming.pop(body, None)
 
     def make_room(self, size: int) -> None:
-        """Of so many bytes."""
+        """Make room for so many bytes."""
         self._drop(size, lambda one: one.size)
 
-    def _drop(self, excess: int, share: Callable[[ComingBody], int]) -> None:
-        """The largest, and of these the oldest, of the client with the most, again and again."""
+    def _drop(self, excess: int, share: Callable[[IncomingBody], int]) -> None:
+        """Drop the largest body, and of these the oldest, of the client with the most, again and
+        again."""
         excess -= sum(share(one) for one in self._coming if one.refusal is not None)  # they go
         there = [one for one in self._coming if one.refusal is None]
         while excess > 0 and there:
@@ -163,9 +167,9 @@ class ComingBodies:
 
 
 class Shared:
-    """`service_of` gives the service of the model that is loaded now, None while none is; `coming`
-    then the title of the one that is being loaded, "" where there is none. `log` is told of
-    defects, `note` of what else a person may want to know."""
+    """`service_of` returns the service of the model that is loaded now, None while none is; then
+    `coming` returns the title of the one that is being loaded, "" where there is none. `log`
+    gets defects, `note` what else a person may want to know."""
 
     def __init__(
         self,
@@ -182,24 +186,24 @@ class Shared:
         self.began = time.time()
         self.active = 0  # requests that have come whole
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
-        self.bodies = ComingBodies(min(config.requests, affordable(config.connections) // 2))
+        self.bodies = IncomingBodies(min(config.requests, affordable(config.connections) // 2))
         self.body_bytes = 0  # of requests that come, or are read
         self.unread = 0  # answers that ended because nobody read them
         self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
         self._is_ending = False
         self._pool = TurnPool("server", _THREADS, _OF_A_CLIENT)
         self._long = TurnPool("server, at length", _LONG, _LONG_OF_A_CLIENT)
-        self._mailroom: Mailroom | None = None
+        self._bridge: EventBridge | None = None
 
     @property
-    def mailroom(self) -> Mailroom:
-        """Of the loop that runs; asked for on its thread."""
-        if self._mailroom is None:
-            self._mailroom = Mailroom(asyncio.get_running_loop())
-        return self._mailroom
+    def bridge(self) -> EventBridge:
+        """Return the bridge to the running loop, on whose thread this is called."""
+        if self._bridge is None:
+            self._bridge = EventBridge(asyncio.get_running_loop())
+        return self._bridge
 
     def service(self) -> Service:
-        """ApiError while no model is loaded, or none is served."""
+        """Return the service; raise ApiError while no model is loaded, or none is served."""
         if self._is_ending:
             raise ApiError(503, ENDING, code="server_ends")
         service = self.service_of()
@@ -224,25 +228,25 @@ class Shared:
             return None
 
     def note_ignored(self, path: str, names: Iterable[str]) -> None:
-        """Say once of each field that it is not looked at; of the loop's thread."""
+        """Note once of each field that it is ignored. Only the loop's thread calls this."""
         new = [name for name in dict.fromkeys(names) if (path, name) not in self._noted]
         if new and len(self._noted) < _MOST_NOTED:
             self._noted.update((path, name) for name in new)
             self._note(f"{path}: a program sends fields that are ignored: {', '.join(new)}")
 
-    async def apart(
+    async def in_thread(
         self, client: str, work: Callable[[], Result], *, at_length: bool = False
     ) -> Result:
-        """What may take longer than a loop can wait, in a thread, when it is the client's turn.
-        With `at_length`, many steps of the engine go into it."""
+        """Return what `work` returns, which may take longer than a loop can wait: a thread does
+        it when it is the client's turn. With `at_length`, many steps of the engine go into it."""
         pool = self._long if at_length else self._pool
         return await asyncio.wrap_future(pool.submit(client, work))
 
     def end(self) -> None:
-        """From any thread: answers that run end with a sentence, others do not begin."""
+        """End answers that run with a sentence; others do not begin. Any thread may call it."""
         self._is_ending = True
-        if self._mailroom is not None:
-            self._mailroom.call(self._end_all)
+        if self._bridge is not None:
+            self._bridge.call(self._end_all)
 
     def _end_all(self) -> None:
         for end in tuple(self.ending):
@@ -254,7 +258,8 @@ class Shared:
 
 
 def affordable(connections: int) -> int:
-    """Of the files that a process may have open, connections get half."""
+    """Return how many connections may be open: at most half of the files that a process may have
+    open."""
     try:
         import resource
     except ImportError:  # a system without such a limit

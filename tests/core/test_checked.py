@@ -164,6 +164,7 @@ class Holder(Struct, forbid_unknown_fields=True):
         ({"either": [1, 2]}, "either: expected a list of at most 1 items, found a list of 2"),
         ({"a` - at `$.zz": 1}, "'a` - at `$.zz': is not a known field"),
         ({"a` - at `$.one": 1}, "'a` - at `$.one': is not a known field"),
+        ({"one": None, "a` - at `$.one[...]": 1}, "'a` - at `$.one[...]': is not a known field"),
     ],
 )
 def test_types_that_read_themselves_and_names_that_look_like_places(value, sentence):

@@ -1,1 +1,1 @@
-"""Services that run a model themselves, without an engine: an encoder, or an encoder-decoder."""
+"""These services run a model themselves, without an engine: an encoder, or an encoder-decoder."""

@@ -1,4 +1,5 @@
-"""An encoder that clients ask for vectors: the service of a server whose model writes no text."""
+"""`EncoderService` makes vectors for clients: the service of a server whose model writes no
+text."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _TOGETHER = 64  # texts, between which the next client has its turn
 
 
 class EncoderService(RunnerService):
-    """`core.serving.service.Service`, of which only what is of texts and vectors can be asked; all
-    else ends in RequestError with what the model is for. `model.width` is that of the vectors."""
+    """This `Service` answers what is about texts and vectors; all else ends in RequestError with
+    what the model is for. `model.width` is that of the vectors."""
 
     def __init__(self, runner: EncoderRunner) -> None:
         model = replace(runner.model_info, width=runner.width, has_chat_template=False)
@@ -48,8 +49,8 @@ class EncoderService(RunnerService):
     def embed(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
     ) -> Embeddings:
-        """What a text has beyond the tokens that the model takes is not read. RequestError for a
-        text that is none, and once nobody wants the vectors."""
+        """Make vectors. Tokens beyond those that the model takes are not read. Raises
+        RequestError for an empty text, and once nobody wants the vectors."""
         tokenizer, most = self._runner.model_file.tokenizer, self._runner.most_tokens
         given = [shortened(tokenizer, tokens, most) for tokens in texts]
         try:

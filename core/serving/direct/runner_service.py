@@ -1,4 +1,4 @@
-"""What services of one runner have in common: its tokens, and what cannot be asked of them."""
+"""`RunnerService` has what services of one runner share: its tokens, and what cannot be asked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from llm_lite.core.messages import (
     ModelInfo,
     ToolSpec,
 )
-from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer, ModeDoor
+from llm_lite.core.serving.service import (
+    F32,
+    AnswerTokens,
+    Embeddings,
+    Emit,
+    LensLayer,
+    ModeController,
+)
 
 
 class _FixedMode:
@@ -36,15 +43,15 @@ class _FixedMode:
         )
 
     def cancel(self) -> None:
-        """No switch is ever under way."""
+        """Do nothing: no switch is ever under way."""
 
 
 class RunnerService:
-    """`core.serving.service.Service`, in which all that a model makes is refused: classes derived
-    from it add what their model can do. `runner` stays the caller's."""
+    """This `Service` refuses all that a model makes: derived classes add what their model can
+    do. `runner` stays the caller's."""
 
     def __init__(self, runner: AnyRunner, model: ModelInfo, refusal: str) -> None:
-        """`refusal`: the sentence on what the model is for."""
+        """Take the sentence `refusal`, which says what the model is for."""
         self._of, self._model, self._refusal = runner, model, refusal
 
     @property
@@ -60,7 +67,7 @@ class RunnerService:
         return self._of.options
 
     @property
-    def modes(self) -> ModeDoor:
+    def modes(self) -> ModeController:
         return _FixedMode(self._model.name, self._model.kind)
 
     def tokenize(self, text: str, add_special: bool = True) -> list[int]:
@@ -78,7 +85,7 @@ class RunnerService:
         self._refuse()
 
     def cancel(self, number: int) -> None:
-        """Nothing runs that has a number."""
+        """Do nothing: no request has a number."""
 
     def embed(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False

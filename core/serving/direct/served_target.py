@@ -1,4 +1,4 @@
-"""One target that a client has asked for: from its source to the last event."""
+"""`ServedTarget` is one target that a client asks for, from its source to the last event."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from llm_lite.core.serving.service import AnswerEvent, Emit
 
 
 def source_of(runner: Runner, request: AnswerRequest) -> list[int]:
-    """The tokens of a request's source: its text, its tokens, or its last message, a user's.
-    RequestError for what a search for a target cannot do."""
+    """Return the tokens of a request's source: its text, its tokens, or its last message, a
+    user's. Raises RequestError for what a search for a target cannot do."""
     name, sampling = runner.model_info.name, request.sampling
     if request.tools or sampling.json_schema or sampling.grammar:
         raise RequestError(
@@ -60,7 +60,7 @@ def _text_of(request: AnswerRequest) -> str:
 
 
 class ServedTarget(Struct):
-    """`is_cancelled` may be set by any thread; the rest is the service's."""
+    """Any thread may set `is_cancelled`; the rest belongs to the service's thread."""
 
     number: int
     request: AnswerRequest
@@ -73,7 +73,7 @@ class ServedTarget(Struct):
     reason: StopReason | None = None  # once it is over
 
     def write(self, runner: Runner) -> None:
-        """Tell the whole target, from GenerationStarted to GenerationFinished."""
+        """Emit the whole target, from GenerationStarted to GenerationFinished."""
         self.is_running = True
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
@@ -92,8 +92,8 @@ class ServedTarget(Struct):
             raise
         self._finish(self.reason, self._stats(emitter), problem)
 
-    def told(self) -> ServedRequest:
-        """For a list of requests; from any thread."""
+    def to_status(self) -> ServedRequest:
+        """Return the target as a row in a list of requests; any thread may call it."""
         read = len(self.source) if self.is_running else 0
         return ServedRequest(
             self.number,
@@ -107,7 +107,8 @@ class ServedTarget(Struct):
         )
 
     def _written(self, translator: Translator, emitter: TokenEmitter) -> StopReason:
-        """Greedily each token is told as it comes; of a beam all are, once the best is known."""
+        """Write the target; return why it ended. A greedy search emits each token as it comes, a
+        beam emits all once the best one is known."""
         if self.is_cancelled:
             return "stopped"
         self._tell(GenerationStarted(self.number, len(self.source), 0))
@@ -130,7 +131,8 @@ class ServedTarget(Struct):
         return emitter.reason or "length"
 
     def _take(self, emitter: TokenEmitter, choices: Sequence[TokenChoice], seconds: float) -> None:
-        """Those that were not told; a stop string may end it before the last."""
+        """Emit the tokens that were not emitted yet; a stop string may end the target before the
+        last."""
         for choice in choices[len(emitter.produced) :]:
             if not emitter.is_over:
                 emitter.emit(choice, len(emitter.produced), seconds)
@@ -147,7 +149,7 @@ class ServedTarget(Struct):
         self._tell(GenerationFinished(self.number, reason, stats, problem))
 
     def _tell(self, event: AnswerEvent) -> None:
-        """A listener that fails ends its own target and no other."""
+        """Emit an event; a listener that fails ends its own target and no other."""
         try:
             self.emit(event)
         except Exception:
@@ -155,6 +157,6 @@ class ServedTarget(Struct):
 
 
 def _step(writer: TargetWriter) -> tuple[bool, float]:
-    """Whether it goes on, and the seconds that the step took."""
+    """Run a step; return whether the search goes on, and the seconds that the step took."""
     began = time.perf_counter()
     return writer.step(), time.perf_counter() - began

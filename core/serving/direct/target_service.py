@@ -1,4 +1,4 @@
-"""An encoder-decoder that clients ask for targets: one after the other, on a thread of its own."""
+"""`TargetService` writes targets with an encoder-decoder, one after the other on its own thread."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _AGAIN = 5.0  # seconds after which a client may ask again where too many wait
 
 
 class TargetService(RunnerService):
-    """`core.serving.service.Service`: a request's text, or its last message, is a source, and its
-    answer the target, searched for as the model's file says. Vectors and maps are refused. `close`
-    ends what runs; `runner` stays the caller's. `log` hears of defects."""
+    """This `Service` takes a request's text, or its last message, as a source, and answers with
+    the target, searched for as the model's file says. It refuses vectors and maps. `close` ends
+    what runs; `runner` stays the caller's. Defects go to `log`."""
 
     def __init__(
         self, runner: Runner, most_waiting: int = 64, log: Callable[[str], None] = lambda line: None
@@ -72,7 +72,7 @@ class TargetService(RunnerService):
                 parallel=1,
                 most_waiting=self._most_waiting,
                 context=self._runner.session.context,
-                requests=tuple(one.told() for one in self._all()),
+                requests=tuple(one.to_status() for one in self._all()),
                 **self._ended,
                 refused=self._refused,
                 prompt_tokens=self._read,
@@ -82,11 +82,12 @@ class TargetService(RunnerService):
     def prompt_tokens(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
     ) -> list[int]:
-        """Of the source that these messages ask for a target of."""
+        """Return the tokens of the source that these messages ask for a target of."""
         return source_of(self._runner, AnswerRequest("", tuple(messages), tools=tuple(tools)))
 
     def close(self) -> None:
-        """From any thread: what runs or waits is told to have stopped, and the thread ends."""
+        """End the thread, and all that runs or waits with the reason "stopped". Any thread may
+        call it."""
         with self._change:
             self._is_closing = True
             for one in self._all():
@@ -110,7 +111,7 @@ class TargetService(RunnerService):
                 self._count(target)
 
     def _next(self) -> ServedTarget | None:
-        """The one that waits longest; None once the service closes."""
+        """Return the target that waits longest; None once the service closes."""
         with self._change:
             while not self._waiting and not self._is_closing:
                 self._change.wait()

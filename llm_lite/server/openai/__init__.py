@@ -1,1 +1,2 @@
-"""The addresses of OpenAI's protocol, a module a family: https://platform.openai.com/docs/api-reference"""
+"""These modules answer at the addresses of OpenAI's protocol:
+https://platform.openai.com/docs/api-reference"""

@@ -1,4 +1,4 @@
-"""/v1/chat/completions: a conversation goes on."""
+"""/v1/chat/completions goes on with a conversation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
+from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
 from llm_lite.server.failures import ApiError, json_response, json_text
-from llm_lite.server.inbox import Told
 from llm_lite.server.openai.chat_request import ChatCompletionRequest, ChatPlan, chat_plan
 from llm_lite.server.openai.choice import Choice, Delta, FinishReason, WhyStopped
 from llm_lite.server.openai.likelihoods import Likelihoods, of_chat
@@ -23,14 +23,14 @@ from llm_lite.server.openai.running import (
     Timings,
     Usage,
     begin,
+    collect,
+    events_of,
     failure_event,
     head_of,
-    heard,
     model_id,
     new_id,
     now,
     timings,
-    told,
     usage,
 )
 from llm_lite.server.schema import Count, about
@@ -78,7 +78,7 @@ async def chat(call: Call) -> Response:
     keeps = plan.top_logprobs is not None
     choices = [Choice(plan.tools, keeps_tokens=keeps) for _ in requests]
     if not body.stream:
-        await heard(call, requests, choices)
+        await collect(call, requests, choices)
         return json_response(_whole(call, response, plan, choices))
     answers, begun = await begin(call, requests)
     head = head_of(call, response, "chat.completion.chunk")
@@ -104,12 +104,12 @@ def _whole(call: Call, response: str, plan: ChatPlan, choices: list[Choice]) -> 
 
 
 def _choice(index: int, choice: Choice, plan: ChatPlan) -> ChatChoice:
-    delta = choice.fresh()
-    message = ChatAnswer(role="assistant", content=delta.said, refusal=None)
+    delta = choice.delta()
+    message = ChatAnswer(role="assistant", content=delta.text, refusal=None)
     if delta.thought:
         message.reasoning_content = delta.thought
     if delta.calls:
-        message.content = delta.said or None
+        message.content = delta.text or None
         message.tool_calls = [
             ToolCall(id=call.id, type="function", function=FunctionCall(call.name, call.arguments))
             for call in delta.calls
@@ -130,7 +130,7 @@ def _likelihoods(delta: Delta, plan: ChatPlan) -> Likelihoods | None:
 
 
 class ChatStream:
-    """Chunks of several choices, told apart by their index."""
+    """It writes chunks of several choices, each with its index."""
 
     def __init__(
         self, head: AnswerHead, plan: ChatPlan, choices: list[Choice], wants_usage: bool
@@ -141,12 +141,14 @@ class ChatStream:
         self._head = json_text(head)[:-1]
         self._usage = ', "usage": null' if wants_usage else ""
 
-    async def pieces(self, call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[bytes]:
+    async def pieces(
+        self, call: Call, answers: Answers, head: list[IndexedEvent]
+    ) -> AsyncIterator[bytes]:
         role = {"role": "assistant", "content": "", "refusal": None}
         yield b"".join(self._chunk(i, json.dumps(role)) for i in range(len(self._choices)))
         try:
-            async for events in told(call, answers, head):
-                yield self._said(events) or (b"" if events else COMMENT)
+            async for events in events_of(call, answers, head):
+                yield self._chunks(events) or (b"" if events else COMMENT)
         except ApiError as error:
             yield failure_event(error)
             return
@@ -154,15 +156,15 @@ class ChatStream:
             yield self._counted()
         yield DONE
 
-    def _said(self, events: list[Told]) -> bytes:
-        """One chunk for each choice, of whatever was told of it meanwhile."""
+    def _chunks(self, events: list[IndexedEvent]) -> bytes:
+        """Return one chunk for each choice that the events changed."""
         for index, one in events:
-            self._choices[index].hear(one)
-        return b"".join(self._fresh(index) for index in sorted({index for index, _ in events}))
+            self._choices[index].feed(one)
+        return b"".join(self._changes(index) for index in sorted({index for index, _ in events}))
 
-    def _fresh(self, index: int) -> bytes:
+    def _changes(self, index: int) -> bytes:
         choice, pieces = self._choices[index], b""
-        if delta := choice.fresh():
+        if delta := choice.delta():
             found = self._likelihoods(delta)
             pieces = b"".join(self._chunk(index, part, found) for part in _parts(delta))
         if choice.finished is not None and index not in self._ended:
@@ -196,12 +198,13 @@ class ChatStream:
 
 
 def _parts(delta: Delta) -> list[str]:
-    """Objects of JSON, as text. Likelihoods go with the first; there is always one."""
+    """Return the JSON of each part of a delta. Likelihoods go with the first; there is always
+    one."""
     parts = []
     if delta.thought:
         parts.append(f'{{"reasoning_content": {json.dumps(delta.thought)}}}')
-    if delta.said:
-        parts.append(f'{{"content": {json.dumps(delta.said)}}}')
+    if delta.text:
+        parts.append(f'{{"content": {json.dumps(delta.text)}}}')
     for call in delta.calls:
         function: dict[str, Any] = {"arguments": call.arguments}
         told: dict[str, Any] = {"index": call.index, "function": function}

@@ -1,4 +1,4 @@
-"""What is asked of /v1/chat/completions."""
+"""A `ChatCompletionRequest` is what is asked of /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
 
 
 class ChatPlan(Struct, frozen=True):
-    """What a request comes to."""
+    """A plan is what a request comes to."""
 
     request: AnswerRequest  # of the first choice
     choices: int
@@ -134,7 +134,7 @@ def chat_plan(call: Call) -> ChatPlan:
         raise CheckError("continue_final_message", "needs an assistant's message at the end")
     request = AnswerRequest(
         response="",
-        messages=tools.told(messages),
+        messages=tools.with_functions(messages),
         sampling=sampling,
         tools=tools.offered,
         thinking=_thinks(body),
@@ -164,7 +164,7 @@ def tool_plan(body: WithTools, model: ModelInfo) -> ToolPlan:
 
 
 class AnswerForm(Struct, frozen=True):
-    """What an answer keeps to, and the field of the request that says so."""
+    """An answer keeps to this form, which the request's field `field` gives."""
 
     type: FormatType
     schema: dict[str, Any] | None

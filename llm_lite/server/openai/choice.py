@@ -1,4 +1,4 @@
-"""One answer as it is told: what of it is thought, what is said, and what is called."""
+"""A `Choice` follows one answer: its thoughts, its text, and its calls of functions."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ _BEGINNING = re.compile(
     r'\s*\[?\s*\{\s*"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
 )
 _MARK = re.compile(r'[{}\[\]"\\]')
-_TOLD_APART = 400  # characters: a name that is not known by then is told with the whole call
+_LONGEST_NAME_PART = 400  # characters: a name that is not known by then comes with the whole call
 
 
 class BegunCall:
-    """`at` is where in all that was heard its arguments, an object, are read on."""
+    """A call is being written. `at` is the place in the answer from which its arguments, an
+    object, are read on."""
 
     def __init__(self, name: str, at: int) -> None:
         self.name = name
         self._at, self._depth = at, 0
         self._in_text = self._is_over = False
 
-    def fresh(self, heard: str) -> str:
-        """What is new of the arguments, up to the object's end."""
+    def delta(self, text: str) -> str:
+        """Return what is new of the arguments, up to the object's end."""
         if self._is_over:
             return ""
         begin, place = self._at, self._at
-        while mark := _MARK.search(heard, place):
+        while mark := _MARK.search(text, place):
             place = mark.end()
             if mark[0] == "\\":
-                if place == len(heard):  # what it escapes is not there yet
+                if place == len(text):  # what it escapes is not there yet
                     place -= 1
                     break
                 place += 1
@@ -63,9 +64,9 @@ class BegunCall:
                     self._is_over = True
                     break
         else:
-            place = len(heard)
+            place = len(text)
         self._at = place
-        return heard[begin:place]
+        return text[begin:place]
 
 
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -79,7 +80,7 @@ WhyStopped = Annotated[
 
 
 class CallDelta(Struct, frozen=True):
-    """More of a call; its name comes with the first part of it."""
+    """This is more of a call; its name comes with the first part of it."""
 
     index: int
     id: str
@@ -88,31 +89,31 @@ class CallDelta(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True):
-    """What is new."""
+    """This is what is new of an answer."""
 
     thought: str = ""
-    said: str = ""
+    text: str = ""
     calls: tuple[CallDelta, ...] = ()
     tokens: tuple[TokenDecoded, ...] = ()  # where likelihoods are asked for
 
     def __bool__(self) -> bool:
-        return bool(self.thought or self.said or self.calls or self.tokens)
+        return bool(self.thought or self.text or self.calls or self.tokens)
 
 
 class Choice:
-    """Hears an answer's events; `fresh` gives what they brought since it was asked last."""
+    """It is fed the events of an answer; `delta` returns what they brought since its last call."""
 
     def __init__(self, plan: ToolPlan, *, keeps_tokens: bool = False) -> None:
         self._plan, self._keeps_tokens = plan, keeps_tokens
         self.started: GenerationStarted | None = None
         self.finished: GenerationFinished | None = None
         self.thought_tokens = 0
-        self._text = ""  # behind all thoughts: heard, and not yet told
+        self._text = ""  # behind all thoughts, of which `delta` has told nothing yet
         self._tokens: list[TokenDecoded] = []
         self._split: Split | None = None
         self._calls = CallSplit(plan.style) if plan.style else None
-        self._thought_told = self._said_heard = self._said_told = 0
-        self._calls_told = self._calls_heard = 0  # what cannot be a call is not told as one
+        self._thought_sent = self._text_read = self._text_sent = 0
+        self._calls_sent = self._calls_read = 0  # what cannot be a call is sent as text
         self._call_id = ""  # of the forced call, or of the begun one
         self._begun: BegunCall | None = None
         self._is_call_cut = False  # by the limit: the last call is not whole
@@ -124,25 +125,25 @@ class Choice:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a limit ended the answer."""
+        """Return whether a limit ended the answer."""
         return self.finished is not None and self.finished.stop_reason in ("length", "context")
 
     @property
     def finish_reason(self) -> FinishReason:
-        """ "tool_calls" says that all calls are whole."""
-        if (self._calls_told or self._call_id) and not self._is_call_cut:
+        """Return how the answer ended; "tool_calls" says that all calls are whole."""
+        if (self._calls_sent or self._call_id) and not self._is_call_cut:
             return "tool_calls"
         return "length" if self.is_cut else "stop"
 
     @property
     def stop_reason(self) -> WhyStopped:
-        """What finish_reason has no word for."""
+        """Return why the answer ended, where finish_reason has no word for it."""
         reason = self.finished.stop_reason if self.finished else None
         return reason if reason in ("stop string", "role", "repetition") else None
 
-    def hear(self, event: AnswerEvent) -> None:
+    def feed(self, event: AnswerEvent) -> None:
         if isinstance(event, TokenDecoded):
-            self._hear_text(event.text)
+            self._feed_text(event.text)
             if self._keeps_tokens:
                 self._tokens.append(event)
         elif isinstance(event, GenerationStarted):
@@ -152,39 +153,39 @@ class Choice:
         else:
             self.finished = event
 
-    def fresh(self) -> Delta:
-        thought, said = self._fresh_text()
+    def delta(self) -> Delta:
+        thought, text = self._new_text()
         if self._plan.forced:
-            return Delta(thought, "", self._forced(said), self._fresh_tokens())
+            return Delta(thought, "", self._forced(text), self._new_tokens())
         if self._calls is None:
-            return Delta(thought, said, (), self._fresh_tokens())
-        words, calls = self._calls_in(self._calls, said)
-        return Delta(thought, words, calls, self._fresh_tokens())
+            return Delta(thought, text, (), self._new_tokens())
+        words, calls = self._calls_in(self._calls, text)
+        return Delta(thought, words, calls, self._new_tokens())
 
-    def _hear_text(self, text: str) -> None:
+    def _feed_text(self, text: str) -> None:
         if self._split is None:
             self._text += text
             return
         self._split = self._split.fed(text)
         self.thought_tokens += self._split.is_thinking
 
-    def _fresh_text(self) -> tuple[str, str]:
-        """New thoughts, and new text behind them."""
+    def _new_text(self) -> tuple[str, str]:
+        """Return new thoughts, and new text behind them."""
         text, self._text = self._text, ""
         if self._split is None:
             return "", text
         split = self._split if self.finished is None else self._split.ended()
-        thought, said = split.thought, split.visible_text
-        new = thought[self._thought_told :], said[self._said_heard :]
-        self._thought_told = max(self._thought_told, len(thought))
-        self._said_heard = max(self._said_heard, len(said))
+        thought, text = split.thought, split.visible_text
+        new = thought[self._thought_sent :], text[self._text_read :]
+        self._thought_sent = max(self._thought_sent, len(thought))
+        self._text_read = max(self._text_read, len(text))
         if split.phase == "after" and not split.held and not MARKS[split.thinking.style].ending:
             self._split = None  # nothing but text follows
         return new
 
-    def _calls_in(self, calls: CallSplit, said: str) -> tuple[str, tuple[CallDelta, ...]]:
-        """New words outside of calls, and new calls."""
-        calls = calls.fed(said) if said else calls
+    def _calls_in(self, calls: CallSplit, text: str) -> tuple[str, tuple[CallDelta, ...]]:
+        """Return new text outside of calls, and new calls."""
+        calls = calls.fed(text) if text else calls
         deltas = self._of_begun(calls)
         if self.finished is not None:
             self._is_call_cut = self.is_cut and _is_cut(calls)
@@ -192,45 +193,45 @@ class Choice:
             calls = calls.ended()
             deltas += self._of_begun(calls)
         self._calls = calls
-        words = "" if self._begun is not None else calls.visible_text[self._said_told :]
-        self._said_told += len(words)
+        words = "" if self._begun is not None else calls.visible_text[self._text_sent :]
+        self._text_sent += len(words)
         found = calls.calls[: 1 if self._plan.is_single else None]
-        for call in found[self._calls_heard :]:
-            self._calls_heard += 1
+        for call in found[self._calls_read :]:
+            self._calls_read += 1
             if call.name:
                 deltas.append(self._call_delta(call))
-                self._calls_told += 1
+                self._calls_sent += 1
             else:  # what cannot be a call is shown as it was written
                 words += call.arguments
         return words, _joined(deltas)
 
     def _of_begun(self, calls: CallSplit) -> list[CallDelta]:
-        """More of the arguments of the call that is being written, or has just been."""
+        """Return more of the arguments of the call that is being written, or has just been."""
         deltas = []
-        if self._begun is None and not (self._plan.is_single and self._calls_told):
+        if self._begun is None and not (self._plan.is_single and self._calls_sent):
             names = {spec.name for spec in self._plan.specs}
             self._begun = begun_in(calls, names, demanded=bool(self._plan.schema))
             if self._begun is not None:
                 self._call_id = call_id()
-                deltas.append(CallDelta(self._calls_told, self._call_id, self._begun.name, ""))
+                deltas.append(CallDelta(self._calls_sent, self._call_id, self._begun.name, ""))
         if self._begun is not None:
-            if more := self._begun.fresh(calls.raw):
-                deltas.append(CallDelta(self._calls_told, self._call_id, "", more))
-            if len(calls.calls) > self._calls_heard:  # it is whole
+            if more := self._begun.delta(calls.raw):
+                deltas.append(CallDelta(self._calls_sent, self._call_id, "", more))
+            if len(calls.calls) > self._calls_read:  # it is whole
                 self._begun = None
-                self._calls_told += 1
-                self._calls_heard += 1
+                self._calls_sent += 1
+                self._calls_read += 1
         return deltas
 
     def _of_cut(self, calls: CallSplit) -> list[CallDelta]:
-        """A demanded call of which a limit left no more than the name."""
+        """Return a demanded call of which a limit left no more than the name."""
         begun = calls.begun
         if not self._is_call_cut or not self._plan.schema or self._begun is not None:
             return []
         if begun is None or self._plan.spec(begun.name) is None:
             return []
         self._call_id, self._begun = call_id(), BegunCall(begun.name, len(calls.raw))
-        return [CallDelta(self._calls_told, self._call_id, begun.name, "")]
+        return [CallDelta(self._calls_sent, self._call_id, begun.name, "")]
 
     def _call_delta(self, call: ToolCall) -> CallDelta:
         spec = self._plan.spec(call.name)
@@ -238,22 +239,23 @@ class Choice:
             call = replace(call, arguments="")  # none are begun: the text is of the name
         elif spec is not None and not call.problem:
             call = coerced(call, spec)
-        return CallDelta(self._calls_told, call_id(), call.name, call.arguments)
+        return CallDelta(self._calls_sent, call_id(), call.name, call.arguments)
 
-    def _forced(self, said: str) -> tuple[CallDelta, ...]:
-        """The answer is the arguments of one function, as far as a limit lets it come."""
-        self._arguments.append(said)
+    def _forced(self, text: str) -> tuple[CallDelta, ...]:
+        """Return more of the one function's arguments that the answer is, as far as a limit lets
+        it come."""
+        self._arguments.append(text)
         if self.is_cut:
             self._is_call_cut = not _is_json("".join(self._arguments))
-        if not said and not (self._is_call_cut and not self._call_id):
+        if not text and not (self._is_call_cut and not self._call_id):
             return ()
         name = "" if self._call_id else self._plan.forced
         self._call_id = self._call_id or call_id()
-        return (CallDelta(0, self._call_id, name, said),)
+        return (CallDelta(0, self._call_id, name, text),)
 
-    def _fresh_tokens(self) -> tuple[TokenDecoded, ...]:
-        """Tokens that have no text yet wait for the one that completes it; one that only ends the
-        answer is none of it."""
+    def _new_tokens(self) -> tuple[TokenDecoded, ...]:
+        """Return new tokens. Those that have no text yet wait for the one that completes it; one
+        that only ends the answer is left out."""
         if not self._tokens:
             return ()
         end = len(self._tokens)
@@ -268,7 +270,7 @@ class Choice:
 
 
 def _joined(deltas: list[CallDelta]) -> tuple[CallDelta, ...]:
-    """One for each call."""
+    """Return one delta for each call."""
     found: dict[str, CallDelta] = {}
     for delta in deltas:
         known = found.get(delta.id)
@@ -278,7 +280,8 @@ def _joined(deltas: list[CallDelta]) -> tuple[CallDelta, ...]:
 
 
 def _is_cut(calls: CallSplit) -> bool:
-    """Whether a call is being written whose text is not whole, but for the mark behind it."""
+    """Return whether a call is being written whose text is not whole, but for the mark behind
+    it."""
     if not calls.inside:
         return False
     if "<function=" in calls.held:
@@ -303,13 +306,13 @@ def call_id() -> str:
 def begun_in(
     calls: CallSplit, names: Collection[str], *, demanded: bool = False
 ) -> BegunCall | None:
-    """The call that is being written, once it is known which function it is of. `demanded`: the
-    answer can be nothing but a call, whatever its style."""
+    """Return the call that is being written, once it is known which function it is of.
+    `demanded`: the answer can be nothing but a call, whatever its style."""
     if not calls.inside or calls.is_ended:
         return None
     if not demanded and calls.style not in WITH_NAME_INSIDE:
         return None
-    found = _BEGINNING.match(calls.held[:_TOLD_APART])
+    found = _BEGINNING.match(calls.held[:_LONGEST_NAME_PART])
     if found is None or found[1] not in names:
         return None
     return BegunCall(found[1], len(calls.raw) - len(calls.held) + found.end())

@@ -1,4 +1,4 @@
-"""/v1/completions: a text goes on, without a template."""
+"""/v1/completions goes on with a text, without a template."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import AnswerRequest
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
+from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
 from llm_lite.server.failures import ApiError, json_response, json_text
-from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import (
     ResponseFormat,
@@ -31,15 +31,15 @@ from llm_lite.server.openai.running import (
     Timings,
     Usage,
     begin,
+    collect,
+    events_of,
     failure_event,
     head_of,
-    heard,
     model_id,
     name_of,
     new_id,
     now,
     timings,
-    told,
     usage,
 )
 from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
@@ -94,9 +94,9 @@ async def completion(call: Call) -> Response:
         head = head_of(call, response, "text_completion")
         stream = TextStream(head, body, choices, echoed)
         return EventStream(stream.pieces(call, answers, begun), answers.close)
-    await heard(call, requests, choices)
+    await collect(call, requests, choices)
     made = [
-        _choice(i, one.fresh(), echoed[i // body.n], body, one) for i, one in enumerate(choices)
+        _choice(i, one.delta(), echoed[i // body.n], body, one) for i, one in enumerate(choices)
     ]
     return json_response(
         Completion(
@@ -113,7 +113,7 @@ async def completion(call: Call) -> Response:
 
 
 def _prompts(body: CompletionRequest) -> list[str | tuple[int, ...]]:
-    """CheckError."""
+    """Return the prompts; raise CheckError for fields that cannot be used with each other."""
     if body.suffix:
         raise CheckError("suffix", "texts are only made at the end: expected none")
     if body.best_of is not None and body.best_of != body.n:
@@ -146,11 +146,11 @@ def _requests(
 
 
 async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]:
-    """What stands before each prompt's answers."""
+    """Return what stands before each prompt's answers."""
     if not call.body.echo:
         return [""] * len(prompts)
     service = call.service
-    return await call.apart(
+    return await call.in_thread(
         lambda _: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
     )
 
@@ -164,7 +164,7 @@ def _choice(
         found = likelihoods.of_completion(delta.tokens, body.logprobs, offset)
     return TextChoice(
         index=index,
-        text=echoed + delta.said,
+        text=echoed + delta.text,
         logprobs=found,
         finish_reason=_finish_reason(choice),
         stop_reason=choice.stop_reason,
@@ -182,17 +182,19 @@ class TextStream:
         self, head: AnswerHead, body: CompletionRequest, choices: list[Choice], echoed: list[str]
     ) -> None:
         self._body, self._choices = body, choices
-        self._before = [echoed[i // body.n] for i in range(len(choices))]  # still to be said
+        self._before = [echoed[i // body.n] for i in range(len(choices))]  # still to be written
         self._prompts = len(echoed)
         self._written = [0] * len(choices)  # characters
         self._head = to_builtins(head)
         options = body.stream_options
         self._wants_usage = bool(options and options.include_usage)
 
-    async def pieces(self, call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[bytes]:
+    async def pieces(
+        self, call: Call, answers: Answers, head: list[IndexedEvent]
+    ) -> AsyncIterator[bytes]:
         try:
-            async for events in told(call, answers, head):
-                yield self._said(events) or (b"" if events else COMMENT)
+            async for events in events_of(call, answers, head):
+                yield self._chunks(events) or (b"" if events else COMMENT)
         except ApiError as error:
             yield failure_event(error)
             return
@@ -201,14 +203,14 @@ class TextStream:
             yield _event({**self._head, "choices": [], "usage": counted})
         yield DONE
 
-    def _said(self, events: list[Told]) -> bytes:
+    def _chunks(self, events: list[IndexedEvent]) -> bytes:
         for index, one in events:
-            self._choices[index].hear(one)
-        return b"".join(self._fresh(index) for index in sorted({index for index, _ in events}))
+            self._choices[index].feed(one)
+        return b"".join(self._changes(index) for index in sorted({index for index, _ in events}))
 
-    def _fresh(self, index: int) -> bytes:
+    def _changes(self, index: int) -> bytes:
         choice = self._choices[index]
-        delta, is_over = choice.fresh(), choice.finished is not None
+        delta, is_over = choice.delta(), choice.finished is not None
         if not delta and not is_over:
             return b""
         before, self._before[index] = self._before[index], ""

@@ -1,4 +1,4 @@
-"""/v1/embeddings: texts to vectors."""
+"""/v1/embeddings makes vectors of texts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def embeddings(call: Call) -> Response:
         made = service.embed(tokens, is_left)
         return made.vectors, made.tokens
 
-    vectors, count = await call.apart(work, at_length=True)
+    vectors, count = await call.in_thread(work, at_length=True)
     return json_response(
         EmbeddingList(
             object="list",
@@ -74,7 +74,7 @@ async def embeddings(call: Call) -> Response:
 
 
 def _entry(index: int, row: F32, form: str) -> Embedding:
-    """Base64 is of float32, the lowest byte first."""
+    """Return a vector as numbers, or as base64 of float32, the lowest byte first."""
     if form == "base64":
         text = base64.b64encode(row.astype(np.dtype("<f4")).tobytes()).decode()
         return Embedding(object="embedding", index=index, embedding=text)

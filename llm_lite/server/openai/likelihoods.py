@@ -1,4 +1,4 @@
-"""How likely tokens were, in the two forms that OpenAI's protocol has."""
+"""The likelihoods of tokens are written in the two forms that OpenAI's protocol has."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ def _bytes(text: str) -> list[int] | None:
 
 
 def text_of(token: TokenDecoded) -> str:
-    """Its own, which may be a part of a character."""
+    """Return the token's own text, which may be a part of a character."""
     own = (a.text for a in token.alternatives if a.token == token.token)
     return next(own, token.text)
 
 
 def of_completion(tokens: Sequence[TokenDecoded], most: int, offset: int) -> dict[str, Any]:
-    """`offset` is how many characters stand before the first token's text."""
+    """Return the form of /v1/completions. `offset` is how many characters stand before the first
+    token's text."""
     offsets = []
     for token in tokens:
         offsets.append(offset)

@@ -1,4 +1,4 @@
-"""A conversation as OpenAI's protocol has it, as the engine's messages."""
+"""`messages_of` turns a conversation of OpenAI's protocol into the engine's messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Messages = Annotated[list[Message], Meta(min_length=1, max_length=MOST_MESSAGES)
 
 def messages_of(given: Sequence[Message]) -> tuple[ChatMessage, ...]:
     """Return the engine's messages; results of functions stand in the order of their calls.
-    CheckError."""
+    Raises CheckError."""
     messages: list[ChatMessage] = []
     open_calls: dict[str, tuple[int, str]] = {}  # id -> place among the calls, function
     results: list[tuple[int, ChatMessage]] = []
@@ -98,8 +98,8 @@ def _message(message: Message, at: str) -> ChatMessage:
     content = text_of(message.content, f"{at}.content")
     if role != "assistant":
         return ChatMessage("system" if role in ("system", "developer") else "user", content)
-    said = tuple(ToolCall(c.function.name, c.function.arguments) for c in calls)
-    return ChatMessage("assistant", content, thought=message.reasoning_content or "", calls=said)
+    made = tuple(ToolCall(c.function.name, c.function.arguments) for c in calls)
+    return ChatMessage("assistant", content, thought=message.reasoning_content or "", calls=made)
 
 
 def _result(

@@ -1,4 +1,4 @@
-"""/v1/models: which model answers.
+"""/v1/models says which model answers.
 
 Its id is its title as a name, without spaces, as commands take it. A request may name any model:
 there is one, which answers, and the answer says which it was. So editors whose settings name a
@@ -34,14 +34,15 @@ def id_of(model: ModelInfo) -> str:
 
 
 def name_of(title: str) -> str:
-    """A title as a name: SmolLM2 135M Instruct is smollm2-135m-instruct."""
+    """Return a title as a name: SmolLM2 135M Instruct is smollm2-135m-instruct."""
     return _NO_NAME.sub("-", title.lower()).strip("-.")[:_LONGEST] or "model"
 
 
 def fingerprint(service: Service) -> str:
-    """`system_fingerprint`: another one says that the same request and seed may be answered
-    differently. Of the model, how its weights, activations and cache are kept and computed, and
-    the program's version; the same after a restart, and on another machine."""
+    """Return the `system_fingerprint`: another one says that the same request and seed may be
+    answered differently. It is a hash of the model, of how its weights, activations and cache
+    are kept and computed, and of the program's version; so it is the same after a restart, and
+    on another machine."""
     model, executor = service.model, service.executor
     known = (
         *(model.name, model.architecture, model.parameters, model.file_bytes, model.vocabulary),
@@ -120,7 +121,8 @@ async def model(call: Call) -> Response:
 
 
 def _known(call: Call) -> ServedModel | None:
-    """The model in use, or the one that is being loaded: clients find it at once, and wait."""
+    """Return the model in use, or the one that is being loaded, which clients find at once and
+    wait for."""
     service = call.shared.service_or_none()
     if service is not None:
         return _loaded(call, service)
@@ -140,7 +142,7 @@ def _described(call: Call, title: str, status: Literal["loaded", "loading"]) -> 
 
 
 def _loaded(call: Call, service: Service) -> ServedModel:
-    """Nothing of where its files lie."""
+    """Describe the loaded model, but not where its files lie."""
     model, executor = service.model, service.executor
     return replace(
         _described(call, model.name, "loaded"),

@@ -1,4 +1,4 @@
-"""What the bodies of several addresses have in common."""
+"""These fields, types and bodies are shared by several addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Choices = Annotated[int, Meta(ge=1, le=16)]
 
 
 class Texts(Custom):
-    """A text, the tokens of one, or a list of texts or of lists of tokens."""
+    """A value is a text, the tokens of one, or a list of texts or of lists of tokens."""
 
     most: int
 
@@ -54,7 +54,8 @@ class Prompts(Texts):
 
 
 class TokenLimit(int, Custom):
-    """How many tokens an answer may have; -1, as other servers have it: no limit."""
+    """A value says how many tokens an answer may have; -1, as other servers have it, is no
+    limit."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -124,7 +125,7 @@ class StreamOptions(Struct):
 
 
 class AnswerBody(UserBody, kw_only=True):
-    """A request for an answer that a model writes."""
+    """This is a request for an answer that a model writes."""
 
     stream: Annotated[bool, about("Server-sent events as it is written.")] = False
     # What OpenAI's own service has and a machine of one's own has no use for. It may be given.

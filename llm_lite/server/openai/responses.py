@@ -1,4 +1,4 @@
-"""/v1/responses: an answer as items, which are thoughts, a message and calls."""
+"""/v1/responses answers with items, which are thoughts, a message and calls."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from starlette.responses import Response as HttpResponse
 
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
+from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import COMMENT, EventStream, event
 from llm_lite.server.failures import ApiError, json_response, json_text
-from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import ChatPlan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
@@ -25,10 +25,10 @@ from llm_lite.server.openai.running import (
     NewTokens,
     PromptTokens,
     begin,
-    heard,
+    collect,
+    events_of,
     model_id,
     now,
-    told,
     usage,
 )
 from llm_lite.server.schema import Count, about
@@ -45,7 +45,7 @@ class ResponseUsage(Struct, kw_only=True):
 
 
 class Response(Struct, kw_only=True):
-    """An answer as items, with what was asked for it."""
+    """This is an answer as items, with what was asked for it."""
 
     id: AnswerId
     object: Literal["response"]
@@ -84,8 +84,8 @@ async def respond(call: Call) -> HttpResponse:
     if call.body.stream:
         answers, head = await begin(call, [plan.request])
         return EventStream(_pieces(call, answers, head, choice, items), answers.close)
-    await heard(call, [plan.request], [choice])
-    for _ in (*items.take(choice.fresh()), *items.end(choice)):
+    await collect(call, [plan.request], [choice])
+    for _ in (*items.take(choice.delta()), *items.end(choice)):
         pass
     return json_response(items.finished(choice))
 
@@ -124,15 +124,15 @@ def _frame(call: Call, model: str, plan: ChatPlan) -> Response:
 
 
 async def _pieces(
-    call: Call, answers: Answers, head: list[Told], choice: Choice, items: _Items
+    call: Call, answers: Answers, head: list[IndexedEvent], choice: Choice, items: _Items
 ) -> AsyncIterator[bytes]:
     write = _Writer()
     yield write([items.stage("response.created"), items.stage("response.in_progress")])
     try:
-        async for events in told(call, answers, head):
+        async for events in events_of(call, answers, head):
             for _, one in events:
-                choice.hear(one)
-            yield write(items.take(choice.fresh())) or (b"" if events else COMMENT)
+                choice.feed(one)
+            yield write(items.take(choice.delta())) or (b"" if events else COMMENT)
     except ApiError as error:
         yield write([items.failed(error)])
         return
@@ -142,7 +142,7 @@ async def _pieces(
 
 
 class _Writer:
-    """Events are numbered."""
+    """It numbers the events that it writes."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -157,7 +157,7 @@ class _Writer:
 
 
 class _Items:
-    """The items of a response as they grow; each change is an event."""
+    """The items of a response grow here; each change is an event."""
 
     def __init__(self, plan: ChatPlan, frame: Response) -> None:
         self._plan, self._frame = plan, frame
@@ -169,19 +169,19 @@ class _Items:
     def take(self, delta: Delta) -> Iterator[Event]:
         if delta.thought:
             yield from self._grow("reasoning", delta.thought, [])
-        if delta.said or (delta.tokens and self._is_open("message")):
-            yield from self._grow("message", delta.said, self._likelihoods(delta))
+        if delta.text or (delta.tokens and self._is_open("message")):
+            yield from self._grow("message", delta.text, self._likelihoods(delta))
         for call in delta.calls:
             yield from self._call(call)
 
     def end(self, choice: Choice) -> Iterator[Event]:
-        """Nothing follows the open item, which a limit may have cut."""
+        """Close the open item, which a limit may have cut."""
         is_call = self._open is not None and self._open["type"] == "function_call"
         is_cut = choice.finish_reason == "length" if is_call else choice.is_cut
         yield from self._close("incomplete" if is_cut else "completed")
 
     def _close(self, status: str = "completed") -> Iterator[Event]:
-        """The open item is done."""
+        """Finish the open item."""
         item, self._open = self._open, None
         if item is None:
             return
@@ -233,7 +233,8 @@ class _Items:
         )
 
     def _is_called(self, choice: Choice) -> bool:
-        """Whether it ends with a call that is whole, so that a limit cut nothing of it."""
+        """Return whether the answer ends with a call that is whole, so that a limit cut nothing
+        of it."""
         last = self._done[-1] if self._done else {"type": ""}
         return choice.finish_reason == "tool_calls" and last["type"] == "function_call"
 
@@ -241,7 +242,7 @@ class _Items:
         return self._open is not None and self._open["type"] == kind
 
     def _grow(self, kind: str, text: str, likely: list[TokenLikelihood]) -> Iterator[Event]:
-        """More of a message or of thoughts."""
+        """Add text to the open message or thoughts, or open new ones."""
         if not self._is_open(kind):
             yield from self._close()
             yield from self._opened(_new_item(kind))

@@ -1,4 +1,4 @@
-"""What is asked of /v1/responses, by its table."""
+"""A `ResponseRequest` is what is asked of /v1/responses."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class ResponseRequest(SamplingBody, kw_only=True):
 
 
 def response_plan(call: Call) -> ChatPlan:
-    """CheckError."""
+    """Return what a request comes to; CheckError where it cannot be done."""
     body: ResponseRequest = call.body
     model = call.service.model
     for name in ("previous_response_id", "conversation"):
@@ -139,7 +139,7 @@ def response_plan(call: Call) -> ChatPlan:
         top = 0
     request = AnswerRequest(
         response=f"resp_{secrets.token_hex(16)}",
-        messages=tools.told(_messages(body)),
+        messages=tools.with_functions(_messages(body)),
         sampling=formatted(sampling, form_of(body, "text.format", _form(body)), tools),
         tools=tools.offered,
         thinking=effort_of(body) not in ("none", "minimal"),
@@ -174,18 +174,18 @@ def _messages(body: ResponseRequest) -> tuple[ChatMessage, ...]:
     lead = (ChatMessage("system", body.instructions),) if body.instructions else ()
     if isinstance(body.input, str):
         return (*lead, ChatMessage("user", body.input))
-    told = _Told()
+    builder = _MessageBuilder()
     for index, item in enumerate(body.input):
-        told.add(item, f"input[{index}]")
-    messages = told.messages()
+        builder.add(item, f"input[{index}]")
+    messages = builder.messages()
     if not messages:
         raise CheckError("input", "has no message and no call")
     return (*lead, *messages)
 
 
-class _Told:
-    """Items become messages: calls that follow each other are one assistant's, and results stand
-    in the order of their calls."""
+class _MessageBuilder:
+    """It makes messages of items: calls that follow each other become one assistant's, and
+    results stand in the order of their calls."""
 
     def __init__(self) -> None:
         self._messages: list[ChatMessage] = []
@@ -231,7 +231,7 @@ class _Told:
         self._messages.append(ChatMessage(known, text))
 
     def _close(self) -> None:
-        """The calls so far are a message, and so is each result."""
+        """Make one message of the calls so far, and one of each result."""
         if not self._calls:
             return
         calls = tuple(call for _, call in self._calls)

@@ -1,4 +1,4 @@
-"""What all families of answers have in common: they begin, are told, end, and are counted."""
+"""Answers of all addresses begin, send events, end and are counted in the same way."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from llm_lite.core.messages import AnswerRequest, GenerationFinished, Generation
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
+from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import event
 from llm_lite.server.failures import ApiError, json_text
-from llm_lite.server.inbox import Told
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.models import fingerprint, id_of
 from llm_lite.server.schema import Count, about
@@ -40,7 +40,7 @@ class Usage(Struct, kw_only=True):
 
 
 class Timings(Struct, kw_only=True):
-    """How fast an answer was, as llama.cpp's server tells it."""
+    """These numbers say how fast an answer was, by the names of llama.cpp's server."""
 
     cache_n: Annotated[Count, about("Tokens of the prompt that the cache had.")]
     prompt_n: Annotated[Count, about("Tokens of the prompt that were read.")]
@@ -53,7 +53,7 @@ class Timings(Struct, kw_only=True):
 
 
 class AnswerHead(Struct, kw_only=True):
-    """What stands at the head of an answer, whole or in a stream."""
+    """This stands at the head of an answer, whole or in a stream."""
 
     id: AnswerId
     object: str
@@ -63,7 +63,7 @@ class AnswerHead(Struct, kw_only=True):
 
 
 def head_of(call: Call, response: str, kind: str) -> AnswerHead:
-    """The model in use answers, whatever a request calls it."""
+    """Return the head. The model in use answers, whatever a request calls it."""
     return AnswerHead(
         id=response,
         object=kind,
@@ -82,8 +82,8 @@ def new_id(lead: str) -> str:
 
 
 def name_of(response: str, index: int) -> str:
-    """By which an answer can be looked into: the response's id, with the number of all but the
-    first choice."""
+    """Return the name by which an answer can be inspected: the response's id, with the number of
+    all but the first choice."""
     return f"{response}.{index}" if index else response
 
 
@@ -91,10 +91,13 @@ def now() -> int:
     return int(time.time())
 
 
-async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers, list[Told]]:
-    """Queue them and hear the first of them, so that what is wrong with them is still a status.
+async def begin(
+    call: Call, requests: Sequence[AnswerRequest]
+) -> tuple[Answers, list[IndexedEvent]]:
+    """Queue the requests and wait for their first event, so that what is wrong with them is still a
+    status.
 
-    Whoever gets them closes them.
+    The caller closes the answers.
     """
     status = call.service.status()
     room = status.parallel + status.most_waiting
@@ -110,9 +113,10 @@ async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers,
     return answers, head
 
 
-async def _first(answers: Answers, seconds: float) -> list[Told]:
-    """All up to the first that is more than a beginning, but not for ever."""
-    head: list[Told] = []
+async def _first(answers: Answers, seconds: float) -> list[IndexedEvent]:
+    """Return all events up to the first that is more than a beginning, but wait no longer than
+    `seconds`."""
+    head: list[IndexedEvent] = []
     ends = time.monotonic() + seconds
     while all(isinstance(one, GenerationStarted) for _, one in head):
         left = ends - time.monotonic()
@@ -125,7 +129,8 @@ async def _first(answers: Answers, seconds: float) -> list[Told]:
 
 
 def check(one: AnswerEvent) -> None:
-    """ApiError where an answer failed. Most of what a request itself has wrong was told before."""
+    """Raise ApiError where an answer failed. Most of what is wrong with a request was refused
+    before."""
     if isinstance(one, GenerationFinished) and is_failure(one):
         if one.request_at_fault:
             raise ApiError(400, one.message)
@@ -136,36 +141,40 @@ def is_failure(one: AnswerEvent) -> bool:
     return isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped")
 
 
-async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[list[Told]]:
-    """All events to the end; an empty list where nothing happens for a while. ApiError."""
+async def events_of(
+    call: Call, answers: Answers, head: list[IndexedEvent]
+) -> AsyncIterator[list[IndexedEvent]]:
+    """Yield all events to the end; an empty list where nothing happens for a while. Raises
+    ApiError."""
     yield head
     while not answers.are_over:
         events = await answers.events(call.shared.config.quiet_seconds)
         for at, (_, one) in enumerate(events):
             if is_failure(one):
-                yield events[:at]  # what was said before is told before
+                yield events[:at]  # what came before is sent before
                 check(one)
         yield events
 
 
-async def heard(call: Call, requests: Sequence[AnswerRequest], choices: list[Choice]) -> None:
-    """The whole of each answer. ApiError, ClientLeft."""
+async def collect(call: Call, requests: Sequence[AnswerRequest], choices: list[Choice]) -> None:
+    """Feed the whole of each answer to its choice. Raises ApiError and ClientLeft."""
     answers, head = await begin(call, requests)
     try:
-        async for events in told(call, answers, head):
+        async for events in events_of(call, answers, head):
             for index, one in events:
-                choices[index].hear(one)
+                choices[index].feed(one)
     finally:
         answers.close()
 
 
 def failure_event(error: ApiError) -> bytes:
-    """How a stream says that it ends before its time."""
+    """Return the event by which a stream says that it ends before its time."""
     return event(json_text(error.body()))
 
 
 def usage(choices: Sequence[Choice], prompts: int = 1) -> Usage:
-    """Each of the `prompts` has as many choices; its tokens count once."""
+    """Return the counts of tokens. Each of the `prompts` has as many choices; its tokens count
+    once."""
     each = len(choices) // prompts
     asked = sum(c.stats.prompt_tokens or _prompt(c) for c in choices[::each])
     cached = sum(c.stats.reused_tokens or _reused(c) for c in choices[::each])

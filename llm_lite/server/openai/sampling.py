@@ -1,4 +1,4 @@
-"""How an answer is chosen: the options of the sampler as fields of a request."""
+"""The options of the sampler are fields of a request that wants an answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from llm_lite.core.records import replace
 from llm_lite.server.openai.request import AnswerBody
 from llm_lite.server.schema import Custom, Schema, about, read
 
-_LEAST_SEED, _MOST_SEED = -(1 << 63), (1 << 64) - 1
 _USUAL_TAU = 5.0  # of llama.cpp's server, for requests that only say that Mirostat is on
 # How long an answer may be and which schema it has, each address says in its own fields.
 _TAKEN = {n: row for n, row in OPTIONS.items() if n not in ("max_new_tokens", "json_schema")}
@@ -37,22 +36,26 @@ TokenText = Annotated[str, Meta(pattern=r"^\d{1,9}(?!\n)$")]  # `$` alone allows
 
 
 class Seed(int, Custom):
-    """A number of 64 bits, with or without a sign."""
+    """A value is a number of 64 bits, with or without a sign."""
+
+    least = -(1 << 63)
+    most = (1 << 64) - 1
 
     @classmethod
     def read(cls, value: Any) -> Self:
         number: int = read(int, value)
-        if not _LEAST_SEED <= number <= _MOST_SEED:
-            expected = f"expected a whole number from {_LEAST_SEED} to {_MOST_SEED}"
+        if not cls.least <= number <= cls.most:
+            expected = f"expected a whole number from {cls.least} to {cls.most}"
             raise CheckError("", f"{expected}, found {str(number)[:40]}")
         return cls(number)
 
     @classmethod
     def schema(cls) -> Schema:
-        return {"type": "integer", "minimum": _LEAST_SEED, "maximum": _MOST_SEED}
+        return {"type": "integer", "minimum": cls.least, "maximum": cls.most}
 
 
-def _type(row: Option) -> Any:
+def type_of(row: Option, seed: type[Seed] = Seed) -> Any:
+    """Return the type of an option's field."""
     match row.kind:
         case "number" | "biases":
             number = Annotated[float, Meta(ge=float(row.low), le=float(row.high))]
@@ -61,7 +64,7 @@ def _type(row: Option) -> Any:
             return Annotated[dict[TokenText, number], Meta(max_length=MOST_BIASES)]
         case "whole":
             is_seed = row.name == "seed"
-            return Seed if is_seed else Annotated[int, Meta(ge=int(row.low), le=int(row.high))]
+            return seed if is_seed else Annotated[int, Meta(ge=int(row.low), le=int(row.high))]
         case "flag":
             return bool
         case "texts":
@@ -73,7 +76,7 @@ def _type(row: Option) -> Any:
 if TYPE_CHECKING:
 
     class _Options(AnswerBody, kw_only=True):
-        """Those that are read by name."""
+        """These options are read by name."""
 
         temperature: float | None = None
         top_p: float | None = None
@@ -83,11 +86,11 @@ else:
         "_Options",
         [
             *(
-                (n, Annotated[_type(row) | None, about(row.help)], None)
+                (n, Annotated[type_of(row) | None, about(row.help)], None)
                 for n, row in _TAKEN.items()
             ),
             *(
-                (alias, Annotated[_type(OPTIONS[n]) | None, about(f"The same as {n}.")], None)
+                (alias, Annotated[type_of(OPTIONS[n]) | None, about(f"The same as {n}.")], None)
                 for alias, n in _ALIASES.items()
             ),
         ],
@@ -98,7 +101,7 @@ else:
 
 
 class SamplingBody(_Options, kw_only=True):
-    """A request for an answer, with how its tokens are chosen."""
+    """This is a request for an answer, with how its tokens are chosen."""
 
     mirostat: Annotated[
         Annotated[int, Meta(ge=0, le=2)] | None,

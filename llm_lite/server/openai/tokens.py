@@ -1,4 +1,4 @@
-"""/tokenize and /detokenize, as llama.cpp's and vLLM's servers have them."""
+"""/tokenize and /detokenize answer as those of llama.cpp's and vLLM's servers."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ async def tokenize(call: Call) -> Response:
         tools = tool_plan(body, service.model)
 
         def work() -> list[int]:
-            return service.prompt_tokens(tools.told(messages), tools.offered)
+            return service.prompt_tokens(tools.with_functions(messages), tools.offered)
     else:
         text, special = body.content or body.prompt or "", _special(body)
 
         def work() -> list[int]:
             return service.tokenize(text, special)
 
-    tokens = await call.apart(lambda _: work())
+    tokens = await call.in_thread(lambda _: work())
     context = service.status().context or service.model.context
     found = Tokens(tokens=tokens, count=len(tokens), max_model_len=context)
     if body.with_pieces:
-        found.pieces = await call.apart(lambda _: service.token_texts(tokens))
+        found.pieces = await call.in_thread(lambda _: service.token_texts(tokens))
     return json_response(found)
 
 
 def _special(body: TokenizeRequest) -> bool:
-    """llama.cpp's default is no, vLLM's is yes."""
+    """Return whether the begin token is wanted: llama.cpp's default is no, vLLM's is yes."""
     if body.add_special is not None:
         return body.add_special
     if body.add_special_tokens is not None:
@@ -85,5 +85,5 @@ def _special(body: TokenizeRequest) -> bool:
 
 async def detokenize(call: Call) -> Response:
     service, tokens = call.service, call.body.tokens
-    text = await call.apart(lambda _: service.detokenize(tokens))
+    text = await call.in_thread(lambda _: service.detokenize(tokens))
     return json_response(TokensText(text, text))

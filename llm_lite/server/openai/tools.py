@@ -1,6 +1,6 @@
-"""Functions that a request offers, and which of them has to be called.
+"""A request offers functions, and may demand that one of them is called.
 
-A call that is demanded is a matter of grammar: the answer can be nothing but the arguments of the
+A grammar enforces a call that is demanded: the answer can be nothing but the arguments of the
 function, or, of several, an object that names one. Where a model's template knows no functions they
 are described in a system message, and a call is an answer that is nothing but such an object.
 """
@@ -59,16 +59,16 @@ ToolChoice = Annotated[
     about("Whether it calls: as it likes (auto), never, one of them, or this one."),
 ]
 ParallelCalls = Annotated[bool, about("false: one call at most.")]
-_TOLD = (
+_FUNCTIONS = (
     "You can call functions. To call one, answer with nothing but a JSON object of this form: "
     '{{"name": "the function", "arguments": {{...}}}}. The functions:\n{functions}'
 )
 
 
 class ToolPlan(Struct, frozen=True):
-    """`style` is how calls are marked in the answer, "" where none is looked for. The whole answer
-    is the arguments of the function `forced`, where there is one. `schema` is what the answer
-    keeps to, if anything."""
+    """`style` says how calls are marked in the answer, "" where none is looked for. The whole
+    answer is the arguments of the function `forced`, where there is one. `schema` is what the
+    answer keeps to, if anything."""
 
     specs: tuple[ToolSpec, ...] = ()
     style: ToolStyle = ""
@@ -79,28 +79,28 @@ class ToolPlan(Struct, frozen=True):
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
-        """What the template is given."""
+        """Return the functions that the template is given."""
         return () if self.in_words else self.specs
 
     def spec(self, name: str) -> ToolSpec | None:
         return next((spec for spec in self.specs if spec.name == name), None)
 
-    def told(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-        """The conversation as the model gets it."""
+    def with_functions(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+        """Return the conversation as the model gets it."""
         if not self.in_words:
             return messages
         functions = "\n".join(
             f"- {s.name}: {s.description} Arguments: {s.parameters}" for s in self.specs
         )
-        words = _TOLD.format(functions=functions)
+        words = _FUNCTIONS.format(functions=functions)
         if messages and messages[0].role == "system":
-            said = f"{messages[0].content}\n\n{words}"
-            return (ChatMessage("system", said), *messages[1:])
+            content = f"{messages[0].content}\n\n{words}"
+            return (ChatMessage("system", content), *messages[1:])
         return (ChatMessage("system", words), *messages)
 
 
 class Declared(Protocol):
-    """A function as chats or responses declare it."""
+    """Chats and responses declare a function with these fields."""
 
     name: str
     description: str | None
@@ -125,7 +125,8 @@ def specs_of(given: Sequence[Declared]) -> tuple[ToolSpec, ...]:
 def plan_of(
     specs: tuple[ToolSpec, ...], choice: str | None, model: ModelInfo, *, parallel: bool
 ) -> ToolPlan:
-    """`choice` is none, auto, required, or = and the name of a function. CheckError."""
+    """Return how functions are offered and called. `choice` is none, auto, required, or = and
+    the name of a function. Raises CheckError."""
     if not specs:
         if choice not in (None, "none", "auto"):
             raise CheckError("tool_choice", "demands a call, but there are no tools")

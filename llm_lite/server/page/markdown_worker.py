@@ -1,4 +1,4 @@
-"""In a process apart: Markdown to HTML. Started by `markdown`, in no other way.
+"""A process of its own turns Markdown into HTML; only `Renderer` starts it.
 
 Raw HTML is text like any other, pictures are links, links are those that may be opened (others stay
 as they were written), and code is coloured by classes: nothing here needs a style in HTML.
@@ -73,7 +73,7 @@ def _parser() -> MarkdownIt:
 
 
 def _fence(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """Code with a bar above it: its language, and room for the page's button."""
+    """Write code with a bar above it: its language, and room for the page's button."""
     token = tokens[at]
     words = token.info.split(maxsplit=1)
     language = words[0] if words else ""
@@ -86,13 +86,14 @@ def _fence(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
 
 
 def _link(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """It opens beside the page, and tells nobody where it was found."""
+    """Write a link that opens beside the page, and tells nobody where it was found."""
     href = escape(str(tokens[at].attrs.get("href", "")))
     return f'<a href="{href}" target="_blank" rel="noopener noreferrer nofollow">'
 
 
 def _cell(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """markdown-it aligns by a style, which the page's policy forbids: here it is a class."""
+    """Write a cell aligned by a class: markdown-it aligns by a style, which the page's policy
+    forbids."""
     token = tokens[at]
     side = str(token.attrs.get("style", "")).removeprefix("text-align:")
     known = f' class="{side}"' if side in ("left", "center", "right") else ""
@@ -105,7 +106,7 @@ def _table(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
 
 
 def _math(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
-    """What cannot be read stays as it was written."""
+    """Write a formula; what cannot be read stays as it was written."""
     token = tokens[at]
     made = mathml(token.content, token.markup == "display")
     return made or f"<code>{escape(token.info)}</code>"
@@ -157,12 +158,13 @@ def _class_of(kind: str) -> str:
 
 
 def _fit(text: str) -> str:
-    """Without characters that no HTML may have."""
+    """Return the text without characters that no HTML may have."""
     return "".join(c for c in text if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f"))
 
 
 def mathml(tex: str, display: bool) -> str | None:
-    """None for what is no formula, or has a command that is not known."""
+    """Return a formula as MathML; None for what is no formula, or has a command that is not
+    known."""
     from latex2mathml.converter import convert_to_element
 
     try:
@@ -175,7 +177,8 @@ def mathml(tex: str, display: bool) -> str | None:
 
 
 def _written(element: Element, deeper: int) -> list[str]:
-    """What is in an element, its own tag left out. ValueError for what is not known."""
+    """Return what is in an element, without its own tag. Raises ValueError for what is not
+    known."""
     if deeper == 0:
         raise ValueError("elements lie too deep in each other")
     parts = [_text(element.text)]
@@ -197,8 +200,8 @@ def _attributes(element: Element) -> str:
     return "".join(f' {name}="{value}"' for name, value in kept)
 
 
-def _text(said: str | None) -> str:
-    text = unescape(said or "")
+def _text(given: str | None) -> str:
+    text = unescape(given or "")
     if _UNKNOWN.search(text):
         raise ValueError("a command that is not known")
     return escape(text)

@@ -1,4 +1,4 @@
-"""The page as a part of a server: all its routes, and what they share."""
+"""`Page` is the page as a part of a server: all its routes, and what they share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,18 +18,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from llm_lite.core.assets import ASSETS
-from llm_lite.core.errors import GoneError
-from llm_lite.core.messages import ACTIVATIONS, MODES
+from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Mode, ModeSwitch
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess
 from llm_lite.server.call import client_of
-from llm_lite.server.page import bodies
-from llm_lite.server.page.bodies import count
-from llm_lite.server.page.history.conversations import Conversations
-from llm_lite.server.page.history.shelf import Shelf
-from llm_lite.server.page.modes import Modes, switch_of
-from llm_lite.server.page.row import Row
+from llm_lite.server.failures import ApiError
+from llm_lite.server.page.conversations import Conversations
+from llm_lite.server.page.history_store import HistoryStore
+from llm_lite.server.page.requests import LongText, PageRoute, body_of, count
 from llm_lite.server.shared import Shared
 
 WORKER = "llm_lite.server.page.markdown_worker"
@@ -37,7 +36,7 @@ LONGEST = 200_000  # characters that are read as Markdown
 
 
 class Renderer:
-    """For any thread; one text at a time."""
+    """It renders one text at a time; any thread may call it."""
 
     def __init__(self) -> None:
         self._process = SandboxProcess(WORKER)
@@ -46,7 +45,7 @@ class Renderer:
         self._process.warm()
 
     def html(self, text: str) -> str:
-        """What is too long or takes too long is plain text."""
+        """Return the HTML of a text; one that is too long or takes too long stays plain text."""
         if len(text) <= LONGEST:
             try:
                 answer = self._process.call("html", {"text": text}, limits=LIMITS)
@@ -65,7 +64,7 @@ _RUN = ("mode", "activations", "keys", "values", "backend", "device", "threads")
 
 
 def status_of(service: Service | None) -> dict[str, Any]:
-    """`model` is None while there is none."""
+    """Return what the page shows of a service; `model` is None while there is none."""
     if service is None:
         return {"model": None}
     model, executor, status = service.model, service.executor, service.status()
@@ -119,6 +118,56 @@ def status_of(service: Service | None) -> dict[str, Any]:
     }
 
 
+class AskedMode(Struct):
+    mode: Mode
+    activations: Activations = "auto"
+
+
+class Modes:
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    def rows(self) -> list[PageRoute]:
+        return [
+            PageRoute("/page/mode", "POST", self._switch),
+            PageRoute("/page/mode", "DELETE", self._cancel),
+        ]
+
+    async def _switch(self, request: Request) -> Response:
+        """Begin a switch: 202, and `/page/status` says how it goes. The answer is 200 where the
+        model runs so already, 409 while another switch is under way."""
+        body = await body_of(self._shared, request, AskedMode)
+        service = self._shared.service()
+        if (service.options.mode, service.options.activations) == (body.mode, body.activations):
+            return JSONResponse({"switch": switch_of(service)})
+        try:
+            service.modes.ask(body.mode, body.activations)
+        except RequestError as error:
+            raise ApiError(409, str(error)) from None
+        return JSONResponse({"switch": switch_of(service)}, 202)
+
+    async def _cancel(self, request: Request) -> Response:
+        """End the switch under way, if there is one."""
+        self._shared.service().modes.cancel()
+        return Response(status_code=204)
+
+
+def switch_of(service: Service) -> dict[str, Any] | None:
+    """Return the last switch; None where none was asked for."""
+    switch: ModeSwitch | None = service.modes.last
+    if switch is None:
+        return None
+    return {
+        "number": switch.number,
+        "mode": switch.mode,
+        "activations": switch.activations,
+        "phase": switch.phase,
+        "stage": switch.stage,
+        "fraction": switch.fraction,
+        "problem": switch.problem,
+    }
+
+
 U8 = NDArray[np.uint8]
 FLOOR = 1e-4  # the least probability that is told from none
 _MOST_NUMBERS = 4_000_000  # that are held at once
@@ -132,12 +181,12 @@ class Maps:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    def rows(self) -> list[Row]:
-        return [Row("/page/maps", "GET", self._maps)]
+    def rows(self) -> list[PageRoute]:
+        return [PageRoute("/page/maps", "GET", self._maps)]
 
     async def _maps(self, request: Request) -> Response:
-        """`heads` bytes [side, side] each behind the other, row by row, of one layer: of all heads,
-        or of `head`. X-Length says of how many tokens."""
+        """Answer with `heads` pictures one after the other, bytes [side, side] row by row, of
+        one layer: of all heads, or of `head`. X-Length says of how many tokens."""
         service, name = self._shared.service(), _response(request)
         model = service.model
         layer = count(request, "layer", 0, 0, model.layers - 1)
@@ -160,8 +209,8 @@ def _response(request: Request) -> str:
 def pictures(
     service: Service, response: str, layer: int, heads: list[int], side: int
 ) -> tuple[U8, int]:
-    """Bytes [heads, side, side], side at most the length, and the length: queries run downwards,
-    keys to the right. Rows whose queries are not kept are 0."""
+    """Return bytes [heads, side, side], side at most the length, and the length: queries run
+    downwards, keys to the right. Rows whose queries are not kept are 0."""
     held = service.answer_tokens(response)
     length = len(held.tokens)
     if not length:
@@ -181,8 +230,8 @@ def pictures(
 
 
 def _spans(edges: NDArray[np.intp], kept: int, at_once: int) -> list[tuple[int, int]]:
-    """Rows from `kept` on, in parts of at most `at_once`: all of them, or where a part a pixel
-    makes fewer parts, the last of each pixel's rows."""
+    """Return rows from `kept` on, in parts of at most `at_once`: all of them, or where a part a
+    pixel makes fewer parts, the last of each pixel's rows."""
     length, side = int(edges[-1]), len(edges) - 1
     if (length - kept) <= side * at_once:
         return [(at, min(at + at_once, length)) for at in range(kept, length, at_once)]
@@ -192,7 +241,7 @@ def _spans(edges: NDArray[np.intp], kept: int, at_once: int) -> list[tuple[int, 
 
 
 def scaled(probabilities: NDArray[np.float32]) -> U8:
-    """0..255 on a logarithmic scale from FLOOR to 1."""
+    """Return bytes 0..255 on a logarithmic scale from FLOOR to 1."""
     with np.errstate(divide="ignore"):
         share = 1 - np.log(np.maximum(probabilities, FLOOR)) / np.log(FLOOR)
     bytes_: U8 = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
@@ -240,22 +289,26 @@ SHARED = {
 }
 
 
+class MarkdownText(Struct):
+    text: LongText
+
+
 class Page:
-    """`routes` are for the server's application. `open_paths`, the files, are for all; what is
-    below `/page/` is for holders of the server's key."""
+    """`routes` are for the server's application. All may ask for `open_paths`, the files; what
+    is below `/page/` is for holders of the server's key."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._shelf = Shelf(shared.config.history)
+        self._store = HistoryStore(shared.config.history)
         self._renderer = Renderer()
         self._files = file_routes()
         self.open_paths = [route.path for route in self._files]
 
     def routes(self) -> list[Route]:
         rows = [
-            Row("/page/status", "GET", self._status),
-            Row("/page/markdown", "POST", self._markdown),
-            *Conversations(self._shared, self._shelf).rows(),
+            PageRoute("/page/status", "GET", self._status),
+            PageRoute("/page/markdown", "POST", self._markdown),
+            *Conversations(self._shared, self._store).rows(),
             *Maps(self._shared).rows(),
             *Modes(self._shared).rows(),
         ]
@@ -263,24 +316,26 @@ class Page:
 
     def close(self) -> None:
         """Save what is left of conversations, and end the process of Markdown."""
-        self._shelf.close()
+        self._store.close()
         self._renderer.close()
 
     async def _status(self, request: Request) -> Response:
-        await self._shelf.ask(lambda history: None)  # it is open from now on, or tells why not
-        self._shelf.poll()
-        history = {"changes": self._shelf.changes, "problem": self._shelf.problem}
+        await self._store.ask(lambda history: None)  # it is open from now on, or tells why not
+        self._store.poll()
+        history = {"changes": self._store.changes, "problem": self._store.problem}
         return JSONResponse({**status_of(self._shared.service_of()), "history": history})
 
     async def _markdown(self, request: Request) -> Response:
-        """`html` of a text."""
-        said = bodies.text(await bodies.fields(self._shared, request), "text")
-        html = await self._shared.apart(client_of(request), lambda: self._renderer.html(said))
+        """Answer with the `html` of a text."""
+        body = await body_of(self._shared, request, MarkdownText)
+        html = await self._shared.in_thread(
+            client_of(request), lambda: self._renderer.html(body.text)
+        )
         return JSONResponse({"html": html})
 
 
 def file_routes() -> list[Route]:
-    """`/`, and a route for each file below `/web/`."""
+    """Return routes for `/`, and for each file below `/web/`."""
     folder = ASSETS / "web"
     names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.suffix in TYPES)
     found = {name.as_posix(): folder / name for name in names}
@@ -291,7 +346,7 @@ def file_routes() -> list[Route]:
 
 
 def _serve(path: Path, request: Request) -> Response:
-    """The file, unless the browser has it as it is."""
+    """Answer with the file, unless the browser has it as it is."""
     data = path.read_bytes()
     tag = f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"'
     lasting = path.suffix in (".otf", ".ttf", ".png")

@@ -192,7 +192,7 @@ def test_words_come_to_a_configuration(monkeypatch):
 
 def test_nothing_of_a_server_is_imported_before_one_runs():
     code = "import sys, llm_lite.cli.main as m; m._parser(); print([n for n in sys.modules if n in "
-    code += "('uvicorn', 'starlette', 'h11', 'llm_lite.server.app', 'llm_lite.core.serving')])"
+    code += "('uvicorn', 'starlette', 'h11', 'llm_lite.server.routes', 'llm_lite.core.serving')])"
     found = subprocess.run(
         [os.sys.executable, "-c", code], capture_output=True, check=True, text=True
     )

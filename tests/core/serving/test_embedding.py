@@ -96,11 +96,11 @@ def test_what_nobody_wants_any_more_ends_between_two_steps(client, served_model)
 @pytest.fixture
 def pushed_out(monkeypatch):
     """Answers that had to give their pages back."""
-    found, give_back = [], Scheduler.return_youngest
+    found, return_youngest = [], Scheduler.return_youngest
 
     def counted(scheduler, pool):
         found.append(scheduler.running[-1])
-        return give_back(scheduler, pool)
+        return return_youngest(scheduler, pool)
 
     monkeypatch.setattr(Scheduler, "return_youngest", counted)
     return found

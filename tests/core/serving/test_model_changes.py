@@ -118,13 +118,13 @@ def test_the_end_of_serving_ends_everything(client, served_model, hook):
     assert reached.wait(PATIENCE)
     problems = []
 
-    def look():
+    def embed():
         try:
             service.embed([(5, 6)])
         except RequestError as error:
             problems.append(str(error))
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=embed)
     client.send(StopServing())
     thread.start()
     hook.heard = True

@@ -3,7 +3,7 @@
 import pytest
 
 from llm_lite.core.messages import ServingStatus
-from llm_lite.core.serving.desk import Look
+from llm_lite.core.serving.request_queue import EngineCall
 from tests.core.serving.clients import serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE
 from tests.runners import exact
@@ -23,8 +23,8 @@ def test_a_look_that_a_native_library_ends_still_answers_who_asked():
     def work(batch):
         raise Foreign("gone")
 
-    look = Look(work)
+    call = EngineCall(work)
     with pytest.raises(Foreign):
-        look.do(None)
+        call.do(None)
     with pytest.raises(RuntimeError, match="an internal error"):
-        look.result.result(0)
+        call.result.result(0)

@@ -64,7 +64,7 @@ class Sharing(RuleBasedStateMachine):
         paged = data.draw(st.sampled_from(self.running))
         self.running.remove(paged)
         self.ended.append((paged.tickets(self.pool), list(paged.tokens[: paged.computed])))
-        paged.let_go(self.pool, keep=keep)
+        paged.free_pages(self.pool, keep=keep)
         assert not paged.pages and not paged.computed
 
     @invariant()
@@ -107,10 +107,10 @@ def filled(pool, tokens):
 def test_the_least_recently_used_goes_first_and_ends_before_beginnings():
     pool = PagePool(4)
     old, new = filled(pool, [1] * 256), filled(pool, [2] * 256)
-    old.let_go(pool, keep=True)
-    new.let_go(pool, keep=True)
+    old.free_pages(pool, keep=True)
+    new.free_pages(pool, keep=True)
     assert (pool.used, pool.kept) == (0, 4)
-    taken = pool.give()
+    taken = pool.allocate()
     assert PagedTokens([1] * 257, 8).adopt(pool) == PAGE, "the end of the older one is gone"
     pool.release(taken, keep=False)
     assert PagedTokens([2] * 257, 8).adopt(pool) == 2 * PAGE
@@ -137,8 +137,8 @@ def test_a_page_of_a_name_that_another_has_stays_its_own():
     for paged in (a, b):
         paged.advance(pool, PAGE)
     assert (pool.used, a.pages == b.pages) == (2, False)
-    b.let_go(pool, keep=False)
-    a.let_go(pool, keep=False)
+    b.free_pages(pool, keep=False)
+    a.free_pages(pool, keep=False)
     assert (pool.used, pool.kept) == (0, 1)
 
 

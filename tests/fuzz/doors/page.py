@@ -16,9 +16,9 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from llm_lite.core.errors import RequestError
-from llm_lite.server.app import make_app
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.page import Page, markdown_worker
+from llm_lite.server.routes import make_app
 from llm_lite.server.shared import Shared
 from tests.fuzz.door import Case, Door, problem_of_sentence
 from tests.fuzz.doors.markdown import MARKDOWN, MARKS, mutated

@@ -16,10 +16,9 @@ from typing import Any
 from starlette.types import Message
 
 from llm_lite.core.errors import RequestError
-from llm_lite.server.app import make_app
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.document import document
-from llm_lite.server.routes import ENDPOINTS
+from llm_lite.server.routes import ENDPOINTS, make_app
 from llm_lite.server.shared import Shared
 from tests.fuzz.door import Case, Door, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, to_json

@@ -13,9 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from llm_lite.core.messages import AnswerRequest, ChatMessage, GenerationFinished
-from llm_lite.server.app import make_app
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.page import Page
+from llm_lite.server.routes import make_app
 from llm_lite.server.shared import Shared
 from tests.children import PATIENCE
 from tests.server.scripted_service import ScriptedService

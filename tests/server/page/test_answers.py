@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from llm_lite.core.history import History, HistoryRefused, HistoryUnsaved
-from llm_lite.server.page.history import shelf
+from llm_lite.server.page import history_store
 from tests.server.page.conftest import until
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.5, "max_tokens": 9, "seed": 4}
@@ -125,7 +125,12 @@ def test_an_answer_whose_conversation_is_purged_is_refused(client, talk, history
     talk.write(answer, "One")
     window = History(history)
     window.wait_until_open()
-    until(lambda: window.conversation(int(talk.id)) is not None)
+    until(  # all that was said is saved
+        lambda: (
+            (one := window.conversation(int(talk.id)))
+            and [message.text for message in one.messages] == ["Count", "One"]
+        )
+    )
     window.delete([int(talk.id)])
     window.purge()
     assert window.flush()
@@ -136,12 +141,12 @@ def test_an_answer_whose_conversation_is_purged_is_refused(client, talk, history
 
 
 def test_a_change_that_was_dropped_is_told_for_a_while(tmp_path, monkeypatch):
-    opened = shelf.Shelf(tmp_path / "history.db")
+    opened = history_store.HistoryStore(tmp_path / "history.db")
     events = [HistoryRefused("purged")]
     opened._history = SimpleNamespace(poll=lambda: [events.pop()] if events else [])
     opened.poll()
     assert opened.problem == "purged"
-    monkeypatch.setattr(shelf, "_TELLING", 0.0)
+    monkeypatch.setattr(history_store, "_TELLING", 0.0)
     assert opened.problem == ""
     events.append(HistoryUnsaved("full"))
     opened.poll()

@@ -1,4 +1,4 @@
-"""What the threads of those who ask share with the engine's thread."""
+"""The threads that ask and the engine's thread share a `RequestQueue`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Found = TypeVar("Found")
 CHANGED = "the model was changed while the request waited or was answered: ask again"
 
 
-class Look:
-    """Work between two steps that somebody waits for."""
+class EngineCall:
+    """A thread waits for this work, which the engine's thread does between two steps."""
 
     def __init__(self, work: Callable[[Batch], Any]) -> None:
         self.result: Future[Any] = Future()
@@ -40,8 +40,8 @@ class Look:
             self.result.set_exception(error)
 
 
-class Desk:
-    """`wake` is called whenever there is something new for the engine's thread."""
+class RequestQueue:
+    """The queue calls `wake` whenever there is something new for the engine's thread."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
         self.scheduler = scheduler
@@ -49,14 +49,14 @@ class Desk:
         self._lock = threading.Lock()
         self._batch: Batch | None = None
         self._problem = "nothing is served yet"
-        self._looks: deque[Look] = deque()
+        self._calls: deque[EngineCall] = deque()
         self._embeddings: deque[Embedding] = deque()
         self._number = 0
 
     # For any thread.
 
     def batch(self) -> Batch:
-        """The one in use; RequestError where there is none."""
+        """Return the batch in use; raise RequestError where there is none."""
         with self._lock:
             return self._opened()
 
@@ -66,7 +66,8 @@ class Desk:
             return self._number
 
     def add(self, answer: ServedAnswer, made_for: Batch) -> None:
-        """RequestError where the model is another one by now, BusyError where too many wait."""
+        """Queue an answer. Raises RequestError where the model is another one by now, BusyError
+        where too many wait."""
         with self._lock:
             if self._opened().runner.model_file is not made_for.runner.model_file:
                 raise RequestError(CHANGED)
@@ -78,14 +79,14 @@ class Desk:
         if self.scheduler.cancel(number):
             self._wake()
 
-    def look(self, work: Callable[[Batch], Found]) -> Found:
-        """What the engine's thread finds between two steps; waits for it."""
-        look = Look(work)
+    def call(self, work: Callable[[Batch], Found]) -> Found:
+        """Let the engine's thread do `work` between two steps; wait for what it returns."""
+        call = EngineCall(work)
         with self._lock:
             self._opened()
-            self._looks.append(look)
+            self._calls.append(call)
         self._wake()
-        found: Found = look.result.result()
+        found: Found = call.result.result()
         return found
 
     def embed(self, embedding: Embedding, made_for: Batch) -> None:
@@ -96,7 +97,7 @@ class Desk:
         self._wake()
 
     def has_work(self) -> bool:
-        return bool(self._looks or self._embeddings) or not self.scheduler.is_empty()
+        return bool(self._calls or self._embeddings) or not self.scheduler.is_empty()
 
     def _opened(self) -> Batch:
         if self._batch is None:
@@ -111,25 +112,25 @@ class Desk:
         self.scheduler.fit(batch.context)
 
     def close(self, problem: str) -> None:
-        """From now on requests are refused with this sentence; what waits ends with it."""
+        """Refuse requests with this sentence from now on; what waits ends with it."""
         with self._lock:
             self._batch, self._problem = None, problem
         self.scheduler.end_all(problem)
         self.fail_all(RequestError(problem))
 
     def fail_all(self, error: BaseException, batch: Batch | None = None) -> None:
-        """Those who wait for looks and embeddings get this error."""
-        while self._looks:
-            self._looks.popleft().fail(error)
+        """Raise this error for all who wait for calls and embeddings."""
+        while self._calls:
+            self._calls.popleft().fail(error)
         while self._embeddings:
             self._embeddings.popleft().fail(error, batch)
 
-    def next_look(self) -> Look | None:
-        return self._looks.popleft() if self._looks else None
+    def next_call(self) -> EngineCall | None:
+        return self._calls.popleft() if self._calls else None
 
     @property
     def embedding(self) -> Embedding | None:
-        """The one whose turn it is."""
+        """Return the embedding whose turn it is."""
         return self._embeddings[0] if self._embeddings else None
 
     def end_embedding(self) -> Embedding:

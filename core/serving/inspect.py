@@ -1,8 +1,8 @@
-"""Looking into answers of a server: their tokens, where they looked, what each layer would say.
+"""Answers of a server can be inspected: their tokens, attention rows, and the lens of each layer.
 
 All of it is made of the pages that still hold an answer, also after its end, until others need
-them. `find` and what copies or runs are for the engine's thread, between two steps; what is
-computed of copies is for whoever asked.
+them. Only the engine's thread, between two steps, finds, copies or runs; the thread that asks
+computes with the copies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_QUERIES = "no queries are kept, so there are no attention maps: their memory 
 
 
 class CachedResponse(Struct, frozen=True):
-    """What the cache still has of a response."""
+    """This is what the cache still has of a response."""
 
     name: str
     tokens: tuple[int, ...]
@@ -42,7 +42,7 @@ class CachedResponse(Struct, frozen=True):
     pages: NDArray[np.int32]
 
     def check(self, first: int, last: int) -> None:
-        """RequestError unless positions first..last-1 are there."""
+        """Raise RequestError unless positions first..last-1 are in the cache."""
         if not 0 <= first < last <= len(self.tokens):
             raise RequestError(
                 f"positions {first} to {last - 1} are not in the cache, which holds "
@@ -57,13 +57,13 @@ class _Ended(Struct, frozen=True):
 
 
 class Responses:
-    """Answers that have ended, by name, as long as pages of them are there."""
+    """Answers that have ended are known here by name, as long as the cache has pages of them."""
 
     def __init__(self) -> None:
         self._ended: OrderedDict[str, _Ended] = OrderedDict()
 
     def add(self, answer: ServedAnswer, pool: PagePool) -> None:
-        """It ends now, and is about to give its pages back."""
+        """Remember an answer that ends now, before it releases its pages."""
         paged, name = answer.paged, answer.request.response
         if paged.computed:
             tokens = tuple(paged.tokens[: paged.computed])
@@ -76,7 +76,7 @@ class Responses:
         self._ended.clear()
 
     def find(self, name: str, running: Sequence[ServedAnswer], pool: PagePool) -> CachedResponse:
-        """GoneError where nothing is left of it."""
+        """Return what is left of a response; raise GoneError where nothing is."""
         for answer in running:
             if answer.request.response == name:
                 paged = answer.paged
@@ -106,7 +106,7 @@ def _held(
 
 
 class CopiedRows(Struct, frozen=True):
-    """Queries of some positions and keys of all up to them, as the caches have them."""
+    """These are queries of some positions and keys of all up to them, as the caches have them."""
 
     layer: AttentionLayer
     queries: NDArray[np.uint8]
@@ -117,8 +117,8 @@ class CopiedRows(Struct, frozen=True):
 
 
 def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> AttentionLayer:
-    """RequestError where the model has no such layer or heads, keeps no queries, or the layer looks
-    at a source, which is not kept."""
+    """Return the layer. Raises RequestError where the model has no such layer or heads, keeps no
+    queries, or the layer attends to a source, which is not kept."""
     if not 0 <= layer < len(batch.layers):
         raise RequestError(f"layer {layer}: the model has layers 0 to {len(batch.layers) - 1}")
     found = batch.layers[layer]
@@ -136,7 +136,8 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
 def copy_rows(
     batch: Batch, held: CachedResponse, layer: int, heads: Sequence[int], first: int, last: int
 ) -> CopiedRows:
-    """RequestError where these are not there, or make too large an answer."""
+    """Copy queries and keys; raise RequestError where they are gone, or make too large an
+    answer."""
     held.check(first, last)
     size = 4 * len(heads) * (last - first) * len(held.tokens)
     if size > MOST_BYTES:
@@ -153,7 +154,8 @@ def copy_rows(
 
 
 def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
-    """Probabilities float32 [heads, positions, length]; NotFiniteError where they are none."""
+    """Return probabilities float32 [heads, positions, length]; raise NotFiniteError where they
+    are none."""
     shape = copied.layer
     queries = _decoded(batch, shape.queries or "", copied.queries, shape.heads)
     keys = _decoded(batch, shape.keys, copied.keys, shape.kv_heads)
@@ -167,7 +169,7 @@ def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
 
 
 def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -> list[LensLayer]:
-    """What each layer would say behind the position; the cache stays as it is."""
+    """Return what each layer would say behind the position; the cache stays as it is."""
     held.check(position, position + 1)
     pages = held.pages[: pages_for(position + 1)]
     token = np.array([held.tokens[position]], np.int32)
@@ -185,7 +187,7 @@ def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -
 def _read(
     batch: Batch, name: str, held: CachedResponse, first: int, last: int
 ) -> NDArray[np.uint8]:
-    """Copies of the rows of positions first..last-1, a page after the other."""
+    """Return copies of the rows of positions first..last-1, page by page."""
     parts = []
     for index in range(first // PAGE, pages_for(last)):
         begin, end = max(first, index * PAGE), min(last, (index + 1) * PAGE)
@@ -195,7 +197,7 @@ def _read(
 
 
 def _decoded(batch: Batch, name: str, data: NDArray[np.uint8], heads: int) -> F32:
-    """float32 [positions, heads, head_dim]"""
+    """Return the values as float32 [positions, heads, head_dim]."""
     tensors = batch.program.plans[0].tensors
     tensor = next(t for t in tensors if t.kind is Kind.STATE and t.name == name)
     values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)

@@ -1,7 +1,7 @@
-"""From the engine's thread to the event loop: what becomes of answers, without either waiting.
+"""Events of answers come from the engine's thread to the event loop, and neither waits.
 
-Whatever the engine tells in one step wakes the loop once. A request whose client does not read gets
-no more than `most` events; then it is said to be too slow, and nobody else has noticed.
+All events of one step wake the loop once. A request whose client does not read gets no more than
+`most` events; then it ends, and no other request is slower for it.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from contextlib import suppress
 
 from llm_lite.core.serving.service import AnswerEvent
 
-Told = tuple[int, AnswerEvent]  # which of a request's answers, and what becomes of it
+IndexedEvent = tuple[int, AnswerEvent]  # which of a request's answers, and what becomes of it
 
 
 class ClientLeft(Exception):  # noqa: N818 - nothing failed
-    """Nobody waits for this answer any more."""
+    """The client no longer waits for this answer."""
 
 
-class Inbox:
-    """Of one request: what was told and is not yet taken. `when_full` is called once, in the loop,
-    where that is too much."""
+class RequestEvents:
+    """These are the events of one request that are not taken yet. `when_full` is called once, in
+    the loop, where they are too many."""
 
     def __init__(self, most: int, when_full: Callable[[], None]) -> None:
         self._most, self._when_full = most, when_full
-        self._events: list[Told] = []
+        self._events: list[IndexedEvent] = []
         self._waiter: asyncio.Future[None] | None = None
-        self._closed: Exception | None = None  # why nothing more is heard
+        self._closed: Exception | None = None  # why no more events are taken
 
-    def put(self, told: Told) -> None:
+    def put(self, event: IndexedEvent) -> None:
         if self._closed is not None:
             return
-        self._events.append(told)
+        self._events.append(event)
         if len(self._events) > self._most:
             self.close(ClientLeft("the client does not read its answer"))
             self._when_full()
         self._wake()
 
     def close(self, reason: Exception) -> None:
-        """Whoever takes next gets this."""
+        """Raise `reason` for the task that takes next."""
         self._closed = self._closed or reason
         self._events.clear()
         self._wake()
 
-    async def take(self, timeout: float) -> list[Told]:
-        """All that was told since; waits for something up to `timeout` seconds. What it was closed
-        with is raised."""
+    async def take(self, timeout: float) -> list[IndexedEvent]:
+        """Return all events since the last call; wait for one up to `timeout` seconds. Raises
+        the reason for which this was closed."""
         if not self._events and self._closed is None:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -67,28 +67,28 @@ class Inbox:
             self._waiter.set_result(None)
 
 
-class Mailroom:
-    """All inboxes of a loop."""
+class EventBridge:
+    """One bridge brings the events of all requests of a loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._sorted: deque[tuple[Inbox, Told]] = deque()
+        self._sorted: deque[tuple[RequestEvents, IndexedEvent]] = deque()
         self._coming = False  # the loop was woken and has not delivered yet
 
-    def post(self, inbox: Inbox, told: Told) -> None:
-        """From any thread; never waits."""
-        self._sorted.append((inbox, told))
+    def post(self, events: RequestEvents, event: IndexedEvent) -> None:
+        """Deliver an event; any thread may call it, and it never waits."""
+        self._sorted.append((events, event))
         if not self._coming:
             self._coming = True
             self.call(self._deliver)
 
     def call(self, work: Callable[[], None]) -> None:
-        """In the loop, soon; from any thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody is there to be told
+        """Call `work` in the loop, soon; any thread may call it."""
+        with suppress(RuntimeError):  # the loop is closed: nobody is there to be event
             self._loop.call_soon_threadsafe(work)
 
     def _deliver(self) -> None:
         self._coming = False  # first, so that what comes from here on wakes the loop again
         while self._sorted:
-            inbox, told = self._sorted.popleft()
-            inbox.put(told)
+            events, event = self._sorted.popleft()
+            events.put(event)

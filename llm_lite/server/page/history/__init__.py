@@ -1,1 +1,0 @@
-"""Conversations of the history for the page: lists, one whole, and answers while they come."""
