@@ -213,12 +213,17 @@ def _is_third_person(word: str) -> bool:
     return bool(bases & (_VERBS - _NOUNS))
 
 
+def checked_files() -> list[Path]:
+    """Return the Python files of the product and of tools/."""
+    return [*program_files(), *sorted((ROOT / "tools").glob("*.py"))]
+
+
 @cache
 def fragments() -> tuple[Docstring, ...]:
-    """Return every docstring of the product that is a fragment."""
+    """Return every docstring of the product and of tools/ that is a fragment."""
     return tuple(
         one
-        for path in program_files()
+        for path in checked_files()
         for one in docstrings(path.relative_to(ROOT), path.read_text("utf-8"))
         if is_fragment(one.text, one.kind)
     )
@@ -257,7 +262,7 @@ def main(arguments: list[str]) -> None:
         if any(str(one.path).startswith(folder) for folder in arguments):
             first = one.text.partition("\n")[0]
             print(f"{one.place}: {first}")
-    for path in program_files() if arguments else ():
+    for path in checked_files() if arguments else ():
         place = path.relative_to(ROOT)
         if any(str(place).startswith(folder) for folder in arguments):
             text = path.read_text("utf-8")
