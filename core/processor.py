@@ -106,8 +106,7 @@ def isa_name() -> str:
 
 
 def read_gb_s(threads: int = 0) -> float:
-    """Return the GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all
-    threads."""
+    """Return the GB/s (10^9 bytes) of a plain read of memory, beyond the caches, by all threads."""
     return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
 
 

@@ -61,7 +61,7 @@ def test_core_says_what_it_does():
 
 
 def is_checked(place):
-    """Return True for files of core and tools, except those that the server's names are still in."""
+    """Return True for files of core and tools, except those with names of the server."""
     return place.startswith(("core/", "tools/")) and not place.startswith(
         ("core/serving/", "core/engine/hosting/mode_switches.py")
     )

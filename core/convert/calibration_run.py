@@ -169,7 +169,7 @@ def write_chunks(
 
 
 def _beginnings(tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Yield beginnings of texts: the begin token, where the model has one, and a random plain
+    """Yield beginnings of texts: the begin token, if the model has one, and a random plain
     token."""
     start = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
     plain = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]

@@ -70,8 +70,7 @@ def candidates(logits: np.ndarray, tokenizer: Tokenizer, count: int) -> tuple[Ca
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:
-    """Return a token's text without spaces around it; a later piece of a word as the file spells
-    it."""
+    """Return a token's text without spaces around it; later pieces as the file spells them."""
     spelled = tokenizer.token_text(token)
     if spelled.startswith("##"):
         return spelled

@@ -116,8 +116,7 @@ class Dispatcher:
             self.log("error", str(error))
 
     def finish_switching(self) -> None:
-        """Finish changes of the model that were requested during an answer, now that it has
-        ended."""
+        """Finish changes of the model that were requested during an answer, which has ended."""
         while (preparation := self.switching().left()) is not None:
             host = self.host()
             while not preparation.ended:  # clients are answered meanwhile

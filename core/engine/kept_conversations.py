@@ -111,8 +111,7 @@ class KeptConversations:
             self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
 
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
-        """Return tokens in common, tokens of the conversation, and bytes of the file.
-        LlmLiteError."""
+        """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
         size, path = _size(command.path), Path(command.path)
         identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
         prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)

@@ -229,8 +229,7 @@ class StepRequestServer:
 
 
 def _writing(runner: AnyRunner | None) -> Runner:
-    """Return the runner that writes text. RequestError if there is no model, or if it is an
-    encoder."""
+    """Return the runner that writes text. RequestError if there is no model, or an encoder."""
     if runner is None:
         raise RequestError(NO_MODEL)
     if not isinstance(runner, Runner):

@@ -75,8 +75,7 @@ def run_task(task: Task, context: TaskContext) -> str:
 
 
 class _Report:
-    """Reports how far `request` is, from `low` to `high` of the whole; CancelledError to stop
-    it."""
+    """Reports how far `request` is, from `low` to `high`; CancelledError to stop it."""
 
     def __init__(
         self, request: int, context: TaskContext, low: float = 0.0, high: float = 1.0

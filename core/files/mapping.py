@@ -58,7 +58,7 @@ class MappedFile(mmap.mmap):
         return self
 
     def __del__(self) -> None:
-        """Release the guard before the pages are unmapped: the next mapping may get their
+        """Release the guard before the pages are unmapped: a new mapping may get their
         addresses."""
         if self._guard is not None:
             self._guard.release()

@@ -35,8 +35,7 @@ def expanded(text: str) -> Path:
 
 
 def _found(kind: Kind) -> Path:
-    """Return the folder by platformdirs; older versions leave "~" in it where the home is not
-    known."""
+    """Return the folder by platformdirs; older versions leave "~" in it without a known home."""
     import platformdirs  # asks the system: not before somebody wants to know
 
     if kind == "documents":

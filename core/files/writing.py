@@ -203,8 +203,7 @@ def _target_at(path: Path) -> _Target:
 
 
 def _with_folder(path: Path) -> Path:
-    """Return where a new file is made: a link may lead to it. FileError if there is no such
-    folder."""
+    """Return where a new file is made: a link may lead to it. FileError without such a folder."""
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise FileError(path, f"cannot be written: there is no directory {real.parent}")
@@ -212,8 +211,7 @@ def _with_folder(path: Path) -> Path:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return N for a path that leads, maybe by links as /dev/stdout does, to this process'
-    /dev/fd/N."""
+    """Return N for a path that leads, maybe by links as /dev/stdout, to this process' /dev/fd/N."""
     for _ in range(_MOST_LINKS):
         folder = os.path.realpath(path.parent)
         own = folder in ("/dev/fd", f"/proc/{os.getpid()}/fd")
@@ -275,8 +273,7 @@ def tidy(target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that a rename outlives a loss of power, where the system can open a
-    directory."""
+    """Sync a folder, so that a rename outlives a loss of power, if the system can open it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -356,8 +356,7 @@ def encode(
 
 
 def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
-    """Return True if the last message is an answer with content: it is left open when it is
-    read."""
+    """Return True if the last message is an answer with content: it is left open when read."""
     last = messages[-1] if messages else None
     return last is not None and last.role == "assistant" and bool(last.content + last.thought)
 

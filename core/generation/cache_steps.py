@@ -66,7 +66,7 @@ class CacheSteps:
 
     @property
     def source(self) -> int:
-        """Return how many positions an encoder's keys and values have, which every step sees; 0:
+        """Return how many positions an encoder's keys and values have, seen by every step; 0:
         none."""
         return len(self._source)
 

@@ -73,8 +73,7 @@ class Guide:
             self._grammar.check()
 
     def close(self) -> None:
-        """Release the grammar's process, as the answer is over or rests for a while; from any
-        thread."""
+        """Release the grammar's process, as the answer is over or rests; from any thread."""
         if self._grammar is not None:
             self._grammar.close()
 

@@ -272,8 +272,7 @@ def _choice(
     mask: Mask | None,
     count: int = BEST,
 ) -> TokenChoice:
-    """Return the choice with the `count` likeliest tokens; with 0 neither these nor what was
-    allowed."""
+    """Return the choice with the `count` likeliest tokens; with 0 without these and the allowed."""
     best = _likeliest(logits, seen, largest(logits, count).tolist()) if count else ()
     probability = _likeliest(logits, seen, [token])[0][1]
     allowed = None if mask is None or not count else _allowed(logits, seen, mask)

@@ -198,8 +198,7 @@ class Session(CacheSteps):
         return self.executor.program.score_outputs
 
     def make_room(self, reading: PrefillOptions) -> bool:
-        """Return True if one more token fits, after something was forgotten if the context is
-        full."""
+        """Return True if one more token fits, after forgetting something if the context is full."""
         if len(self.cache) < self.context:
             return True
         what = forgetting(reading.overflow, reading.head, self.context)
@@ -246,8 +245,7 @@ class Session(CacheSteps):
         return way
 
     def _wanted(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
-        """Return the weights and gains that positions must have been computed with to count as
-        read."""
+        """Return the weights and gains that positions must have been computed with to be reused."""
         weights = None if reading.resumed else self.made_by
         # A conversation keeps what its own gains made of it; of another one, only what counts
         # that was made with the gains in force.

@@ -163,8 +163,7 @@ def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[i
 def choose_next(
     sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
 ) -> TokenChoice:
-    """Choose what follows `tokens` and feed it to the guide. Errors as `Sampler.choose` and
-    `Guide`."""
+    """Choose what follows `tokens` and feed the guide. Errors as `Sampler.choose` and `Guide`."""
     if guide is None:
         return sampler.choose(logits, tokens)
     due = guide.due()

@@ -61,8 +61,7 @@ class TokenEmitter:
 
     @property
     def dropped(self) -> int:
-        """Return how many last tokens are not shown, as a stop string has begun in or before
-        them."""
+        """Return how many last tokens are hidden, as a stop string has begun in or before them."""
         return self._endings.dropped
 
     @property

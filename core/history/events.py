@@ -50,8 +50,7 @@ class HistoryRefused:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRepaired:
-    """Sent when the file was damaged: it is at `kept_as` now, and what could be read is in a new
-    one."""
+    """Sent when the file was damaged: it is at `kept_as` now, what could be read in a new one."""
 
     message: str
     kept_as: str

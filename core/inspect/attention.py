@@ -71,8 +71,7 @@ def to_probabilities(
 
 
 def normalise(scores: NDArray[np.float32], sinks: NDArray[np.float32] | np.float32) -> None:
-    """Turn scores [..., C] into shares in place, of a whole that includes sinks, [..., 1] or
-    one."""
+    """Turn scores [..., C] into shares in place, of a whole with sinks, [..., 1] or one."""
     most = np.maximum(scores.max(axis=-1, keepdims=True), sinks)
     scores -= most
     np.exp(scores, out=scores)
@@ -216,8 +215,7 @@ class AttentionSource:
         return self._device(self.layers[layer].keys)
 
     def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
-        """Return the maps. NotFiniteError that names the model where a number is NaN or
-        infinite."""
+        """Return the maps. NotFiniteError that names the model for NaN or infinity."""
         return self._session.checked(maps, what)
 
     def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:

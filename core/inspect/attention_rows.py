@@ -133,8 +133,7 @@ class AttentionRowsReader:
             )
 
     def _row(self, request: ReadAttentionRows) -> F32:
-        """Return the mean over the heads, float32, of all positions that the token sees, from 0
-        on."""
+        """Return the mean over the heads, float32, of all positions that the token sees, from 0."""
         at = request.position
         parts = [
             (len(heads), mean_map(self.source, layer, range(at, at + 1), at + 1, heads)[0])

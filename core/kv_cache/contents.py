@@ -98,13 +98,11 @@ class KvCache:
         return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
 
     def good(self, weights: str | None, gains: Gains | None) -> int:
-        """Return how many first positions were made with these weights, and gains where they
-        matter."""
+        """Return how many first positions have these weights, and gains where they matter."""
         return good(self._made, weights, gains, self.precision)
 
     def usable(self, length: int) -> bool:
-        """Return True if a step could follow the first `length` positions: rings lose what is
-        old."""
+        """Return True if a step could follow the first `length` positions: rings lose old ones."""
         return all(
             self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
             for layer in self.layers
@@ -234,8 +232,7 @@ class KvCache:
 
 
 def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
-    """Return True if a step could follow the prefix's first `length` positions once they are
-    copied."""
+    """Return True if a step could follow the prefix's first `length` positions when copied."""
     return all(
         prefix.rows[layer.keys.name].first <= max(0, length - layer.window + 1)
         if layer.window

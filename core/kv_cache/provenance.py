@@ -167,8 +167,7 @@ def plan_prefill(
 
 
 def forgetting(policy: Overflow, head: int, context: int) -> tuple[int, int] | None:
-    """Return (first, count) of positions to forget of a full cache; None if the answer has to
-    stop."""
+    """Return (first, count) of positions to forget of a full cache; None: the answer stops."""
     if policy == "stop" or context < SMALLEST:
         return None
     keep = first_kept(policy, head, context)

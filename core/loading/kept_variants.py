@@ -29,8 +29,7 @@ _IDENTITY = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
 def identity_of_model(file: ModelFile) -> str:
-    """Hash the file's size, its header and tokenizer, and how each tensor begins.
-    FileChangedError."""
+    """Hash the file's size, header and tokenizer, and how each tensor begins. FileChangedError."""
     return _identity(file.file, file.size)
 
 

@@ -221,8 +221,7 @@ def _translator_info(model: Model) -> TranslatorInfo | None:
 
 
 def name_of(file: ModelSource) -> str:
-    """Return what people call a model: its title in the catalogue, or its file's name for
-    itself."""
+    """Return what people call a model: its title in the catalogue, or its file's own name."""
     own = file.metadata.get("general.name")
     own = own if isinstance(own, str) and own.strip() else file.path.stem
     return one_line(catalog.title_of(file.path) or own)

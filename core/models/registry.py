@@ -96,8 +96,7 @@ def architecture_by_config(config: CheckpointConfig) -> Architecture:
 
 
 def complete(metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
-    """Return a GGUF file's tensors as graphs know them; those of an unknown architecture as they
-    are."""
+    """Return a GGUF file's tensors as graphs know them; of an unknown model as they are."""
     name = metadata.get("general.architecture")
     known = ARCHITECTURES.get(name) if isinstance(name, str) else None
     return tensors if known is None else known.complete(metadata, tensors, path)

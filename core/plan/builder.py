@@ -100,8 +100,7 @@ class PlanBuilder:
         return self._op("position_rows", (table,), y, label, first=first)
 
     def type_rows(self, table: Tensor, label: str, *, separator: int) -> Tensor:
-        """Look up a row of the table for each token's type: 0 up to the first separator, 1 behind
-        it."""
+        """Look up a table's row for each token's type: 0 up to the first separator, 1 behind it."""
         y = self._scratch(label, table.shape[1])
         return self._op("type_rows", (table,), y, label, separator=separator)
 

@@ -63,8 +63,7 @@ _LOOK_SECONDS = 10.0
 
 
 class RemoteEngine:
-    """The engine for one model of one server. `wake` is called from its thread when there are
-    events."""
+    """The engine for a model of a server. `wake` is called on its thread for events."""
 
     def __init__(
         self,

@@ -71,8 +71,7 @@ class _Running:
 
 
 class ToolServers:
-    """The tool servers, for one thread. `wake` is called, on another, when there is something to
-    poll."""
+    """The tool servers, for one thread. `wake` is called, on another, for events."""
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self._wake = wake

@@ -76,8 +76,7 @@ def _alone(folder: Path) -> Any:
 
 
 def _defect(error: BaseException, folder: Path) -> str:
-    """Return a sentence on an error that is a defect of the program, and write its traceback to a
-    file."""
+    """Return a sentence on an error that is a defect of the program, and write its traceback."""
     path = folder / "defect.txt"
     what = f"a defect of the program: {type(error).__name__}: {error}"
     try:

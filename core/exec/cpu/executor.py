@@ -151,7 +151,7 @@ class CpuExecutor:
         return None
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
-        """Measure a plan as `Executor.measure` does; an op's seconds are the mean over the
+        """Measure a plan as `Executor.measure` does; an op's seconds are a mean over the
         threads."""
         assert self._interpreter is not None, "the executor is closed"
         self._interpreter.measure(True)

@@ -64,8 +64,7 @@ def fusions_of(program: Program, tuning: Tuning) -> Fusions:
 
 
 def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
-    """Split a step into sub-steps whose sequences get the same bits as alone; `few`: see
-    `few_tokens`."""
+    """Split a step so that sequences get the same bits as alone; `few`: see `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
     plan = program.plan_of(step)
     if not plans or plan in plans:

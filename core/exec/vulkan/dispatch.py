@@ -68,7 +68,7 @@ class Call:
     stepwise: bool = False  # as its plan
 
     def optional(self, operand: str) -> Tensor | None:
-        """Return an operand by its name in the op's row, without its `?`; None where it is left
+        """Return an operand by its name in the op's row, without its `?`; None if it is left
         out."""
         place = OPS[self.op.name].inputs.index(f"{operand}?")
         taken = self.op.inputs[place : place + 1]
@@ -124,8 +124,7 @@ class Call:
         return self.elementwise(self.op.name, self.named_operands(), columns, **sizes)
 
     def rowwise(self) -> list[Dispatch]:
-        """Dispatch a workgroup for each row, which sums over it, with the shader of the op's
-        name."""
+        """Dispatch a workgroup for each row, which sums over it, with the op's own shader."""
         columns, lanes = self.outputs[0].shape[1], self.binder.tuning.reduce_lanes
         work = self.rows * columns * ELEMENT_WORK
         sizes = {"LANES": lanes, "K": columns, **self.constants()}
@@ -133,8 +132,7 @@ class Call:
         return [self.dispatch(variant, self.named_operands(), groups, work, **sizes)]
 
     def constants(self) -> dict[str, int | float]:
-        """Return the op's parameters as specialization constants, which have their names in
-        capitals."""
+        """Return the op's parameters as specialization constants, which have names in capitals."""
         kinds = OPS[self.op.name].params
         return {
             name.upper(): float(self.p[name]) if kind.startswith("float") else int(self.p[name])
@@ -142,7 +140,7 @@ class Call:
         }
 
     def pages(self) -> dict[str, int]:
-        """Return the constants by which shaders find the values of a shared step; {} for a plain
+        """Return the constants by which shaders find values of a shared step; {} for a plain
         one."""
         program = self.binder.program
         if program.pages is None:
@@ -155,8 +153,7 @@ class Call:
         }
 
     def named_operands(self) -> dict[str, BufferRange]:
-        """Return the ranges of inputs and outputs; buffers have the names of the op's row,
-        capitalized."""
+        """Return the ranges of inputs and outputs by the names of the op's row, capitalized."""
         spec = OPS[self.op.name]
         return self.operands(tuple(name.capitalize() for name in (*spec.inputs, *spec.outputs)))
 

@@ -45,8 +45,7 @@ def group_dispatches(
     plan: Plan,
     vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
-    """Return the dispatches of a group of ops that are done at once, as `dispatches` does for
-    one."""
+    """Return the dispatches of ops that are done at once, as `dispatches` does for one."""
     if len(group.ops) == 1 and group.norm is None:
         return dispatches(binder, group.ops[0], plan, vector)
     calls = [_call(binder, op, plan, vector) for op in group.ops]
@@ -150,8 +149,7 @@ def _product(c: Call) -> Product:
 def _fused_product(
     group: Group, calls: Sequence[Call], tensors: tuple[Tensor, ...]
 ) -> list[Dispatch]:
-    """Dispatch products of one tensor with the norm before them and a gate or the residual
-    behind."""
+    """Dispatch products of one tensor with the norm before them, a gate or the residual behind."""
     products = [call for call in calls if call.op.name == "matmul"]
     tail, binder = calls[-1], calls[-1].binder
     made = _product(products[0])

@@ -110,8 +110,7 @@ def open_variant(folder: str | Path) -> VariantFolder:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read variant.json and check its layout version and the types of its fields. Raises
-    FileError."""
+    """Read variant.json and check its layout version and its fields' types. Raises FileError."""
     path = folder / MANIFEST_FILE
     manifest = read_object(path)
     version = manifest.get("layout_version")
@@ -223,8 +222,7 @@ def identity_of(metadata: Mapping[str, Any], tensors: Mapping[str, TensorData]) 
 
 
 def to_json(metadata: Mapping[str, Any]) -> bytes:
-    """Return metadata as JSON; arrays become lists, and -inf, which JSON has no number for, an
-    object."""
+    """Return metadata as JSON; arrays become lists, and -inf, which JSON lacks, an object."""
     return json.dumps(_sayable(metadata), allow_nan=False).encode()
 
 

@@ -70,8 +70,7 @@ class Process:
 
 
 class ForcedTexts:
-    """The tokens of texts that were the only continuation, as matchers requested them. For any
-    thread."""
+    """The tokens of texts that only could continue, as matchers requested them. For any thread."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = None if tokenizer is None else weakref.ref(tokenizer)

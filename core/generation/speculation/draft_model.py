@@ -74,8 +74,7 @@ class DraftModel:
         self._log: Callable[[str], None] | None = None
 
     def report_to(self, log: Callable[[str], None]) -> None:
-        """Set the log, which is called once with the reason when it drafts no more, now or
-        later."""
+        """Set the log, which is called once with the reason when it drafts no more."""
         self._log = log
         if self._problem:
             log(self._problem)

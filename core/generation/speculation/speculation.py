@@ -31,8 +31,7 @@ _PLAUSIBLE = 2  # times its price that a draft may take; more is taken for readi
 
 
 class LengthPolicy(Protocol):
-    """The interface of a policy: it decides how many tokens are drafted, and records the
-    outcome."""
+    """The interface of a policy: it decides how many tokens are drafted, and records outcomes."""
 
     costs: PassCosts
 
@@ -187,8 +186,7 @@ class Speculation:
         return Proposal(source.name, draft, tried, branch_tried, seconds, reading)
 
     def _branch_length(self, source: DraftSource, draft: Draft, tried: int, most: int) -> int:
-        """Return how many tokens of its branch are verified beside `tried` ones, of `most`
-        together."""
+        """Return how many tokens of its branch are verified besides `tried`, of `most` together."""
         branch = draft.branch
         if not branch.tokens or not branch.fork < tried < most:
             return 0

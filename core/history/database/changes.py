@@ -263,8 +263,7 @@ class SetDeleted:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Deletes conversations for good, if they are still deleted: another window may have restored
-    one."""
+    """Deletes conversations for good, if they are still deleted: another window may restore."""
 
     conversations: tuple[int, ...]
 

@@ -24,8 +24,7 @@ class Reader:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection within one state of the file. sqlite3.Error, also if it was
-        closed."""
+        """Yield the connection within one state of the file. sqlite3.Error, also once closed."""
         with self._lock:
             connection = self._connection
             connection.execute("BEGIN")

@@ -39,8 +39,7 @@ def export_file(
 
 
 def file_name(conversation: StoredConversation, kind: ExportFormat) -> str:
-    """Return a file name made from the title, fit for the file systems of Linux, macOS and
-    Windows."""
+    """Return a file name made from the title, fit for Linux, macOS and Windows."""
     title = "".join(
         " " if char in _UNFIT or not char.isprintable() else char
         for char in conversation.summary.title

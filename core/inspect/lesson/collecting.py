@@ -50,7 +50,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeadRows:
-    """The rows of one token, of all heads side by side: float32 [heads * d], key_raw [kv_heads *
+    """The rows of one token, all heads side by side: float32 [heads * d], key_raw [kv_heads *
     d]."""
 
     query_raw: F32
@@ -109,8 +109,7 @@ class _Wires:
         return traced_shape(program, self.wiring, self.ops, self.layer)
 
     def held(self, number: int, heads: int, visible: range) -> HeldKeys:
-        """Return the keys and values of the attention `number` of the model, whose op is
-        `heads`."""
+        """Return the keys and values of the model's attention `number`, whose op is `heads`."""
         keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
         bias, layer = self.source.bias(number), self.source.layers[number]
         executor = self.run.session.executor

@@ -52,8 +52,7 @@ def _are_settled(parts: Collection[Part]) -> bool:
 
 
 def _stamp(parts: Collection[Part]) -> str:
-    """Return a hash that changes with the files and the choice of parts; "" if a file cannot be
-    read."""
+    """Return a hash that changes with the files and the parts; "" if a file cannot be read."""
     digest = hashlib.sha256(f"{_LAYOUT}\n".encode())
     for path in sorted({part.path for part in parts}):
         try:

@@ -104,8 +104,7 @@ class EncoderRunner:
         return self.embed_tokens(encode_texts(self.model_file.tokenizer, texts, self.most_tokens))
 
     def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
-        """Return the vectors of texts given as ids. RequestError if the encoder cannot take a
-        text."""
+        """Return the vectors of texts as ids. RequestError if the encoder cannot take a text."""
         if not texts:
             return np.zeros((0, self.width), np.float32)
         if len(texts) == 1:

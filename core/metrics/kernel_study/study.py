@@ -164,8 +164,7 @@ def code(form: Form) -> list[str]:
 
 @cache
 def shown(form: Form, before: Form | None) -> str:
-    """Return what the form's code has beyond that of the form before; all of it if there is
-    none."""
+    """Return what the form's code has beyond that of the form before; all if there is none."""
     lines = code(form)
     if before is None:
         return "\n".join(lines)

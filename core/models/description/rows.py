@@ -151,8 +151,7 @@ def integer(least: int = 1, most: int | str = LARGEST_WIDTH, *, even: bool = Fal
 
 
 def number(within: Range, *, or_zero: bool = False) -> Check:
-    """Return a check for floats. `or_zero`: 0 is allowed too and switches off what the number is
-    for."""
+    """Return a check for floats. `or_zero`: 0 is allowed and switches off its subject."""
 
     def check(value: Any, known: Known) -> float:
         if type(value) not in (int, float):

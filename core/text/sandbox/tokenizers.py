@@ -146,8 +146,7 @@ class LoadedTokenizers:
 
 
 def _around_pair(library: Tokenizer) -> list[list[int]]:
-    """Return the ids before, between and behind two texts; [] if the file puts none or does not
-    say."""
+    """Return the ids before, between and behind two texts; [] if the file has none."""
     found = library.encode("a", "a", add_special_tokens=True)
     places = found.sequence_ids
     first = [i for i, text in enumerate(places) if text == 0]

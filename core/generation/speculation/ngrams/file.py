@@ -55,8 +55,7 @@ class LearnedModel:
 
 @dataclass(frozen=True, slots=True)
 class LearnedFile:
-    """A file of the folder; `model` None where it is none of ours or damaged, and `problem` says
-    so."""
+    """A file of the folder; `model` is None if it is another's or damaged, as `problem` says."""
 
     path: Path
     size: int  # bytes

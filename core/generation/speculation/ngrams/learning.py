@@ -114,8 +114,7 @@ class LearnedDrafts:
             self._read()
 
     def _read(self) -> None:
-        """Read what the file holds now; an empty table if there is no file, or none that can be
-        used."""
+        """Read what the file holds now; the table is empty without a file that can be used."""
         assert self._model is not None
         path = file.file_of(self._model.identity)
         self._stamp = file.stamp_of(path)
