@@ -74,7 +74,7 @@ else:
         return method
 
     def _compile(made):
-        """Put the real methods where others stand in for them."""
+        """Put the real methods in place of those that compile them."""
         fields = dataclasses.fields(made)
         names = {"_set": object.__setattr__, "_absent": dataclasses.MISSING}
         for field in fields:

@@ -37,8 +37,8 @@ def fill(
 
 
 def encode_masked(tokenizer: Tokenizer, text: str) -> list[int]:
-    """[CLS] text [SEP], in which the names of mask tokens count as these. RequestError where the
-    model has none."""
+    """Return [CLS] text [SEP], in which the names of mask tokens count as these. RequestError if
+    the model has none."""
     name = mask_token(tokenizer)
     pieces = text.split(name)
     segments: list[tuple[str, bool]] = [(pieces[0], False)]

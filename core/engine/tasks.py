@@ -45,7 +45,7 @@ LOADING = 0.1  # of the time that a measurement takes, about
 
 
 def run_task(task: Task, context: TaskContext) -> str:
-    """Emits what was found; "" or, where it did not come to its end, a sentence."""
+    """Run a task, which emits its results; return "" or, if it did not end, a sentence."""
     try:
         if isinstance(task, CompareRuns):
             compare_runs(task, context)

@@ -18,7 +18,7 @@ Kind = Literal["cache", "config", "data", "state", "documents"]
 
 
 def user_folder(kind: Kind) -> Path:
-    """An absolute path; nothing is made there, but for the private folder."""
+    """Return an absolute path; only the private folder is made."""
     try:
         found = _found(kind)
     except (RuntimeError, KeyError):  # neither HOME nor an entry in the system's list of users

@@ -143,7 +143,7 @@ class Output(io.RawIOBase):
         return view.nbytes
 
     def finish(self) -> None:
-        """Close it once the disk has it."""
+        """Close the file once the disk has it."""
         os.fsync(self._file.fileno())
         self.close()
 
@@ -283,13 +283,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def _may_write(target: Path, old: os.stat_result | None) -> None:
-    """A rename asks the folder alone: a file that is read-only stays so. OSError."""
+    """Raise OSError if the file may not be replaced: a rename asks the folder alone, so that a
+    read-only file could be."""
     if old is not None:
         os.close(os.open(target, _THROUGH))
 
 
 def _make_alike(descriptor: int, target: Path, old: os.stat_result) -> bool:
-    """Give a new file mode, owner and attributes of the old one; whether the system let us."""
+    """Give a new file mode, owner and attributes of the old one; return whether the system let
+    us."""
     if not hasattr(os, "fchown"):
         return True
     made = os.fstat(descriptor)
@@ -326,7 +328,7 @@ def _replace(part: Path, target: Path) -> bool:
 
 
 def _copy_over(file: BinaryIO | io.BufferedReader, target: Path) -> None:
-    """Into the file that is there; a full disk is noticed before anything of it is lost."""
+    """Copy into the file that is there; a full disk is noticed before anything of it is lost."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     with Output(os.open(target, os.O_WRONLY | _BINARY), seeks=False) as out:

@@ -55,7 +55,7 @@ class ConversationPrefill:
         return done is not None
 
     def finish(self) -> None:
-        """Tell what the cache holds now."""
+        """Emit what the cache holds now."""
         assert self._runner is not None
         session = self._runner.session
         known = self._labels[: session.context_used]
@@ -63,7 +63,7 @@ class ConversationPrefill:
         self.emit(cache_status(session, self._reused))
 
     def interrupted(self, seconds: float) -> None:
-        """Nothing is measured of a conversation that is read."""
+        """Ignore the time: nothing is measured of a conversation that is read."""
 
     def fail(self, message: str) -> None:
         self.emit(ConversationRead(self.command.request, (), message))

@@ -111,7 +111,7 @@ def check(options: SamplingOptions) -> None:
 
 
 def check_bias(options: SamplingOptions, vocabulary: int) -> None:
-    """RequestError for a bias of a token that the model does not have."""
+    """Raise RequestError for a bias of a token that the model does not have."""
     for token, _ in options.logit_bias:
         if token >= vocabulary:
             raise RequestError(f"logit bias: token {token} is not in 0..{vocabulary - 1}")
@@ -236,7 +236,8 @@ def _last(context: Sequence[int], count: int) -> Ids:
 
 
 def _fitted(mask: Mask, size: int) -> Mask:
-    """Models may have rows for tokens that their vocabulary lacks: they are forbidden."""
+    """Return the mask with the model's rows for tokens that its vocabulary lacks: they are
+    forbidden."""
     lacking = -(-size // 32) - len(mask)
     return np.pad(mask, (0, lacking)) if lacking > 0 else mask
 
@@ -280,7 +281,8 @@ def _choice(
 
 
 def _allowed(logits: NDArray[np.float32], seen: tuple[float, float], mask: Mask) -> Allowed:
-    """Not all of them are forbidden."""
+    """Return how many tokens a mask allows, their probability, and the likeliest; at least one is
+    allowed."""
     ids = _ids(mask, len(logits))
     values = logits[ids]
     most, total = sum_exp(values)

@@ -65,7 +65,7 @@ class Session(CacheSteps):
         self.speculation: Speculation | None = None  # drafts answers; None: token by token
 
     def see_source(self, tokens: Sequence[int]) -> None:
-        """Another source is in place; what was made of the one before is forgotten."""
+        """Record that another source is in place; what was made of the one before is forgotten."""
         self.clear()
         self._source = tuple(tokens)
 
@@ -135,7 +135,7 @@ class Session(CacheSteps):
         progress: PrefillProgress | None = None,
         reading: PrefillOptions = PLAIN,
     ) -> NDArray[np.float32]:
-        """Bring the whole prompt into the cache; logits float32 [V] of what follows it.
+        """Read the whole prompt into the cache; logits float32 [V] of what follows it.
 
         RequestError where it is empty, or longer than the context and nothing may be forgotten;
         CancelledError when stopped, and then the cache holds the chunks that were finished.
@@ -222,7 +222,7 @@ class Session(CacheSteps):
         return self.cache.copy_out(name or self._name, self._conversation)
 
     def take_in(self, prefix: Prefix) -> int:
-        """Hold what the prefix holds, as far as it fits; how many positions that are.
+        """Hold what the prefix holds, as far as it fits, and return how many positions that are.
 
         What the cache held goes to the pool.
         """

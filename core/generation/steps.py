@@ -94,7 +94,7 @@ def generate(
     reading: PrefillOptions = PLAIN,
     guide: Guide | None = None,
 ) -> Iterator[TokenChoice]:
-    """The tokens of an answer, for callers with nothing to do between two steps."""
+    """Yield the tokens of an answer, for callers with nothing to do between two steps."""
     prepared = session.prepare(prompt, reading)
     for item in answer_steps(session, prepared, sampling, end_tokens, (), should_stop, guide):
         if isinstance(item, TokenChoice):
@@ -145,7 +145,7 @@ def _answer_steps(
 
 
 def _waits(guide: Guide | None) -> Iterator[MaskPending]:
-    """Until it is known what may come next; meanwhile others may be served."""
+    """Yield until it is known what may come next; meanwhile others may be served."""
     while guide is not None and not guide.is_ready(PATIENCE):
         yield MaskPending()
 

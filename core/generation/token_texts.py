@@ -36,8 +36,8 @@ class TokenEmitter:
         endings: Endings[TokenDecoded],
         continued: Sequence[int] = (),
     ) -> None:
-        """`request` comes back in every event. `continued` are the tokens of the message that the
-        answer goes on with."""
+        """Make the emitter. `request` comes back in every event. `continued` are the tokens of the
+        message that the answer continues."""
         self.produced: list[int] = []
         self.ended = False  # by a token that ends a turn
         self.requested = self._begun = time.perf_counter()
@@ -70,7 +70,7 @@ class TokenEmitter:
         return self._steps > 0
 
     def begin_steps(self) -> None:
-        """The prompt is about to be read."""
+        """Record that the prompt is about to be read."""
         self._begun = time.perf_counter()
 
     def emit(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
@@ -100,7 +100,7 @@ class TokenEmitter:
         self._show(self._endings.feed(event, token, text, is_chosen=is_said))
 
     def flush(self) -> None:
-        """Tell what was held back, as nothing follows."""
+        """Emit what was held back, as nothing follows."""
         self._show(self._endings.flush())
 
     def stats(self, prefilled: int) -> GenerationStats:

@@ -106,7 +106,7 @@ class Buffer:
         return self._device.staging.read(self, offset, size)
 
     def zero(self) -> None:
-        """All bytes 0; the size must be a multiple of four. Device buffers only."""
+        """Set all bytes to 0; the size must be a multiple of four. Device buffers only."""
         self._device.staging.zero(self)
 
     def close(self) -> None:

@@ -78,7 +78,7 @@ class History:
         return self._writer.opened.wait(timeout)
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until all is saved; whether it is."""
+        """Wait until all is saved, and return whether it is."""
         return self._writer.flush(timeout)
 
     def close(self, timeout: float = _CLOSING) -> bool:
@@ -166,7 +166,7 @@ class History:
         thought: str = "",
         tokens: tuple[int, ...] = (),
     ) -> StoredMessage:
-        """An answer that is to be written; beside others of `parent`, it is another version.
+        """Begin an answer that is to be written; it is another version besides others of `parent`.
 
         A fork begins with tokens of another version, and with what these say.
         """

@@ -182,7 +182,8 @@ class Rollout:
         # been read again with other gains
 
     def extend(self, rows: int, seconds: float) -> bool:
-        """Compute maps up to this row; False when the time was up. At least one chunk is made."""
+        """Compute maps up to this row; False when the time was up. At least one chunk is
+        computed."""
         if rows > self.limit:
             raise RequestError(
                 f"rollout multiplies the maps of all layers: the text has {rows} tokens, "

@@ -117,8 +117,8 @@ class KvCache:
         return self._oldest.get(layer.layer, 0)
 
     def writing(self, end: int) -> None:
-        """A step is about to write positions up to `end`, and drafted tokens may lie behind:
-        rings lose what lay there."""
+        """Announce a step that writes positions up to `end`, and drafted tokens perhaps behind:
+        rings lose what was there."""
         for layer in self.layers:
             if layer.layer in self._oldest:
                 lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
@@ -171,7 +171,7 @@ class KvCache:
 
     @contextmanager
     def beside(self, start: int, stop: int) -> Iterator[None]:
-        """Steps may write positions start..stop-1 over what is held; afterwards all that a step
+        """Let steps write positions start..stop-1 over what is held; afterwards all that a step
         writes (keys, values and queries) is as it was."""
         oldest, saved = dict(self._oldest), []
         for tensor in self._written:
@@ -201,7 +201,7 @@ class KvCache:
         return next((i for i in range(same) if mine.made[i] != other.made[i]), same)
 
     def copy_in(self, prefix: Prefix, length: int) -> int:
-        """Hold the first `length` positions of the prefix; how many had to be copied."""
+        """Hold the first `length` positions of the prefix and return how many had to be copied."""
         kept = min(self.same_as(prefix), length)
         if not self.usable(kept):
             kept = 0

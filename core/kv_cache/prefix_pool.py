@@ -80,7 +80,7 @@ def _begins_with(longer: CacheContents, shorter: CacheContents) -> bool:
 
 
 def _fitting(prefix: Prefix, budget: int) -> Prefix:
-    """The prefix, or where it is too large its first positions; nothing of rings can be cut."""
+    """Return the prefix, or if it is too large its first positions; nothing of rings can be cut."""
     if prefix.nbytes <= budget:
         return prefix
     count = len(prefix.held.tokens)

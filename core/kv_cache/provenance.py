@@ -75,7 +75,7 @@ class CacheContents:
         return full
 
     def first(self, positions: int) -> CacheContents:
-        """Only the first positions; gaps behind them are no longer known of."""
+        """Return only the first positions; gaps behind them are no longer known of."""
         kept = tuple(
             g for g, at in zip(self.gaps, self.gap_positions(), strict=True) if at < positions
         )

@@ -67,7 +67,8 @@ _CUTTERS = {GEMMA_3N.gguf: Gemma3nCutter}
 
 
 def read_model(metadata: Metadata, weights: Mapping[str, WeightSpec], path: Path) -> Model:
-    """The model of a file; UnsupportedError or FileError where it is unknown or does not fit."""
+    """Return the model of a file. UnsupportedError or FileError if it is unknown or does not
+    fit."""
     return architecture_of(metadata, path).read(metadata, weights, path)
 
 

@@ -39,7 +39,7 @@ class PageShape:
 
 
 def beam_pages(width: int, context: int) -> PageShape:
-    """What the caches of a beam are made of: each hypothesis has pages of its own."""
+    """Return the size of the caches of a beam: each hypothesis has pages of its own."""
     each = -(-context // PAGE)
     return PageShape(width * each, width, each * PAGE)
 
@@ -108,7 +108,8 @@ class Step:
 
     @property
     def kv_length(self) -> int:
-        """Positions in the cache once this step's tokens are in; of segments, the longest."""
+        """Return the positions in the cache once this step's tokens are in; of segments, the
+        longest."""
         if self.segments:
             return max(segment.kv_length for segment in self.segments)
         return self.start + len(self.tokens)

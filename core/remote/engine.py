@@ -236,7 +236,7 @@ class RemoteEngine:
         return self.held
 
     def _inspect(self, command: Generate, answer: RemoteAnswer) -> None:
-        """Tell what tokens the answer and its prompt really are, where the server says it."""
+        """Emit what tokens the answer and its prompt really are, if the server says it."""
         self.held = None
         if not self.server.glass or not answer.response:
             return

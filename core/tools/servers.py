@@ -175,8 +175,8 @@ class ToolServers:
         self._loop.stop()
 
     async def _serve(self, spec: ServerSpec) -> None:
-        """From start to end of a server; ServerEnded is the last that is said, but where it is
-        started again."""
+        """Serve from start to end of a server; ServerEnded is its last event, unless it is started
+        again."""
         problem = ""
         try:
             problem = await self._run_server(spec)

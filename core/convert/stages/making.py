@@ -101,4 +101,5 @@ def _moments(model: ModelFile, folder: Path, report: Report) -> Moments:
 
 
 def _nobody(_: str) -> None:
-    """A warning that was given when the job was added, or is given when the model is opened."""
+    """Ignore a warning that was given when the job was added, or is given when the model is
+    opened."""

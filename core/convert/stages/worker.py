@@ -62,7 +62,7 @@ def _named(result: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Any:
-    """No other stage of this queue runs meanwhile: one whose program was killed ends by itself."""
+    """Wait until no other stage of this queue runs: one whose program was killed ends by itself."""
     make_folder(folder)
     lock = lock_of(folder, "stage")
     try:

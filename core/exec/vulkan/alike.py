@@ -46,8 +46,8 @@ class _Place:
 
 
 def few_tokens(program: Program, tuning: Tuning) -> int:
-    """Up to how many tokens a plan of shared steps has the kernels for few, as products.py chooses
-    them; 0: one kernel does all."""
+    """Return up to how many tokens a plan of shared steps has the kernels for few, as products.py
+    chooses them; 0: one kernel does all."""
     if program.pages is None:
         return 0
     if program.pages.segments <= tuning.matvec_tokens:

@@ -282,7 +282,7 @@ class VulkanExecutor:
         return None
 
     def leave_a_core(self, wanted: bool) -> None:
-        """Do nothing: this executor does not occupy CPU cores."""
+        """Do nothing: this executor does not occupy all CPU cores."""
 
     def device_state(self, name: str) -> BufferRange:
         return self._state[name]

@@ -100,7 +100,7 @@ def _lookup(c: Call, **constants: int) -> list[Dispatch]:
 
 
 def _table_rows(c: Call) -> list[Dispatch]:
-    """The rows are on the host, which has written them to a buffer; here they are copied."""
+    """Copy rows of a table, which the host has written to a buffer."""
     columns = c.outputs[0].shape[1]
     rows = c.binder.host_rows(c.inputs[0].name)
     buffers = {"X": rows, "Y": c.binder.tensor(c.outputs[0])}
@@ -213,7 +213,7 @@ def _frequencies(c: Call) -> BufferRange:
 def rope_frequencies(
     pairs: int, theta: float, scale: float, factors: NDArray[np.float32] | None
 ) -> NDArray[np.uint32]:
-    """Turns a position, modulo 1, in units of 2^-64: uint32 [pairs, (low, high)]."""
+    """Return turns a position, modulo 1, in units of 2^-64: uint32 [pairs, (low, high)]."""
     frequency = np.float64(theta) ** (-np.arange(pairs) / pairs)
     if factors is not None:
         frequency = frequency / factors
@@ -222,7 +222,7 @@ def rope_frequencies(
 
 
 def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Dispatch]:
-    """All pairs of rows and cache in one dispatch; a place that is left out has no columns.
+    """Store all pairs of rows and cache in one dispatch; a place that is left out has no columns.
     `ropes`: by the rows that they make, those not yet done."""
     pairs = list(zip(c.inputs, c.outputs, strict=True))
     buffers: dict[str, BufferRange] = {}

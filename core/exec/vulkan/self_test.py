@@ -32,7 +32,7 @@ _validated: dict[tuple[object, ...], Tuning] = {}
 
 
 def validated(device: Device) -> Tuning:
-    """The device's tuning without what fails or gives wrong products there.
+    """Return the device's tuning without what fails or gives wrong products.
 
     Raises DeviceLostError, after which the device is not asked for any of it again, and
     OutOfDeviceMemoryError, after which it is.

@@ -227,7 +227,8 @@ def to_json(metadata: Mapping[str, Any]) -> bytes:
 
 
 def from_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What `to_json` was given; lists of floats are packed: a vocabulary has 262,144 scores."""
+    """Return what `to_json` was given; lists of floats are packed: a vocabulary has 262,144
+    scores."""
     return {key: _decoded(value) for key, value in metadata.items()}
 
 

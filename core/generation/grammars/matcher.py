@@ -78,7 +78,7 @@ class ForcedTexts:
         self._tokens: OrderedDict[str, list[int]] = OrderedDict()
 
     def tokens(self, text: str) -> list[int]:
-        """[] where the tokenizer fails at it."""
+        """Return the tokens of a text; [] if the tokenizer fails at it."""
         with self._lock:
             if text in self._tokens:
                 self._tokens.move_to_end(text)
@@ -166,7 +166,7 @@ class Matcher:
         return self._process.is_there()
 
     def close(self) -> None:
-        """The process ends, also while it computes."""
+        """End the process, also while it computes."""
         with self._lock:
             if self._is_closed:
                 return

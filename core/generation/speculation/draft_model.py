@@ -64,7 +64,7 @@ class DraftModel:
     most_read = 1 << 30  # tokens of a text that it has not read, before `draft` returns
 
     def __init__(self, session: DraftingSession, vocabulary: int) -> None:
-        """Tokens are those of the first `vocabulary` rows of its logits."""
+        """Draft with a session; tokens are those of the first `vocabulary` rows of its logits."""
         self._session, self._vocabulary = session, vocabulary
         self._text: list[int] = []
         self._read: list[int] = []  # tokens at the positions of the cache

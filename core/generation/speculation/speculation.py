@@ -102,7 +102,7 @@ class Speculation:
         *,
         may_branch: bool = True,
     ) -> None:
-        """Sources are asked in this order."""
+        """Make a speculation, whose sources are tried in this order."""
         self._may_branch = may_branch
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()

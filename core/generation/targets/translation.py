@@ -73,7 +73,7 @@ class TargetWriter:
     def __init__(
         self, search: BeamSearch, step: Callable[[BeamSearch], None], read: Callable[[Target], None]
     ) -> None:
-        """`read` brings a target that is not there yet into the cache."""
+        """Make the writer. `read` brings a target that is not there yet into the cache."""
         self._search, self._step, self._read = search, step, read
 
     def step(self) -> bool:
@@ -112,7 +112,7 @@ class Translator:
         beam_executor: BeamExecutor,
         close_beam: Callable[[Executor], None],
     ) -> None:
-        """ends: tokens that end a target."""
+        """Make the translator. ends: tokens that end a target."""
         self._session, self._encoder = session, encoder
         self._defaults, self._ends = defaults, ends
         self._beam_executor, self._close_beam = beam_executor, close_beam

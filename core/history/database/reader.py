@@ -35,7 +35,7 @@ class Reader:
                     connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """A reading that does not end in time keeps the connection open."""
+        """Close the connection, unless a reading does not end in time."""
         with suppress(sqlite3.Error):
             self._connection.interrupt()
         if self._lock.acquire(timeout=_LONGEST):

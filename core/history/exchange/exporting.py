@@ -34,7 +34,7 @@ def exported(conversations: Sequence[StoredConversation], kind: ExportFormat) ->
 def export_file(
     conversations: Sequence[StoredConversation], kind: ExportFormat, path: Path
 ) -> None:
-    """The file is replaced whole. FileError where it cannot be written."""
+    """Write conversations to a file, which is replaced whole. FileError if it cannot be written."""
     write_file(path, exported(conversations, kind))
 
 

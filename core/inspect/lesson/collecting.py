@@ -315,7 +315,7 @@ def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Dist
 def traced_shape(
     program: Program, wires: Wiring, ops: LayerOps, layer: AttentionLayer
 ) -> TracedShape:
-    """`program`: its caches are what the model keeps of a position."""
+    """Return the model's sizes. `program`: its caches are what the model keeps of a position."""
     plan = wires.plan
     at = wires.op(ops.heads).label.removesuffix(".heads")
     norm = wires.at(f"{at}.norm")

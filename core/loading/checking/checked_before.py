@@ -67,7 +67,7 @@ def _stamp(parts: Collection[Part]) -> str:
 
 
 def _known() -> list[str]:
-    """Oldest first; a record that cannot be read is none."""
+    """Return the known stamps, the oldest first; a record that cannot be read is none."""
     try:
         sound = read_object(_place()).get("sound")
     except LlmLiteError:

@@ -112,7 +112,7 @@ class EncoderRunner:
         return self._pooled(in_order_of_length(texts, self._shared().hidden))
 
     def close(self) -> None:
-        """The executors and a device opened for them; the model file stays open."""
+        """Close the executors and a device opened for them; the model file stays open."""
         with ExitStack() as stack:
             if self.choice.owns_device and self.choice.device is not None:
                 stack.callback(self.choice.device.close)
@@ -140,7 +140,7 @@ class EncoderRunner:
 
 
 def shared_encoder_options(build: BuildOptions, shape: ModelShape) -> BuildOptions:
-    """`build` is how its program is built for one text."""
+    """Return the options of shared steps. `build` is how its program is built for one text."""
     row = 8 * shape.layers * shape.kv_heads * shape.head_dim  # keys and values
     whole = -(-build.context // PAGE)
     pages = max(whole, min(_TEXTS, _BYTES // (PAGE * row)))

@@ -110,7 +110,7 @@ class KernelStudy:
 
     @property
     def least_bytes(self) -> int:
-        """Each value of A and B is read once, each of C written once."""
+        """Return the bytes if each value of A and B is read once, each of C written once."""
         return 4 * (self.m * self.k + self.n * self.k + self.m * self.n)
 
     @property

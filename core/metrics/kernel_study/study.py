@@ -148,7 +148,8 @@ def source(path: str) -> str:
 
 
 def code(form: Form) -> list[str]:
-    """The lines that are the form's own: without what every file of its kind begins and ends with.
+    """Return the lines that are the form's own: without what every file of its kind begins and ends
+    with.
 
     Of a form with a `function`, that function alone.
     """

@@ -48,7 +48,7 @@ class FieldRow:
     assumed: Any = None
 
     def key(self, prefix: str) -> str:
-        """The whole key in GGUF; `prefix` is the architecture's ("llama.")."""
+        """Return the whole key in GGUF; `prefix` is the architecture's ("llama.")."""
         return self.gguf if self.gguf.startswith("tokenizer.") else prefix + self.gguf
 
 
@@ -181,7 +181,7 @@ def choice(*names: str) -> Check:
 
 
 def per_layer(one: Check, expected: str, *, alone: bool = True) -> Check:
-    """A tuple of a value for each layer; `alone`: one for all will do."""
+    """Return a check for a tuple of a value for each layer; `alone`: one for all will do."""
 
     def check(value: Any, known: Known) -> tuple[Any, ...]:
         layers = known["layers"]
@@ -210,7 +210,7 @@ def flags(value: Any, known: Known) -> tuple[bool, ...]:
 
 
 def numbers_or_none(within: Range) -> Check:
-    """Numbers; -inf is one here."""
+    """Return a check for numbers; -inf is one here."""
     checked = number(within)
 
     def one(value: Any, known: Known) -> float:

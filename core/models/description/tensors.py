@@ -117,7 +117,8 @@ def _in_order(rows: Sequence[NameRow], config: Any) -> Iterator[tuple[NameRow, i
 def check_shapes(
     title: str, expected: Shapes, weights: Mapping[str, WeightSpec], path: Path
 ) -> None:
-    """Every tensor is there, has the shape that the fields imply, and none is left over."""
+    """Raise FileError unless every tensor is there with the shape that the fields imply, and none
+    is left over."""
     shapes = dict(expected)
     for name, shape in shapes.items():
         if name not in weights:

@@ -117,7 +117,8 @@ def _softcap(config: CheckpointConfig, known: Known) -> float:
 
 
 def caches_to_share(value: Any, known: Known) -> int:
-    """Layers without keys and values of their own: of each kind there is one to share with."""
+    """Return how many layers have no keys and values of their own: of each kind there is one to
+    share with."""
     sliding, layers = known["sliding"], known["layers"]
     count: int = integer(0, layers - 1)(value, known)
     own = layers - count

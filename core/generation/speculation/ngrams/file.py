@@ -139,8 +139,8 @@ def disk_bytes() -> int:
 
 
 def remove_all() -> int:
-    """Delete the tables of all models; the bytes that they took. FileError of one that cannot be
-    deleted, once all others are."""
+    """Delete the tables of all models and return the bytes that they took. FileError of one that
+    cannot be deleted, once all others are."""
     freed, problems = 0, list[FileError]()
     for one in listed():
         try:
@@ -153,8 +153,8 @@ def remove_all() -> int:
 
 
 def remove(path: Path) -> int:
-    """Delete a table, and what killed writers left of it; the bytes that it took, 0 where there is
-    none. FileError."""
+    """Delete a table, and what killed writers left of it; return the bytes that it took, 0 if there
+    is none. FileError."""
     stamp = stamp_of(path)
     tidy(path)
     remove_whole(path)
