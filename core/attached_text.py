@@ -90,7 +90,7 @@ def kind_of_text(name: str) -> AttachmentKind:
 
 
 def message_text(text: str, attachments: Iterable[Attachment]) -> str:
-    """Return the text of a message as the model reads it: the attached files, then the person's
+    """Return the text of a message as the model reads it: attached files, then the person's
     words."""
     return "\n\n".join(filter(None, (*map(attachment_text, attachments), text)))
 
@@ -127,8 +127,7 @@ class DraftedFile(Struct, frozen=True):
 
 
 class ConversationExtras(Struct, frozen=True):
-    """The head gains, the draft and the attached files that are kept with a conversation's
-    messages."""
+    """The head gains, the draft and the attached files that are kept with a conversation."""
 
     gains: ModelGains | None = None  # None: all are 1
     draft: str = ""

@@ -62,7 +62,7 @@ def spared(available: int) -> int:
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping; None where the system does not tell."""
+    """Return the memory that can be had without swapping; None if the system does not tell."""
     import psutil
 
     try:

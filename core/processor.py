@@ -31,8 +31,9 @@ def cpu_features() -> dict[str, bool]:
 
 
 def available_isas() -> list[str]:
-    """Builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out the higher.
-    Where LLM_LITE_PROCESSOR names one, this processor has no more than what that one needs.
+    """Return the builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out
+    the higher. If LLM_LITE_PROCESSOR names one, this processor has no more than what that one
+    needs.
 
     Raises RequestError if LLM_LITE_ISA or LLM_LITE_PROCESSOR names none of them.
     """
@@ -55,7 +56,8 @@ def _or_request_error(answer: Callable[[], _T]) -> _T:
 
 
 def emulated_isas() -> list[str]:
-    """Builds for tests, none of `available_isas`: instructions in C++ that this processor lacks."""
+    """Return builds for tests, none of `available_isas`: C++ in place of instructions that this
+    processor lacks."""
     names: list[str] = _cpp.emulated_isas()
     return names
 
@@ -106,8 +108,7 @@ def isa_name() -> str:
 
 
 def read_gb_s(threads: int = 0) -> float:
-    """Return the GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all
-    threads."""
+    """Return the GB/s (10^9 bytes) of a plain read of memory, beyond the caches, by all threads."""
     return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
 
 

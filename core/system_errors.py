@@ -26,7 +26,7 @@ def sentence(error: BaseException) -> str:
 
 
 def defect(error: BaseException) -> str:
-    """What a person is told of one; its text and traceback are for the log."""
+    """Return a sentence for people on a defect; its text and traceback are for the log."""
     return f"an internal error ({type(error).__name__}); the log has the details"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests import words
-from tests.paths import ROOT, program_files
+from tests.paths import ROOT
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_classes_and_modules_may_be_named():
 
 
 def test_core_says_what_it_does():
-    """Sentences in the docstrings of core, no banned names, no riddles: all offenders at once."""
+    """Core and tools have sentences in docstrings, no banned names, no riddles: all at once."""
     found = [f"{one.place}: {one.text.partition(chr(10))[0]}" for one in words.fragments()]
     offenders = [line for line in found if is_checked(line)]
-    for path in program_files():
+    for path in words.checked_files():
         place, text = path.relative_to(ROOT), path.read_text("utf-8")
         if is_checked(str(place)):
             offenders += [*words.bad_names(place, text), *words.bad_phrases(place, text)]
@@ -61,8 +61,8 @@ def test_core_says_what_it_does():
 
 
 def is_checked(place):
-    """Return True for files of core, except those that the server's names are still in."""
-    return place.startswith("core/") and not place.startswith(
+    """Return True for files of core and tools, except those with names of the server."""
+    return place.startswith(("core/", "tools/")) and not place.startswith(
         ("core/serving/", "core/engine/hosting/mode_switches.py")
     )
 

@@ -42,44 +42,46 @@ _NOTATION = re.compile(r"\[|(?:float|bfloat|u?int)\d+\b")
 # Verbs that a docstring may begin with: "Return", "Returns".
 _VERBS = _set(
     """
-    abort accept accumulate acquire adapt add adjust admit advance align allocate allow answer
-    append apply approximate archive ask assert assign assume attach attend average avoid back
-    balance be begin benchmark bind blend block borrow bound break bring broadcast bucket build
-    bundle cache calculate calibrate call cancel cap capture carry cast catch change charge
-    check choose claim clamp clean clear clip clone close collapse collect combine come commit
-    compare compile complete compress compute concatenate configure confirm connect consider
-    construct consume contain continue convert copy correct count cover create cross cut damage
-    deal decide declare decode decompress decrease deduplicate defer define delete deliver
-    denormalize dequantize derive describe destroy detach detect determine diff disable discard
-    disconnect dispatch distrust divide do double download draft drain draw drive drop dump
-    duplicate embed emit empty enable encode end enlarge ensure enter enumerate erase escape
-    estimate evaluate evict examine exchange exclude execute exit expand expect explain export
-    expose express extend extract fade fail fall feed fetch fill filter find finish fit fix flag
-    flatten flip flush fold follow forbid force forget fork form format forward free freeze fuse
-    gather generate get give go group grow guard guess guide halve hand handle hash have hide
-    hold identify ignore import improve include increase increment index infer inform inherit
+    abort accept accumulate acquire adapt add adjust admit advance align allocate allow
+    announce answer append apply approximate archive ask assert assign assume attach attend
+    average avoid back balance be begin benchmark bind blend block borrow bound break bring
+    broadcast bucket build bundle cache calculate calibrate call cancel cap capture carry
+    cast catch change charge check choose claim clamp clean clear clip clone close collapse
+    collect combine come commit compare compile complete compress compute concatenate
+    configure confirm connect consider construct consume contain continue convert copy
+    correct count cover create cross cut damage deal decide declare decode decompress
+    decrease deduplicate defer define delete deliver denormalize dequantize derive describe
+    destroy detach detect determine diff disable discard disconnect dispatch distrust divide
+    do double download draft drain draw drive drop dump duplicate edit embed emit empty
+    enable encode end enlarge ensure enter enumerate erase escape estimate evaluate evict
+    examine exchange exclude execute exit expand expect explain export expose express extend
+    extract fade fail fall feed fetch fill filter find finish fit fix flag flatten flip
+    flush fold follow forbid force forget fork form format forward free freeze fuse gather
+    generate get give go group grow guard guess guide halve hand handle hash have hide hold
+    identify ignore import improve include increase increment index infer inform inherit
     initialize insert inspect install integrate interleave interpolate interpret interrupt
     intersect introduce invert invoke iterate join judge jump keep kill label latch lay lead
-    learn leave let lift limit link list load locate lock log look lower make manage map mark
-    mask match measure memory-map merge migrate mirror mix modify move multiply name narrow need
-    normalize note notify number obtain occupy offer omit open order overlay overwrite own pace
-    pack pad pair parse pass pause peek perform permute pick pin place plan point poll pool pop
-    post preallocate precompute predict prefer prefill prepare prepend preserve prevent print
-    probe proceed process produce project promise promote propagate propose protect provide
-    prune pull push put quantize query queue raise rank read rearrange rebuild receive recompute
-    record recover reduce refer refill refine refresh refuse register regroup reject release
-    reload rely remember remove rename render reopen reorder repack repair repeal repeat replace
-    replay reply report represent request requeue require rerun reserve reset reshape resize
-    resolve respond restart restore restrict resume retain retry return reuse reverse revert
-    rewind rewrite rotate round route run sample satisfy save scale scan scatter schedule score
-    search seek select send separate serialize serve set share shift shorten show shrink shut
-    sign signal simulate skip sleep slice snapshot sort spawn specialize split spread stack
-    stamp start state stay step stop store stream strip study submit subtract suggest sum supply
-    support suspend swap switch sync synchronize tag take teach tell terminate test tile time
-    tokenize touch trace track train transcode transfer transform translate transpose traverse
-    treat trim truncate try tune turn undo unescape unfold unload unlock unmap unpack unregister
-    unwrap update upload use validate verify visit wait wake walk warm warn watch weigh widen
-    withdraw work wrap write yield zero
+    learn leave let lift limit link list load locate lock log look lower make manage map
+    mark mask match measure memory-map merge migrate mirror mix modify move multiply name
+    narrow need normalize note notify number obtain occupy offer omit open order overlay
+    overwrite own pace pack pad pair parse pass pause peek perform permute pick pin place
+    plan point poll pool pop post preallocate precompute predict prefer prefill prepare
+    prepend preserve prevent print probe proceed process produce project promise promote
+    propagate propose protect provide prune pull push put quantize query queue raise rank
+    read rearrange rebuild receive recompute record recover reduce refer refill refine
+    refresh refuse register regroup reject release reload rely remember remove rename render
+    reopen reorder repack repair repeal repeat replace replay reply report represent request
+    requeue require rerun reserve reset reshape resize resolve respond restart restore
+    restrict resume retain retry return reuse reverse revert rewind rewrite rotate round
+    route run sample satisfy save scale scan scatter schedule score search seek select send
+    separate serialize serve set settle share shift shorten show shrink shut sign signal
+    silence simulate skip sleep slice snapshot sort spawn specialize split spread stack
+    stamp start state stay step stop store stream strip study submit subtract suggest sum
+    supply support suspend swap switch sync synchronize tag take teach tell terminate test
+    tile time tokenize touch trace track train transcode transfer transform translate
+    transpose traverse treat trim truncate try tune turn undo unescape unfold unload unlock
+    unmap unpack unregister unwrap update upload use validate verify visit wait wake walk
+    warm warn watch weigh widen withdraw work wrap write yield zero
     """
 )
 # Of these, the ones whose forms are nouns as well: "Steps of a plan", "Names by index".
@@ -213,12 +215,17 @@ def _is_third_person(word: str) -> bool:
     return bool(bases & (_VERBS - _NOUNS))
 
 
+def checked_files() -> list[Path]:
+    """Return the Python files of the product and of tools/."""
+    return [*program_files(), *sorted((ROOT / "tools").glob("*.py"))]
+
+
 @cache
 def fragments() -> tuple[Docstring, ...]:
-    """Return every docstring of the product that is a fragment."""
+    """Return every docstring of the product and of tools/ that is a fragment."""
     return tuple(
         one
-        for path in program_files()
+        for path in checked_files()
         for one in docstrings(path.relative_to(ROOT), path.read_text("utf-8"))
         if is_fragment(one.text, one.kind)
     )
@@ -257,7 +264,7 @@ def main(arguments: list[str]) -> None:
         if any(str(one.path).startswith(folder) for folder in arguments):
             first = one.text.partition("\n")[0]
             print(f"{one.place}: {first}")
-    for path in program_files() if arguments else ():
+    for path in checked_files() if arguments else ():
         place = path.relative_to(ROOT)
         if any(str(place).startswith(folder) for folder in arguments):
             text = path.read_text("utf-8")

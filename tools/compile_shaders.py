@@ -53,7 +53,7 @@ class _Input(ctypes.Structure):
 
 
 class ShaderError(Exception):
-    """What the compiler says of a shader."""
+    """Raised with the compiler's message on a shader."""
 
 
 class Includes:
@@ -92,7 +92,7 @@ class Compiler:
         self._glslang.glslang_initialize_process()
 
     def spirv(self, source: Path, defines: Sequence[str], includes: Includes) -> bytes:
-        """The module of a source with these defines, NAME or NAME=VALUE."""
+        """Return the module of a source with these defines, NAME or NAME=VALUE."""
         stage = STAGES[source.suffix]
         given = _Input(
             *(GLSL, stage, VULKAN, VULKAN_1_2, SPIRV_TARGET, SPIRV_1_5, source.read_bytes()),
@@ -126,7 +126,8 @@ class Compiler:
 
 
 def _libraries() -> list[Path]:
-    """In an isolated build the package lies on PYTHONPATH, not in this interpreter's site."""
+    """Return the folders of packages: in an isolated build they are on PYTHONPATH, not in this
+    interpreter's site."""
     ending = ".dylib" if sys.platform == "darwin" else ".so"
     for folder in sys.path:
         paths = [Path(folder) / "cmeel.prefix" / "lib" / f"lib{name}{ending}" for name in LIBRARIES]
@@ -136,7 +137,7 @@ def _libraries() -> list[Path]:
 
 
 def compile_all(sources: Path, schema: Path, output: Path) -> None:
-    """A file OUTPUT/NAME.spv for each row. ShaderError of the first that does not compile."""
+    """Write OUTPUT/NAME.spv for each row. ShaderError of the first one that does not compile."""
     output.mkdir(parents=True, exist_ok=True)
     compiler = Compiler()
     for line in (schema / "variants.txt").read_text("utf-8").splitlines():

@@ -21,7 +21,7 @@ _CPP_TYPES = {"int": "int64_t", "flag": "bool", "float32": "float", "float64": "
 
 
 def load(path: str) -> ModuleType:
-    """A table of the sources as a module; it imports the standard library only."""
+    """Import a table of the sources as a module; it imports the standard library only."""
     name = Path(path).stem
     spec = importlib.util.spec_from_file_location(f"schema_{name}", ROOT / path)
     assert spec is not None and spec.loader is not None, path
@@ -32,12 +32,12 @@ def load(path: str) -> ModuleType:
 
 
 def camel(name: str) -> str:
-    """rms_norm -> RmsNorm"""
+    """Return RmsNorm for rms_norm."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def ops_header(ops: ModuleType) -> str:
-    """C++: the codes of ops, their parameters by name and type, their kernels and checks."""
+    """Return the C++ header of the codes of ops, their parameters, their kernels and checks."""
     specs = list(ops.OPS.values())
     with_params = [spec for spec in specs if spec.params]
     lines = [
@@ -95,27 +95,27 @@ def cast(kind: str, value: str) -> str:
 
 
 def file_of(name: str, formats: Mapping[str, Any]) -> str:
-    """The format whose files decode this one: of a twin in tiles, that of the rows."""
+    """Return the format whose files decode this one: for a twin in tiles, that of the rows."""
     if formats[name].stored:
         return name
     return next(row.name for row in formats.values() if row.tiles == name)
 
 
 def stem(name: str, formats: Mapping[str, Any]) -> str:
-    """What a format is called in C++: q4_0 -> Q4_0 as in ggml, int4 -> Int4."""
+    """Return a format's name in C++: q4_0 -> Q4_0 as in ggml, int4 -> Int4."""
     if not formats[name].stored:
         return stem(file_of(name, formats), formats) + "Tiles"
     return name.upper() if formats[name].ggml_type is not None else name.capitalize()
 
 
 def struct(name: str, formats: Mapping[str, Any]) -> str:
-    """The struct that decodes a format; its name ends with the layout."""
+    """Return the struct that decodes a format; its name ends with the layout."""
     layout = formats[name].layout.capitalize()
     return stem(name, formats).removesuffix(layout) + layout
 
 
 def dtype_header(table: ModuleType) -> str:
-    """C++: the types of tensors, and sizes of blocks in their order."""
+    """Return the C++ header of the types of tensors, and sizes of blocks in their order."""
     formats = table.KERNEL_FORMATS
     names = [*(stem(name, formats) for name in formats), *map(str.upper, table.ACTIVATIONS)]
     rows = [
@@ -151,7 +151,8 @@ def dtype_header(table: ModuleType) -> str:
 
 
 def formats_header(table: ModuleType) -> str:
-    """C++: every format's struct, its size asserted, and the choice of one by a tensor's type."""
+    """Return the C++ header of every format's struct, its size asserted, and the choice of one by a
+    tensor's type."""
     formats = table.KERNEL_FORMATS
     files = sorted({row.name for row in formats.values() if row.stored})
     structs = {name: struct(name, formats) for name in formats}
@@ -201,8 +202,8 @@ def formats_header(table: ModuleType) -> str:
 
 
 def variants(ops: ModuleType, table: ModuleType) -> list[str]:
-    """Rows of kernels_glsl/variants.txt: those that stand there, of {format} and {integer} one for
-    each such format that shaders read, and those that an op's form says."""
+    """Return the rows of kernels_glsl/variants.txt: those that stand there, of {format} and
+    {integer} one for each such format that shaders read, and those that an op's form says."""
     shaders = shader_formats(table)
     names = {
         "{format}": [row.name for row in shaders],
@@ -222,12 +223,12 @@ def variants(ops: ModuleType, table: ModuleType) -> list[str]:
 
 
 def shader_formats(table: ModuleType) -> list[Any]:
-    """Formats whose matrices lie on a GPU: rows of blocks lie there as tiles."""
+    """Return the formats of matrices on a GPU: rows of blocks are tiles there."""
     return [row for row in table.KERNEL_FORMATS.values() if row.layout != "rows"]
 
 
 def format_include(row: Any, formats: Mapping[str, Any]) -> str:
-    """GLSL: "format.glsl" of one format, with the words of its tile."""
+    """Return the GLSL file "format.glsl" of one format, with the words of its tile."""
     lines = [_HEAD.format(sources="core/quant/formats.py")]
     if row.layout == "tiles":
         lines += [f"#define TILE_WORDS {row.block_bytes * row.tile_rows // 4}"]

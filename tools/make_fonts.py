@@ -168,8 +168,8 @@ def run(folder: Path, *command: str) -> None:
 
 
 def make_pretendard(package: Path) -> None:
-    """Hangul is taken from the next heavier weight: its strokes are thinner than those of the Latin
-    letters beside it, which shows at the sizes of an interface."""
+    """Make Pretendard, with Hangul of the next heavier weight: its strokes are thinner than
+    those of the Latin letters beside it, which shows at the sizes of an interface."""
     folder = package / "dist/public/static"
     parts = (("Regular", "Latin", False), ("Medium", "Hangul", True))
     for weight, script, hangul in parts:
@@ -183,7 +183,7 @@ def make_pretendard(package: Path) -> None:
 
 
 def rename(font: TTFont, family: str, style: str) -> None:
-    """Its licence reserves the name "Pretendard" for the font as it is."""
+    """Rename a font, as its licence reserves the name "Pretendard" for the unchanged one."""
     names = {1: family, 2: style, 3: f"{family} {style}", 4: f"{family} {style}"}
     names[6] = f"{family}-{style}".replace(" ", "")
     table = font["name"]
@@ -241,13 +241,13 @@ def can_encode(code: int, codec: str) -> bool:
 
 
 def han_big5_level_1() -> set[int]:
-    """The 5401 frequent traditional characters: Big5 rows A440..C67E."""
+    """Return the 5401 frequent traditional characters: Big5 rows A440..C67E."""
     frequent = (chr(code) for code in range(0x4E00, 0xA000) if can_encode(code, "big5"))
     return {ord(char) for char in frequent if char.encode("big5") <= b"\xc6\x7e"}
 
 
 def make_emoji(package: Path) -> None:
-    """COLR version 0 layers, which FreeType paints; sequences need shaping, so they are dropped."""
+    """Make COLR version 0 layers, which FreeType paints, without sequences, which need shaping."""
     font = TTFont(package / "twemoji.woff2")
     font.flavor = None
     plain_text = set(range(0x100))  # digits, #, *, (c), (r) stay with the text face
@@ -298,7 +298,7 @@ def subset(font: TTFont, code_points: Iterable[int]) -> None:
 
 
 def write_ofl(font: TTFont, name: str) -> None:
-    """The font's own copyright and licence records, then the text of the Open Font License."""
+    """Write the font's copyright and licence records, then the text of the Open Font License."""
     licence = (FONTS / "LICENSE-Pretendard.txt").read_text(encoding="utf-8")
     text = licence[licence.index("-----") :]
     records = [font["name"].getDebugName(record) for record in (0, 13)]

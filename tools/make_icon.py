@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def rounded(x: NDArray[np.float64], y: NDArray[np.float64], half: float, radius: float):
-    """1 inside a square of side 2 * half with rounded corners, 0 outside."""
+    """Return 1 inside a square of side 2 * half with rounded corners, 0 outside."""
     dx, dy = np.maximum(np.abs(x) - half + radius, 0), np.maximum(np.abs(y) - half + radius, 0)
     return (np.hypot(dx, dy) <= radius).astype(float)
 

@@ -42,7 +42,8 @@ def main() -> None:
 
 
 def _colored(probabilities: np.ndarray) -> np.ndarray:
-    """Logarithmic from 0.1 % to 1, what lies ahead left dark; uint8 [pixels, pixels, 4]."""
+    """Return colours, logarithmic from 0.1 % to 1, dark for later positions; uint8 [pixels,
+    pixels, 4]."""
     shown = 1 + np.log10(np.maximum(probabilities, 1e-3)) / 3
     rgba = table("viridis")[np.rint(shown * 255).astype(np.int64)]
     rgba[np.triu_indices(len(rgba), 1)] = (18, 18, 22, 255)

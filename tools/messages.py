@@ -30,7 +30,7 @@ WIDTH = 100
 
 
 def extracted() -> Catalog:
-    """Every text of the window, with the files that say it."""
+    """Return every text of the window, with the files that use it."""
     found = Catalog(project="llm-lite", charset="utf-8", fuzzy=False)
     for source in SOURCES:
         top = ROOT / source
@@ -41,7 +41,7 @@ def extracted() -> Catalog:
 
 
 def texts(tree: ast.Module) -> Iterator[str | tuple[str, ...]]:
-    """What stands in quotation marks in a call of CALLS; with a plural, both forms."""
+    """Return the literals in calls of CALLS; with a plural, both forms."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
@@ -59,7 +59,7 @@ def read(language: str) -> Catalog:
 
 
 def updated(language: str, template: Catalog) -> Catalog:
-    """What stands in the .po, with the texts of `template` and no others."""
+    """Return the catalogue of the .po, with the texts of `template` and no others."""
     known = read(language) if place(language).exists() else Catalog(locale=language, fuzzy=False)
     template.creation_date = known.creation_date
     known.update(template, no_fuzzy_matching=True, update_creation_date=False)
@@ -84,7 +84,7 @@ def as_mo(catalog: Catalog) -> bytes:
 
 
 def untranslated(catalog: Catalog) -> list[str]:
-    """Texts without a translation, or with one that a person has still to look at."""
+    """Return texts without a translation, or with one that a person has yet to check."""
     found = []
     for message in catalog:
         said = message.string if isinstance(message.string, tuple) else (message.string,)

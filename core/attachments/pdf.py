@@ -22,7 +22,8 @@ atexit.register(_process.close)
 
 
 def pdf_text(path: Path, raw: bytes, limits: Limits = LIMITS) -> Attachment:
-    """FileError where it is broken, locked, without text, or takes too much."""
+    """Return the text of a PDF. FileError if it is broken, locked, without text, or takes too
+    much."""
     request = {"pages": PAGES, "characters": CHARACTERS, "seconds": SECONDS}
     try:
         answer = _process.call("text", request, raw, limits=limits)

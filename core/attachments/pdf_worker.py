@@ -49,7 +49,7 @@ def _text(request: dict[str, Any], data: bytes) -> Answer:
 
 
 def _page(reader: Any, number: int) -> str:
-    """One that is broken is said to be so, and does not cost the others."""
+    """Return a page's text; a broken page is reported as such, and does not cost the others."""
     try:
         return str(reader.pages[number].extract_text()).strip()
     except MemoryError:

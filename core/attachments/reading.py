@@ -53,8 +53,7 @@ class FoundModelError(FileError):
 
 
 def read_attachment(path: Path) -> Attachment:
-    """Read a file to be attached. FileError where that is not possible, FoundModelError for a
-    model."""
+    """Read a file to be attached. FileError if that is impossible, FoundModelError for a model."""
     _check_place(path)
     head, raw, size = _read(path)
     name = one_line(path.name)[:LONGEST_NAME]

@@ -104,7 +104,8 @@ def _check_finite(model: ModelFile) -> None:
 
 
 def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:
-    """Takes a chunk in one step, since adding to the moments takes as long for few tokens."""
+    """Make the executor; it takes a chunk in one step, since adding to the moments takes as long
+    for few tokens."""
     on_disk = model.model.on_disk
     weights = {
         name: convert_table(tensor) if name in on_disk else convert(tensor, AS_STORED)
@@ -123,7 +124,7 @@ def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:
 
 
 def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Zeros in a file without a name, which goes when the last array over it does."""
+    """Return zeros in a file without a name, which is deleted with the last array over it."""
     size = 4 * math.prod(shape)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -135,7 +136,8 @@ def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 def _reserve(file: int, size: int) -> None:
-    """Zeros that the disk has room for: a full one is an error here, not a fault on writing."""
+    """Return zeros that the disk has room for: a full one is an error here, not a fault on
+    writing."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)
         return
@@ -169,7 +171,7 @@ def write_chunks(
 
 
 def _beginnings(tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Yield beginnings of texts: the begin token, where the model has one, and a random plain
+    """Yield beginnings of texts: the begin token, if the model has one, and a random plain
     token."""
     start = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
     plain = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
@@ -178,7 +180,8 @@ def _beginnings(tokenizer: Tokenizer) -> Iterator[list[int]]:
 
 
 def _written(session: Session, begin: list[int], size: int) -> list[int]:
-    """The model may end its text and begin another, as it does with the turns of a chat."""
+    """Write one piece; the model may end its text and begin another, as it does with turns of a
+    chat."""
     sampling = SamplingOptions(
         temperature=1.0,
         top_k=0,

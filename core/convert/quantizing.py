@@ -133,8 +133,7 @@ def writer_for(
 def variant_slots(
     tensors: Collection[TensorData], mode: str, tables: Collection[str]
 ) -> list[Slot]:
-    """Return the places of a model's tensors in a variant; `tables` names those that stay on
-    disk."""
+    """Return the places of a model's tensors in a variant; `tables` names those kept on disk."""
     finer = promoted(tensors, mode)
     return [
         slot_of(t, table_dtype(t, mode) if t.name in tables else target_dtype(t, mode, finer))
@@ -149,8 +148,7 @@ def check_mode(mode: str) -> None:
 
 
 def lossy_source(tensors: Mapping[str, TensorData], mode: str) -> str | None:
-    """Return a warning if the source's matrices were quantized before to no more bits than
-    requested."""
+    """Return a warning if the source's matrices were quantized before to no more bits than now."""
     check_mode(mode)
     again: dict[str, int] = {}
     for tensor in tensors.values():

@@ -121,8 +121,7 @@ def _write_variant(
 
 
 def _parts(source: ModelSource) -> dict[str, Part]:
-    """Return the parts of the source by their tensor's name; parts without one are checked at
-    once."""
+    """Return the parts of the source by tensor name; parts without one are checked at once."""
     for part in source.parts:
         if part.tensor is None:
             require_sound(part)

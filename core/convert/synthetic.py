@@ -48,7 +48,7 @@ _SPREAD_OF_255 = 73.6  # deviation of the levels -127 to 127
 
 
 def pieces(rng: Random, dtype: str, shape: tuple[int, ...]) -> Iterator[Bytes]:
-    """The bytes of a tensor in order; a vector is a norm's, all 1."""
+    """Yield the bytes of a tensor in order; a vector is a norm's, all 1."""
     form = FORMATS[dtype]
     if len(shape) == 1:
         yield form.quantize(np.ones((1, *shape), np.float32))
@@ -191,7 +191,8 @@ def _write_gguf(
 
 
 def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
-    """Rows that fill whole blocks are Q4_0, others float32; a layer's scale is one value."""
+    """Return a tensor: rows that fill whole blocks are Q4_0, others float32; a layer's scale is one
+    value."""
     if name.endswith("layer_output_scale.weight"):
         shape = (1,)
     blocks = len(shape) > 1 and shape[-1] % q4_0.BLOCK_SIZE == 0
@@ -245,7 +246,8 @@ def _stack_of(name: str) -> str:
 def _gemma(
     changes: Mapping[str, Any], rows: int = 262_144, table_rows: int = 262_144
 ) -> tuple[dict[str, Any], Shapes]:
-    """E4B's shapes are the defaults of its config; `rows` of the embedding and of the table."""
+    """Return metadata and shapes; E4B's are the defaults of its config, with `rows` of the
+    embedding and of the table."""
     config = CheckpointConfig({"model_type": "gemma3n_text", **changes}, Path(CONFIG))
     metadata = GEMMA_3N.metadata_of(config)
     sizes = {EMBEDDING: (rows, 1), PER_LAYER_TABLE: (table_rows, 1), LAUREL: (64, 1)}
@@ -273,7 +275,8 @@ _GEMMA_4_E4B = {  # https://huggingface.co/google/gemma-4-E4B
 
 
 def _gemma4(changes: Mapping[str, Any], rows: int = 262_144) -> tuple[dict[str, Any], Shapes]:
-    """`rows` of the embedding and of the table; layers with keys of their own have values too."""
+    """Return metadata and shapes with `rows` of the embedding and of the table; layers with keys of
+    their own have values too."""
     config = CheckpointConfig({"model_type": "gemma4_text", **changes}, Path(CONFIG))
     metadata = GEMMA_4.metadata_of(config)
     for layers in ("", "_swa"):  # llama.cpp wants this said, too

@@ -37,8 +37,8 @@ def fill(
 
 
 def encode_masked(tokenizer: Tokenizer, text: str) -> list[int]:
-    """[CLS] text [SEP], in which the names of mask tokens count as these. RequestError where the
-    model has none."""
+    """Return [CLS] text [SEP], in which the names of mask tokens count as these. RequestError if
+    the model has none."""
     name = mask_token(tokenizer)
     pieces = text.split(name)
     segments: list[tuple[str, bool]] = [(pieces[0], False)]
@@ -70,8 +70,7 @@ def candidates(logits: np.ndarray, tokenizer: Tokenizer, count: int) -> tuple[Ca
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:
-    """Return a token's text without spaces around it; a later piece of a word as the file spells
-    it."""
+    """Return a token's text without spaces around it; later pieces as the file spells them."""
     spelled = tokenizer.token_text(token)
     if spelled.startswith("##"):
         return spelled

@@ -78,7 +78,7 @@ class EncoderSession(InspectedEncoder):
         return self._head(self._tokens, states, position, 1)[0]
 
     def _head(self, tokens: Sequence[int], states: F32, first: int, count: int) -> F32:
-        """Run the ops behind the layers, the masked-token head, for `count` tokens from `first`
+        """Run the masked-token head, the ops behind the layers, for `count` tokens from `first`
         on."""
         executor = self.executor
         step = Step(np.asarray(tokens, np.int32), 0, count, first_output=first)
@@ -105,8 +105,7 @@ def hidden_tensor(plan: Plan) -> Tensor:
 
 
 def check_text(tokens: Sequence[int], *, context: int, vocabulary: int) -> None:
-    """Raise RequestError unless a text has tokens, all in the vocabulary and no more than the
-    context."""
+    """Raise RequestError unless a text has tokens, all in the vocabulary and within the context."""
     if not 0 < len(tokens) <= context:
         raise RequestError(f"expected a text of 1 to {context} tokens, found {len(tokens)}")
     low, high = min(tokens), max(tokens)

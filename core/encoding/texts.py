@@ -30,8 +30,8 @@ def shortened(tokenizer: Tokenizer, tokens: Sequence[int], most: int) -> list[in
 
 
 def encode_pair(tokenizer: Tokenizer, first: str, second: str, most: int) -> list[int]:
-    """[CLS] first [SEP] second [SEP], as the file has it; of the longer text the end is not read
-    where both have more than `most` tokens. RequestError where the model has no pairs."""
+    """Return [CLS] first [SEP] second [SEP], as the file has it; the longer text is cut if both
+    have more than `most` tokens. RequestError if the model has no pairs."""
     parts = pair_parts(tokenizer, first, second, most)
     return [*parts.first, *parts.second]
 

@@ -73,7 +73,7 @@ class Clients:
             self._serving = None
 
     def stop(self) -> None:
-        """End all answers; what they had in the cache is gone."""
+        """End all answers; their positions in the cache are lost."""
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.close()

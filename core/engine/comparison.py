@@ -201,8 +201,7 @@ def _progress(command: CompareRuns, number: int, context: TaskContext) -> loader
 
 
 def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
-    """Compute KL(A || B) at every token of A's answer, where both have read A's answer up to
-    there."""
+    """Compute KL(A || B) at every token of A's answer, when both have read A's answer up to it."""
     request, tokens = a.command.request, a.tokens
     read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
     step = min(LONGEST_STEP, a.runner.session.max_outputs, b.runner.session.max_outputs)

@@ -104,7 +104,7 @@ class Dispatcher(Struct, frozen=True):
             self._task(number, command)
 
     def serve(self) -> None:
-        """Serve what waits although no answer runs."""
+        """Serve waiting requests although no answer runs."""
         host = self.host()
         try:
             try:
@@ -116,8 +116,7 @@ class Dispatcher(Struct, frozen=True):
             self.log("error", str(error))
 
     def finish_switching(self) -> None:
-        """Finish changes of the model that were requested during an answer, now that it has
-        ended."""
+        """Finish changes of the model that were requested during an answer, which has ended."""
         while (preparation := self.switching().left()) is not None:
             host = self.host()
             while not preparation.ended:  # clients are answered meanwhile
@@ -135,7 +134,7 @@ class Dispatcher(Struct, frozen=True):
         self._steps(number, Translation(command, self._emit_of(number), self._is_stopped(number)))
 
     def _read_target(self, command: ReadTarget) -> None:
-        """What cannot be read is only said in the log, and by the empty cache."""
+        """Read a target; a failure is only logged, and shows by the empty cache."""
         runner = self.host().runner
         if runner is None:
             return

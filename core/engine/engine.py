@@ -153,7 +153,7 @@ class Engine:
             self._commands.put((number, command))
 
     def frame(self, drawing: bool) -> None:
-        """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
+        """Mark the begin or the end of a frame, which has a core to itself meanwhile."""
         runner = self._host.loaded
         for executor in runner.executors if runner is not None else ():
             executor.leave_a_core(drawing)
@@ -185,7 +185,8 @@ class Engine:
         return self._clients.service
 
     def coming(self) -> str:
-        """The name of the model that is being loaded, once its header is read; "" where none is."""
+        """Return the name of the model that is being loaded, once its header is read; "" if none
+        is."""
         return self._host.coming
 
     def device_lost(self, device: Device | None) -> None:
@@ -193,14 +194,15 @@ class Engine:
         self._host.device = device
 
     def _cancel_load(self) -> None:
-        """A load that does not notice in time that it was cancelled is left behind."""
+        """Cancel a load; one that does not notice that in time is left behind."""
         if self._loading is not None:
             self._late = threading.Timer(CANCEL_SECONDS, self._leave_behind, self._loading)
             self._late.daemon = True
             self._late.start()
 
     def _leave_behind(self, number: int, command: LoadModel) -> None:
-        """The load did not end in time: its thread keeps what it waits for; another takes over."""
+        """Leave a load behind that did not end in time: its thread keeps what it waits for; another
+        takes over."""
         with self._lock:
             if self._closing or self._loading is None or self._loading[0] != number:
                 return
@@ -254,8 +256,8 @@ class Engine:
                 self._execute(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
-        """The next command; while none waits, clients are served a step at a time, passes of the
-        model are measured, and the files in use are checked a slice at a time."""
+        """Return the next command; while none waits, clients are served a step at a time, passes of
+        the model are measured, and the files in use are checked a slice at a time."""
         while True:
             try:
                 found = self._commands.get_nowait()

@@ -111,8 +111,7 @@ class KeptConversations:
             self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
 
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
-        """Return tokens in common, tokens of the conversation, and bytes of the file.
-        LlmLiteError."""
+        """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
         size, path = _size(command.path), Path(command.path)
         identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
         prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)
@@ -170,7 +169,8 @@ class KeptConversations:
         return ""
 
     def _identity_of(self, runner: Runner) -> on_disk.Identity:
-        """The model's part takes a moment: it is found once a file."""
+        """Return the identity of the model's cache; the model's part takes a moment, and is
+        computed once a file."""
         session = runner.session
         if self._identity[0] is not runner.model_file:
             self._identity = (runner.model_file, cache_transfer.identity(runner).model)
@@ -212,7 +212,7 @@ def _problem(error: LlmLiteError) -> str:
 
 
 def _unfit(error: LlmLiteError, path: str) -> Unfit:
-    """Damage is of the kept file, not of the model's."""
+    """Return why a kept file is unfit; damage is of the kept file, not of the model's."""
     if isinstance(error, on_disk.OtherCacheError):
         return error.what
     return "damaged" if isinstance(error, FileError) and error.path == path else "failed"

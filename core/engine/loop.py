@@ -39,7 +39,7 @@ class SteppedWork(Protocol):
         ...
 
     def finish(self) -> None:
-        """Tell how it ended."""
+        """Emit how it ended."""
         ...
 
 

@@ -77,7 +77,7 @@ class StepRequestServer:
         self._waiting.put(request)
 
     def reset(self) -> None:
-        """Another model: its gains are all 1."""
+        """Reset the gains to 1, as another model is loaded."""
         self._gains = None
         self._own_gains = False
         self._rows_reader = None
@@ -89,7 +89,7 @@ class StepRequestServer:
         self._own_gains = self._answering_with_own = own is not None
 
     def end_answer(self) -> None:
-        """Gains that are set from now on are in force at once."""
+        """End an answer; gains that are set from now on are in force at once."""
         self._answering_with_own = False
 
     def serve(self, runner: AnyRunner | None, hurry: Callable[[], bool]) -> None:
@@ -229,8 +229,7 @@ class StepRequestServer:
 
 
 def _writing(runner: AnyRunner | None) -> Runner:
-    """Return the runner that writes text. RequestError if there is no model, or if it is an
-    encoder."""
+    """Return the runner that writes text. RequestError if there is no model, or an encoder."""
     if runner is None:
         raise RequestError(NO_MODEL)
     if not isinstance(runner, Runner):

@@ -45,7 +45,7 @@ LOADING = 0.1  # of the time that a measurement takes, about
 
 
 def run_task(task: Task, context: TaskContext) -> str:
-    """Emits what was found; "" or, where it did not come to its end, a sentence."""
+    """Run a task, which emits its results; return "" or, if it did not end, a sentence."""
     try:
         if isinstance(task, CompareRuns):
             compare_runs(task, context)
@@ -75,8 +75,7 @@ def run_task(task: Task, context: TaskContext) -> str:
 
 
 class _Report:
-    """Reports how far `request` is, from `low` to `high` of the whole; CancelledError to stop
-    it."""
+    """Reports how far `request` is, from `low` to `high`; CancelledError to stop it."""
 
     def __init__(
         self, request: int, context: TaskContext, low: float = 0.0, high: float = 1.0

@@ -78,7 +78,7 @@ class Translation(Struct):
         return is_going
 
     def interrupted(self, seconds: float) -> None:
-        """Only steps are measured."""
+        """Ignore the time: only steps are measured."""
 
     def finish(self) -> None:
         if self._writer is None or self._runner is None:

@@ -44,7 +44,7 @@ DEFAULT_TOLERANCE = 1e-5
 
 
 def compare(a: Executor, b: Executor, step: Step) -> Difference | None:
-    """Run one step on both, op by op; the first difference, or None.
+    """Run one step on both, op by op; return the first difference, or None.
 
     After each op b is given a's result, so that an error shows at the op that makes it and nowhere
     else. Both must hold the same program and the same state before the step.

@@ -22,7 +22,7 @@ class RowsMove(Struct, frozen=True):
 
     @property
     def bytes(self) -> tuple[int, int, int]:
-        """Return the offset in the tensor to copy from, the one to copy to, and the number of
+        """Return the offset to copy from in the tensor, the one to copy to, and the number of
         bytes."""
         size = tensor_row_bytes(self.tensor)
         return self.first * size, self.to * size, self.count * size

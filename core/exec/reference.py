@@ -64,8 +64,7 @@ def layer_norm(x: F32, weight: F32, bias: F32 | None = None, *, eps: float) -> F
 
 
 def _root(x: F32) -> F32:
-    """Return sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in
-    silence."""
+    """Return sqrt(x), and NaN where x overflowed: infinity would divide a row to 0 in silence."""
     root: F32 = np.sqrt(np.where(np.isinf(x), np.float32(np.nan), x))
     return root
 
@@ -245,8 +244,7 @@ def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:
 
 
 def softcap(x: F32, *, scale: float, cap: float) -> F32:
-    """Limit values to -cap .. cap; where x * scale is small the result is close to x * scale *
-    cap."""
+    """Limit values to -cap .. cap; where x * scale is small they are close to x * scale * cap."""
     return np.float32(cap) * np.tanh(x * np.float32(scale))
 
 

@@ -121,7 +121,7 @@ class NewFolder:
 
 
 def check_folder(path: Path, listed: Listed | None = None, *, advice: str = "") -> None:
-    """FileError where no directory may be put at `path`, or none can be made beside it.
+    """Raise FileError if no directory may be put at `path`, or none can be made beside it.
 
     listed: of a directory that would be replaced, and may hold nothing else. advice: what else a
     person can do about a place that is taken.
@@ -142,7 +142,8 @@ def check_folder(path: Path, listed: Listed | None = None, *, advice: str = "") 
 
 
 def remove_folder(path: Path, listed: Listed) -> int:
-    """Delete a directory of ours, all or nothing of it; the bytes that it took. FileError.
+    """Delete a directory of ours, all or nothing of it, and return the bytes that it took.
+    FileError.
 
     It is gone with its name. What a kill leaves is removed by `tidy`.
     """
@@ -158,8 +159,8 @@ def remove_folder(path: Path, listed: Listed) -> int:
 
 
 def remove_file(path: Path) -> int:
-    """Delete a file, of a link the link itself; the bytes that this frees. One that is not
-    there is no error. FileError."""
+    """Delete a file, of a link the link itself, and return the bytes that this frees. A missing one
+    is no error. FileError."""
     try:
         status = path.lstat()
         path.unlink()
@@ -181,7 +182,8 @@ def tidy(destination: Path, listed: Listed | None) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """OSError where it could not be: os.path.lexists takes a name too long for a free one."""
+    """Return True if something is there. OSError if it could not be: os.path.lexists takes a name
+    too long for a free one."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -207,7 +209,8 @@ def _check_own(path: Path, listed: Listed) -> None:
 
 
 def _foreign(folder: Path, names: Sequence[str]) -> str | None:
-    """The first entry that the directory does not list; a link or a directory is none of ours."""
+    """Return the first entry that the directory does not list; a link or a directory is none of
+    ours."""
     with os.scandir(folder) as entries:
         others = [e.name for e in entries if e.name not in names or not _is_plain(e)]
     return min(others, default=None)

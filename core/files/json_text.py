@@ -20,8 +20,8 @@ _MOST_DIGITS = 400  # of a whole number; a float has at most 309
 
 
 def parse_json(raw: bytes, path: Path, what: str, *, any_number: bool = False) -> Any:
-    """The JSON value in `raw`, which may have half surrogate pairs in it; `what` names it in errors
-    ("the header"). Raises FileError.
+    """Return the JSON value in `raw`, which may have half surrogate pairs in it; `what` names it in
+    errors ("the header"). Raises FileError.
 
     any_number: NaN, infinities and numbers that no float holds are values, as floats that are not
     finite, for a reader that refuses them field by field.
@@ -119,7 +119,8 @@ _LONE_SURROGATE = re.compile(
 
 
 def _refuse_lone_surrogates(value: Any, path: Path, what: str) -> None:
-    """A lone surrogate is no character: no encoder and no screen takes it."""
+    """Raise FileError for a lone surrogate, which is no character: no encoder and no screen takes
+    it."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         key, item = waiting.pop()

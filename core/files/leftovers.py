@@ -35,7 +35,8 @@ def name_beside(target: Path, kind: Kind) -> Path:
 
 @contextmanager
 def temporary(target: Path, remove: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """A name beside `target`; what has it in the end, or when the process ends, is removed."""
+    """Yield a name beside `target`; what has it in the end, or when the process ends, is
+    removed."""
     path = name_beside(target, "part")
     _in_use.add(path)
     try:
@@ -79,7 +80,7 @@ def remove_whole(path: Path) -> None:
 
 
 def _folder(target: Path) -> Path:
-    """In one spelling: names of ours are compared."""
+    """Return the folder in one spelling, since our names are compared."""
     return _real(target.parent)
 
 

@@ -58,7 +58,7 @@ class MappedFile(mmap.mmap):
         return self
 
     def __del__(self) -> None:
-        """Release the guard before the pages are unmapped: the next mapping may get their
+        """Release the guard before the pages are unmapped: a new mapping may get their
         addresses."""
         if self._guard is not None:
             self._guard.release()
@@ -134,8 +134,8 @@ NO_FILES = MappedFiles()
 
 @contextmanager
 def mapped(file: Path, expected: str, advice: str = "load the model again") -> Iterator[MappedFile]:
-    """The whole of a regular, non-empty file, to be read within: an error there is said to be a
-    change of the file where it has changed.
+    """Yield the whole of a regular, non-empty file; an error within is reported as a change of the
+    file if it has changed.
 
     `expected` says what it should be ("a GGUF file"). Raises FileError.
     """

@@ -18,7 +18,7 @@ Kind = Literal["cache", "config", "data", "state", "documents"]
 
 
 def user_folder(kind: Kind) -> Path:
-    """An absolute path; nothing is made there, but for the private folder."""
+    """Return an absolute path; only the private folder is made."""
     try:
         found = _found(kind)
     except (RuntimeError, KeyError):  # neither HOME nor an entry in the system's list of users
@@ -35,8 +35,7 @@ def expanded(text: str) -> Path:
 
 
 def _found(kind: Kind) -> Path:
-    """Return the folder by platformdirs; older versions leave "~" in it where the home is not
-    known."""
+    """Return the folder by platformdirs; older versions leave "~" in it without a known home."""
     import platformdirs  # asks the system: not before somebody wants to know
 
     if kind == "documents":

@@ -14,7 +14,8 @@ _UNKNOWN = (errno.ENOSYS, errno.EINVAL)  # to this kernel, or to this file syste
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two files or directories change their names in one step; whether the system could."""
+    """Exchange the names of two files or directories in one step, and return whether the system
+    could."""
     return _renameat2(one, other, _EXCHANGE) == 0
 
 
@@ -34,7 +35,8 @@ def rename_new(old: Path, new: Path) -> None:
 
 
 def rename_free(old: Path, wanted: Path) -> Path:
-    """Rename to `wanted`, or with a number behind it where that is taken; the new path. OSError."""
+    """Rename to `wanted`, or with a number behind it if that is taken, and return the new path.
+    OSError."""
     number, new = 1, wanted
     while True:
         try:

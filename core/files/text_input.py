@@ -24,8 +24,7 @@ def read_text(path: Path, most: int = LONGEST_TEXT) -> str:
 
 
 def read_beginning(path: Path, most: int) -> str:
-    """Return the characters within the first `most` bytes. FileError as for `read_text`, but for
-    size."""
+    """Return the characters in the first `most` bytes. FileError as `read_text`, but for size."""
     raw = _read_file(path, most)
     if len(raw) > most:
         raw = _whole_characters(raw[:most])

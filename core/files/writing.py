@@ -144,7 +144,7 @@ class Output(io.RawIOBase):
         return view.nbytes
 
     def finish(self) -> None:
-        """Close it once the disk has it."""
+        """Close the file once the disk has it."""
         os.fsync(self._file.fileno())
         self.close()
 
@@ -203,8 +203,7 @@ def _target_at(path: Path) -> _Target:
 
 
 def _with_folder(path: Path) -> Path:
-    """Return where a new file is made: a link may lead to it. FileError if there is no such
-    folder."""
+    """Return where a new file is made: a link may lead to it. FileError without such a folder."""
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise FileError(path, f"cannot be written: there is no directory {real.parent}")
@@ -212,8 +211,7 @@ def _with_folder(path: Path) -> Path:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return N for a path that leads, maybe by links as /dev/stdout does, to this process'
-    /dev/fd/N."""
+    """Return N for a path that leads, maybe by links as /dev/stdout, to this process' /dev/fd/N."""
     for _ in range(_MOST_LINKS):
         folder = os.path.realpath(path.parent)
         own = folder in ("/dev/fd", f"/proc/{os.getpid()}/fd")
@@ -275,8 +273,7 @@ def tidy(target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that a rename outlives a loss of power, where the system can open a
-    directory."""
+    """Sync a folder, so that a rename outlives a loss of power, if the system can open it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -286,13 +283,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def _may_write(target: Path, old: os.stat_result | None) -> None:
-    """A rename asks the folder alone: a file that is read-only stays so. OSError."""
+    """Raise OSError if the file may not be replaced: a rename asks the folder alone, so that a
+    read-only file could be."""
     if old is not None:
         os.close(os.open(target, _THROUGH))
 
 
 def _make_alike(descriptor: int, target: Path, old: os.stat_result) -> bool:
-    """Give a new file mode, owner and attributes of the old one; whether the system let us."""
+    """Give a new file mode, owner and attributes of the old one; return whether the system let
+    us."""
     if not hasattr(os, "fchown"):
         return True
     made = os.fstat(descriptor)
@@ -329,7 +328,7 @@ def _replace(part: Path, target: Path) -> bool:
 
 
 def _copy_over(file: BinaryIO | io.BufferedReader, target: Path) -> None:
-    """Into the file that is there; a full disk is noticed before anything of it is lost."""
+    """Copy into the file that is there; a full disk is noticed before anything of it is lost."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     with Output(os.open(target, os.O_WRONLY | _BINARY), seeks=False) as out:

@@ -46,8 +46,7 @@ class HeaderReader:
         return int(_U64.unpack_from(self.buffer, self.skip(8, what))[0])
 
     def count(self, what: str, item_bytes: int) -> int:
-        """Read a uint64 count of items of at least `item_bytes` each, which must fit in the
-        file."""
+        """Read a uint64 count of items of at least `item_bytes` each, which fit in the file."""
         count = self.u64(what)
         if count * item_bytes > self.remaining:
             self.fail(

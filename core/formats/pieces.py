@@ -12,8 +12,7 @@ Pieces = Callable[[], Iterable[NDArray[np.uint8]]]
 
 
 class InPieces(Protocol):
-    """A tensor in pieces; `pieces` gives the `nbytes` bytes in order when the tensor's turn
-    comes."""
+    """A tensor in pieces; `pieces` gives `nbytes` bytes in order when the tensor's turn comes."""
 
     @property
     def name(self) -> str: ...

@@ -119,7 +119,7 @@ class Answer(Struct):
         return self._emitter is None or not self._emitter.is_over
 
     def finish(self) -> None:
-        """Tell why the answer ends here, and how fast it was."""
+        """Emit why the answer ends here, and how fast it was."""
         assert self._runner is not None
         if self._emitter is not None:
             self._emitter.flush()
@@ -256,7 +256,7 @@ class Answer(Struct):
         self._emitter.emit(choice, session.context_used, session.step_seconds)
 
     def _left(self) -> int:
-        """New tokens still allowed; forced ones are not new."""
+        """Return how many new tokens are still allowed; forced ones are not new."""
         new = max(0, len(self.produced) - len(self._forced))
         return self.command.sampling.max_new_tokens - new
 
@@ -356,14 +356,13 @@ def encode(
 
 
 def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
-    """Return True if the last message is an answer with content: it is left open when it is
-    read."""
+    """Return True if the last message is an answer with content: it is left open when read."""
     last = messages[-1] if messages else None
     return last is not None and last.role == "assistant" and bool(last.content + last.thought)
 
 
 def peak_rss_bytes() -> int:
-    """The most memory this process ever had resident; 0 where the system does not tell."""
+    """Return the most memory this process ever had resident; 0 if the system does not tell."""
     if sys.platform == "win32":
         return 0
     import resource

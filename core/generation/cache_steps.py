@@ -66,7 +66,7 @@ class CacheSteps:
 
     @property
     def source(self) -> int:
-        """Return how many positions an encoder's keys and values have, which every step sees; 0:
+        """Return how many positions an encoder's keys and values have, seen by every step; 0:
         none."""
         return len(self._source)
 
@@ -101,7 +101,7 @@ class CacheSteps:
         draft: Sequence[int] = (),
         branch: Branch = NO_BRANCH,
     ) -> NDArray[np.float32]:
-        """Append one token; logits float32 [V] of what follows.
+        """Append one token and return logits float32 [V] of what follows.
 
         The step also runs `draft` and a branch of it, together at most `most_drafted` tokens that
         may follow: decoding them next, in their order, takes no step. The bits of logits, cache and
@@ -158,7 +158,8 @@ class CacheSteps:
 
     @property
     def most_drafted(self) -> int:
-        """Tokens that one step can verify behind the one that it decodes; 0: it cannot."""
+        """Return how many tokens one step can verify behind the one that it decodes; 0: it
+        cannot."""
         fitting = self.context - len(self.cache) - 1
         return max(0, min(self.executor.program.stepwise_tokens - 1, fitting))
 
@@ -220,7 +221,7 @@ class CacheSteps:
         return logits[0]
 
     def _take_branch(self, token: int) -> None:
-        """Go on with the branch where the token is not the one of the draft."""
+        """Continue with the branch if the token is not the one of the draft."""
         branch = self._ahead.branch
         if branch is None or self.token_ahead == token:
             return
@@ -230,8 +231,8 @@ class CacheSteps:
     def _execute(
         self, step: Step, counted: int, should_stop: StopCheck | None
     ) -> tuple[NDArray[np.float32], int]:
-        """Run a step behind the cache, which will count positions up to `counted`; its logits,
-        and the first position whose query is kept then."""
+        """Run a step behind the cache, which will count positions up to `counted`; return its
+        logits, and the first position whose query is kept then."""
         self._ahead = NOTHING_AHEAD
         first = self._rows.first_after(counted)
         self.cache.writing(counted)
@@ -243,7 +244,7 @@ class CacheSteps:
         return logits, first
 
     def _count(self, tokens: Sequence[int], first: int) -> None:
-        """A step has written these; queries are kept from `first` on."""
+        """Count positions that a step has written; queries are kept from `first` on."""
         self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
 

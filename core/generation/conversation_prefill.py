@@ -54,7 +54,7 @@ class ConversationPrefill(Struct):
         return done is not None
 
     def finish(self) -> None:
-        """Tell what the cache holds now."""
+        """Emit what the cache holds now."""
         assert self._runner is not None
         session = self._runner.session
         known = self._labels[: session.context_used]
@@ -62,7 +62,7 @@ class ConversationPrefill(Struct):
         self.emit(cache_status(session, self._reused))
 
     def interrupted(self, seconds: float) -> None:
-        """Nothing is measured of a conversation that is read."""
+        """Ignore the time: nothing is measured of a conversation that is read."""
 
     def fail(self, message: str) -> None:
         self.emit(ConversationRead(self.command.request, (), message))

@@ -56,7 +56,7 @@ class Guide:
         return mask
 
     def prepare(self) -> None:
-        """Begin to find what may come next, while the model's step runs."""
+        """Begin to compute what may come next, while the model's step runs."""
         if self._is_deciding:
             assert self._grammar is not None
             self._grammar.prepare()
@@ -73,8 +73,7 @@ class Guide:
             self._grammar.check()
 
     def close(self) -> None:
-        """Release the grammar's process, as the answer is over or rests for a while; from any
-        thread."""
+        """Release the grammar's process, as the answer is over or rests; from any thread."""
         if self._grammar is not None:
             self._grammar.close()
 
@@ -84,7 +83,7 @@ class Guide:
         return self._grammar is not None and not self._waits and not self._due
 
     def take(self, token: int) -> None:
-        """The answer goes on with this token. RequestError where the grammar does not allow it."""
+        """Continue the answer with this token. RequestError if the grammar does not allow it."""
         if self._due and self._due[0] == token:
             self._due.popleft()
         else:

@@ -80,7 +80,7 @@ def _check_option(row: Option, value: Any) -> None:
 
 
 def check_bias(options: SamplingOptions, vocabulary: int) -> None:
-    """RequestError for a bias of a token that the model does not have."""
+    """Raise RequestError for a bias of a token that the model does not have."""
     for token, _ in options.logit_bias:
         if token >= vocabulary:
             raise RequestError(f"logit bias: token {token} is not in 0..{vocabulary - 1}")
@@ -205,7 +205,8 @@ def _last(context: Sequence[int], count: int) -> Ids:
 
 
 def _fitted(mask: Mask, size: int) -> Mask:
-    """Models may have rows for tokens that their vocabulary lacks: they are forbidden."""
+    """Return the mask with the model's rows for tokens that its vocabulary lacks: they are
+    forbidden."""
     lacking = -(-size // 32) - len(mask)
     return np.pad(mask, (0, lacking)) if lacking > 0 else mask
 
@@ -241,8 +242,7 @@ def _choice(
     mask: Mask | None,
     count: int = BEST,
 ) -> TokenChoice:
-    """Return the choice with the `count` likeliest tokens; with 0 neither these nor what was
-    allowed."""
+    """Return the choice with the `count` likeliest tokens; with 0 without these and the allowed."""
     best = _likeliest(logits, seen, largest(logits, count).tolist()) if count else ()
     probability = _likeliest(logits, seen, [token])[0][1]
     allowed = None if mask is None or not count else _allowed(logits, seen, mask)
@@ -250,7 +250,8 @@ def _choice(
 
 
 def _allowed(logits: NDArray[np.float32], seen: tuple[float, float], mask: Mask) -> Allowed:
-    """Not all of them are forbidden."""
+    """Return how many tokens a mask allows, their probability, and the likeliest; at least one is
+    allowed."""
     ids = _ids(mask, len(logits))
     values = logits[ids]
     most, total = sum_exp(values)

@@ -116,7 +116,8 @@ def _of_family(name: str) -> tuple[SamplingDefault, ...]:
 
 
 def _checked(named: _Named, source: str, file: Path, problems: list[str]) -> list[SamplingDefault]:
-    """Values within the sampler's ranges, those of 32 bits without digits that they do not have."""
+    """Return values within the sampler's ranges, those of 32 bits without digits that they do not
+    have."""
     found = []
     for key, name, value in named:
         row = OPTIONS[name]

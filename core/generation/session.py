@@ -65,7 +65,7 @@ class Session(CacheSteps):
         self.speculation: Speculation | None = None  # drafts answers; None: token by token
 
     def see_source(self, tokens: Sequence[int]) -> None:
-        """Another source is in place; what was made of the one before is forgotten."""
+        """Record that another source is in place; what was made of the one before is forgotten."""
         self.clear()
         self._source = tuple(tokens)
 
@@ -135,7 +135,7 @@ class Session(CacheSteps):
         progress: PrefillProgress | None = None,
         reading: PrefillOptions = PLAIN,
     ) -> NDArray[np.float32]:
-        """Bring the whole prompt into the cache; logits float32 [V] of what follows it.
+        """Read the whole prompt into the cache; logits float32 [V] of what follows it.
 
         RequestError where it is empty, or longer than the context and nothing may be forgotten;
         CancelledError when stopped, and then the cache holds the chunks that were finished.
@@ -198,8 +198,7 @@ class Session(CacheSteps):
         return self.executor.program.score_outputs
 
     def make_room(self, reading: PrefillOptions) -> bool:
-        """Return True if one more token fits, after something was forgotten if the context is
-        full."""
+        """Return True if one more token fits, after forgetting something if the context is full."""
         if len(self.cache) < self.context:
             return True
         what = forgetting(reading.overflow, reading.head, self.context)
@@ -223,7 +222,7 @@ class Session(CacheSteps):
         return self.cache.copy_out(name or self._name, self._conversation)
 
     def take_in(self, prefix: Prefix) -> int:
-        """Hold what the prefix holds, as far as it fits; how many positions that are.
+        """Hold what the prefix holds, as far as it fits, and return how many positions that are.
 
         What the cache held goes to the pool.
         """
@@ -246,8 +245,7 @@ class Session(CacheSteps):
         return way
 
     def _wanted(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
-        """Return the weights and gains that positions must have been computed with to count as
-        read."""
+        """Return the weights and gains that positions must have been computed with to be reused."""
         weights = None if reading.resumed else self.made_by
         # A conversation keeps what its own gains made of it; of another one, only what counts
         # that was made with the gains in force.

@@ -93,7 +93,7 @@ def generate(
     reading: PrefillOptions = PLAIN,
     guide: Guide | None = None,
 ) -> Iterator[TokenChoice]:
-    """The tokens of an answer, for callers with nothing to do between two steps."""
+    """Yield the tokens of an answer, for callers with nothing to do between two steps."""
     prepared = session.prepare(prompt, reading)
     for item in answer_steps(session, prepared, sampling, end_tokens, (), should_stop, guide):
         if isinstance(item, TokenChoice):
@@ -144,7 +144,7 @@ def _answer_steps(
 
 
 def _waits(guide: Guide | None) -> Iterator[MaskPending]:
-    """Until it is known what may come next; meanwhile others may be served."""
+    """Yield until it is known what may come next; meanwhile others may be served."""
     while guide is not None and not guide.is_ready(PATIENCE):
         yield MaskPending()
 
@@ -162,8 +162,7 @@ def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[i
 def choose_next(
     sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
 ) -> TokenChoice:
-    """Choose what follows `tokens` and feed it to the guide. Errors as `Sampler.choose` and
-    `Guide`."""
+    """Choose what follows `tokens` and feed the guide. Errors as `Sampler.choose` and `Guide`."""
     if guide is None:
         return sampler.choose(logits, tokens)
     due = guide.due()

@@ -32,9 +32,9 @@ MOST_READ = 512  # tokens that are worth reading for a title
 def make_title(
     runner: ChatRunner, messages: Sequence[ChatMessage], should_stop: StopCheck
 ) -> str | None:
-    """What the model says; "" where it comes to no end, or the cache does not hold the conversation
-    or has no room, and None where it was stopped. LlmLiteError where the model or its template is
-    at fault."""
+    """Return the model's title; "" if it comes to no end, or the cache does not hold the
+    conversation or has no room, and None if it was stopped. LlmLiteError if the model or its
+    template is at fault."""
     session, file = runner.session, runner.model_file
     if is_text(messages):  # no conversation, whose subject the model could name
         return ""

@@ -36,8 +36,8 @@ class TokenEmitter:
         endings: Endings[TokenDecoded],
         continued: Sequence[int] = (),
     ) -> None:
-        """`request` comes back in every event. `continued` are the tokens of the message that the
-        answer goes on with."""
+        """Make the emitter. `request` comes back in every event. `continued` are the tokens of the
+        message that the answer continues."""
         self.produced: list[int] = []
         self.ended = False  # by a token that ends a turn
         self.requested = self._begun = time.perf_counter()
@@ -61,8 +61,7 @@ class TokenEmitter:
 
     @property
     def dropped(self) -> int:
-        """Return how many last tokens are not shown, as a stop string has begun in or before
-        them."""
+        """Return how many last tokens are hidden, as a stop string has begun in or before them."""
         return self._endings.dropped
 
     @property
@@ -71,7 +70,7 @@ class TokenEmitter:
         return self._steps > 0
 
     def begin_steps(self) -> None:
-        """The prompt is about to be read."""
+        """Record that the prompt is about to be read."""
         self._begun = time.perf_counter()
 
     def emit(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
@@ -101,7 +100,7 @@ class TokenEmitter:
         self._show(self._endings.feed(event, token, text, is_chosen=is_said))
 
     def flush(self) -> None:
-        """Tell what was held back, as nothing follows."""
+        """Emit what was held back, as nothing follows."""
         self._show(self._endings.flush())
 
     def stats(self, prefilled: int) -> GenerationStats:

@@ -19,7 +19,8 @@ _LARGEST_SOFTWARE = 128 << 20
 
 
 def read_gb_s(device: Device, repeat: int = 5) -> float:
-    """GB/s of a plain read in a compute shader, the median of `repeat`; takes some milliseconds.
+    """Return the GB/s of a plain read in a compute shader, the median of `repeat`; takes some
+    milliseconds.
 
     The size is a sixteenth of the device's memory at most. OutOfDeviceMemoryError where even that
     is not free.

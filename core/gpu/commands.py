@@ -75,7 +75,7 @@ class CommandPool:
 def memory_barrier(
     command_buffer: Any, source: tuple[int, int], destination: tuple[int, int]
 ) -> None:
-    """A global memory barrier; source and destination are (pipeline stages, accesses)."""
+    """Record a global memory barrier; source and destination are (pipeline stages, accesses)."""
     null = vk.ffi.NULL
     barrier = _accesses(source[1], destination[1])
     vk.lib.vkCmdPipelineBarrier(
@@ -85,6 +85,6 @@ def memory_barrier(
 
 @cache
 def _accesses(source: int, destination: int) -> Any:
-    """A VkMemoryBarrier to point to: there are few kinds, and dozens a recording."""
+    """Return a VkMemoryBarrier to point to: there are few kinds, and dozens a recording."""
     kind = vk.VK_STRUCTURE_TYPE_MEMORY_BARRIER
     return vk.ffi.new("VkMemoryBarrier*", (kind, vk.ffi.NULL, source, destination))

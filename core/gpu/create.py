@@ -31,7 +31,8 @@ _abandoned: dict[Any, Any] = {}
 
 
 def abandon(handle: Any, owner: Any) -> None:
-    """From now on no function destroys or frees anything of this VkDevice or VkInstance."""
+    """Mark a VkDevice or VkInstance as abandoned: no function destroys or frees anything of it from
+    now on."""
     _abandoned[handle] = owner
 
 
@@ -40,8 +41,8 @@ def is_abandoned(handle: Any) -> bool:
 
 
 def unless_abandoned(name: str, function: Any) -> Any:
-    """The function; one that destroys or frees then does nothing to what belongs to an abandoned
-    device or instance, its first argument."""
+    """Return the function; one that destroys or frees then does nothing to what belongs to an
+    abandoned device or instance, its first argument."""
     if not name.startswith(("vkDestroy", "vkFree")):
         return function
 

@@ -126,8 +126,8 @@ class Device:
         return self._functions[name]
 
     def instance_function(self, name: str) -> Any:
-        """A function of an extension of the instance: its first argument is the instance or a
-        physical device. Raises DeviceError where the loader has no such function."""
+        """Return a function of an extension of the instance: its first argument is the instance or
+        a physical device. Raises DeviceError where the loader has no such function."""
         return self._owner.function(name)
 
     def abandon(self) -> None:

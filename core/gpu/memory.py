@@ -106,7 +106,7 @@ class Buffer:
         return self._device.staging.read(self, offset, size)
 
     def zero(self) -> None:
-        """All bytes 0; the size must be a multiple of four. Device buffers only."""
+        """Set all bytes to 0; the size must be a multiple of four. Device buffers only."""
         self._device.staging.zero(self)
 
     def close(self) -> None:
@@ -262,8 +262,7 @@ class Staging:
 
 
 def full_barrier(command_buffer: Any) -> None:
-    """Record a barrier: everything before happens before everything after, the host's reads
-    included."""
+    """Record a barrier: everything before happens before all after, the host's reads included."""
     stages = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | vk.VK_PIPELINE_STAGE_HOST_BIT
     read, write = vk.VK_ACCESS_MEMORY_READ_BIT, vk.VK_ACCESS_MEMORY_WRITE_BIT
     memory_barrier(command_buffer, (stages, write), (stages, read | write))

@@ -77,7 +77,7 @@ class Pipelines:
         self._taken: dict[Key, ComputePipeline] = {}
 
     def get(self, variant: str, constants: Mapping[str, int | float]) -> ComputePipeline:
-        """Raises DeviceError and OutOfDeviceMemoryError."""
+        """Return a pipeline of these constants. Raises DeviceError and OutOfDeviceMemoryError."""
         key = variant, tuple(sorted(constants.items()))
         if key not in self._taken:
             self._taken[key] = self._store.take(key)

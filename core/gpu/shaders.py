@@ -67,8 +67,7 @@ class _Module(Struct):
 
 @lru_cache(maxsize=256)
 def load_spirv(name: str) -> bytes:
-    """Return the binary of one row of variants.txt, by its output stem, for example
-    'matvec.q4_1'."""
+    """Return the binary of a row of variants.txt, by its output stem, as 'matvec.q4_1'."""
     path = _spirv_folder() / f"{name}.spv"
     try:
         return path.read_bytes()

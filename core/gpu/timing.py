@@ -85,7 +85,7 @@ class DispatchClock:
         return command_buffer
 
     def seconds(self, command_buffer: Any) -> float:
-        """Submits it and waits; above 0."""
+        """Submit the recording and wait; return its seconds, above 0."""
         self._queue.wait(self._queue.submit([command_buffer]))
         return max(float(self._marks.read()[1]) * 1e-3, 1e-9)
 

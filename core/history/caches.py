@@ -23,7 +23,7 @@ class CacheCatalogue:
     history, and never wait for its disk to write; files are removed at once."""
 
     def __init__(self, history: History, folder: Path, budget: int) -> None:
-        """`budget` in bytes of all files together; 0 keeps none."""
+        """Make the catalogue. `budget` in bytes of all files together; 0 keeps none."""
         self.folder = folder
         self.budget = budget
         self._history = history
@@ -47,7 +47,8 @@ class CacheCatalogue:
     def add(
         self, conversation: int, message: int | None, file: str, size: int, model: str
     ) -> tuple[SavedCache, ...]:
-        """Note a file that was written to the folder; what had to go for it within the budget.
+        """Note a file that was written to the folder; return what was removed for it within the
+        budget.
 
         RequestError where `file` is no plain name.
         """
@@ -66,7 +67,7 @@ class CacheCatalogue:
         self._history.submit(UseCache(cache.id, used.used))
 
     def enforce(self) -> tuple[SavedCache, ...]:
-        """Remove files of purged conversations, and the least recently used over the budget;
+        """Remove files of purged conversations, and the least recently used over the budget; return
         which. A file that cannot be removed stays, and stays in the list."""
         caches = self.caches()
         over = sum(cache.bytes for cache in caches) - self.budget
@@ -80,8 +81,8 @@ class CacheCatalogue:
         return tuple(removed)
 
     def remove(self, cache: SavedCache) -> bool:
-        """The file first: a row without a file does no harm, a file without a row is never
-        found again."""
+        """Remove the file first: a row without a file does no harm, a file without a row is
+        lost."""
         with suppress(RequestError):  # what lies elsewhere is none of ours: only the row goes
             file = self.path(cache)
             if not file.is_dir():
@@ -95,7 +96,7 @@ class CacheCatalogue:
 
 
 def _checked(file: str) -> str:
-    """A row is no reason to reach out of the folder. RequestError."""
+    """Return the file's name, checked to lead nowhere outside of the folder. RequestError."""
     if not file or file in (".", "..") or Path(file).name != file or "\\" in file or "\0" in file:
         raise RequestError(f"the name of a saved cache is no plain file name: {file[:80]!r}")
     return file

@@ -43,8 +43,7 @@ class HistoryRefused(Struct, frozen=True):
 
 
 class HistoryRepaired(Struct, frozen=True):
-    """Sent when the file was damaged: it is at `kept_as` now, and what could be read is in a new
-    one."""
+    """Sent when the file was damaged: it is at `kept_as` now, what could be read in a new one."""
 
     message: str
     kept_as: str

@@ -52,8 +52,7 @@ class History:
     """
 
     def __init__(self, path: Path | None = None, wake: Callable[[], None] = lambda: None) -> None:
-        """Open the history. `wake` is called from the thread that saves, when `poll` has
-        something."""
+        """Open the history. `wake` is called from the saving thread, when `poll` has something."""
         self.path = path or history_path()
         self._writer = HistoryWriter(self.path, wake)
         self._local = threading.local()
@@ -67,8 +66,7 @@ class History:
 
     @property
     def read_only(self) -> bool:
-        """Return True if a newer program made the file: changes are then seen here, and not
-        saved."""
+        """Return True if a newer program made the file: changes are seen here, and not saved."""
         return self._writer.read_only
 
     @property
@@ -80,7 +78,7 @@ class History:
         return self._writer.opened.wait(timeout)
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until all is saved; whether it is."""
+        """Wait until all is saved, and return whether it is."""
         return self._writer.flush(timeout)
 
     def close(self, timeout: float = _CLOSING) -> bool:
@@ -168,7 +166,7 @@ class History:
         thought: str = "",
         tokens: tuple[int, ...] = (),
     ) -> StoredMessage:
-        """An answer that is to be written; beside others of `parent`, it is another version.
+        """Begin an answer that is to be written; it is another version besides others of `parent`.
 
         A fork begins with tokens of another version, and with what these say.
         """
@@ -197,8 +195,7 @@ class History:
         tokens: tuple[int, ...] = (),
         likelihoods: tuple[float, ...] = (),
     ) -> None:
-        """Save all that an answer has so far. It may be called any number of times: the newest
-        counts."""
+        """Save all that an answer has so far. It may be called any number of times."""
         said = (text, thought, tokens, likelihoods)
         self.submit(change.WriteAnswer(answer.conversation, answer.id, *said))
 
@@ -221,8 +218,7 @@ class History:
         self.submit(change.ContinueAnswer(answer.conversation, answer.id))
 
     def select(self, conversation: int, parent: int | None, child: int | None) -> None:
-        """Select the version that is shown behind `parent` (None: at the beginning); with None:
-        none."""
+        """Select the version shown behind `parent` (None: at the beginning); with None: none."""
         self.submit(change.SelectVersion(conversation, parent, child))
 
     def show(self, path: Sequence[StoredMessage]) -> None:
@@ -284,8 +280,7 @@ class History:
     def page(
         self, after: PageCursor | None = None, *, limit: int = 100, archived: bool = False
     ) -> ConversationPage:
-        """Return the next page of the list: pinned conversations first, then by their last
-        message."""
+        """Return the next page of the list: pinned conversations first, then by last message."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             found = overlay.listed(

@@ -57,8 +57,8 @@ class ConversationTree(Struct, frozen=True):
         return tuple(reversed(found))
 
     def fork(self, message: int, title: str) -> StoredConversation:
-        """A conversation of the path to a message, and of nothing else; `History.add` gives it
-        numbers of its own."""
+        """Return a conversation of the path to a message, and of nothing else; `History.add` gives
+        it numbers of its own."""
         now, path = time.time(), self.path_to(message)
         follows = [one.id for one in path[1:]]
         messages = tuple(

@@ -71,8 +71,7 @@ def to_probabilities(
 
 
 def normalise(scores: NDArray[np.float32], sinks: NDArray[np.float32] | np.float32) -> None:
-    """Turn scores [..., C] into shares in place, of a whole that includes sinks, [..., 1] or
-    one."""
+    """Turn scores [..., C] into shares in place, of a whole with sinks, [..., 1] or one."""
     most = np.maximum(scores.max(axis=-1, keepdims=True), sinks)
     scores -= most
     np.exp(scores, out=scores)
@@ -151,12 +150,13 @@ class AttentionSource:
 
     @property
     def version(self) -> int:
-        """Grows whenever the tokens or the gains change."""
+        """Return a number that grows whenever the tokens or the gains change."""
         return self._session.committed.version
 
     @property
     def epoch(self) -> int:
-        """Grows when the cache is emptied: what it holds then is new, even of equal tokens."""
+        """Return a number that grows when the cache is emptied: it holds new values then, even of
+        equal tokens."""
         return self._session.committed.epoch
 
     @property
@@ -184,8 +184,8 @@ class AttentionSource:
         return self.source_tokens() if self.layers[layer].cross else self.tokens()[: self.length]
 
     def bias(self, layer: int) -> NDArray[np.float32] | None:
-        """What is added to scores by distance, float32 [heads, columns of the bias]; None: nothing
-        is."""
+        """Return what is added to scores by distance, float32 [heads, columns of the bias], or
+        None."""
         name = self.layers[layer].bias
         if name is not None and name not in self._biases:
             self._biases[name] = self._weights[name].dequantize()
@@ -216,8 +216,7 @@ class AttentionSource:
         return self._device(self.layers[layer].keys)
 
     def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
-        """Return the maps. NotFiniteError that names the model where a number is NaN or
-        infinite."""
+        """Return the maps. NotFiniteError that names the model for NaN or infinity."""
         return self._session.checked(maps, what)
 
     def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
@@ -239,10 +238,10 @@ class AttentionSource:
 
     @contextmanager
     def hold(self) -> Iterator[bool]:
-        """Keeps the memory until the block ends; False: it is gone, leave it alone.
+        """Keep the memory until the block ends; yields False if it is gone and must be left alone.
 
-        Hold it while recording and submitting work that reads it: what frees the memory waits
-        for the holders, and then for the device. Blocks are short: the worker waits for them.
+        Hold it while recording and submitting work that reads it: what frees the memory waits for
+        the holders, and then for the device. Blocks are short: the worker waits for them.
         """
         with self._state:
             alive = self._alive
@@ -255,7 +254,7 @@ class AttentionSource:
                 self._state.notify_all()
 
     def close(self) -> None:
-        """Waits for the holders; from then on `hold` gives False."""
+        """Wait for the holders; from then on `hold` yields False."""
         with self._state:
             self._alive = False
             self._state.wait_for(lambda: self._holders == 0)

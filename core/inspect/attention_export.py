@@ -113,7 +113,7 @@ def write(taken: Snapshot, path: Path) -> None:
 
 
 def write_later(taken: Snapshot, path: Path, done: Callable[[str], None]) -> None:
-    """Write on another thread; `done` is called there, with a sentence where it failed."""
+    """Write on another thread; `done` is called there, with a sentence if it failed."""
 
     def work() -> None:
         try:

@@ -133,8 +133,7 @@ class AttentionRowsReader:
             )
 
     def _row(self, request: ReadAttentionRows) -> F32:
-        """Return the mean over the heads, float32, of all positions that the token sees, from 0
-        on."""
+        """Return the mean over the heads, float32, of all positions that the token sees, from 0."""
         at = request.position
         parts = [
             (len(heads), mean_map(self.source, layer, range(at, at + 1), at + 1, heads)[0])
@@ -183,7 +182,8 @@ class Rollout:
         # been read again with other gains
 
     def extend(self, rows: int, seconds: float) -> bool:
-        """Compute maps up to this row; False when the time was up. At least one chunk is made."""
+        """Compute maps up to this row; False when the time was up. At least one chunk is
+        computed."""
         if rows > self.limit:
             raise RequestError(
                 f"rollout multiplies the maps of all layers: the text has {rows} tokens, "

@@ -104,8 +104,7 @@ def repeats(tokens: Numbers) -> NDArray[np.bool_]:
 
 
 def means(sums: F32) -> dict[str, F32]:
-    """Return by name the means [heads] of sums [heads, len(SCORES) + len(ROWS)]; nan without
-    rows."""
+    """Return by name the means [heads] of sums [heads, len(SCORES) + len(ROWS)]; else nan."""
     found = {}
     for column, (name, score) in enumerate(SCORES.items()):
         count = sums[:, len(SCORES) + ROWS.index(score.rows)]

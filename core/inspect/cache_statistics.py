@@ -81,7 +81,8 @@ class Measuring:
             yield
 
     def _received(self) -> Iterator[None]:
-        """Mean over heads and kept queries from a position on, of the attention it gets there."""
+        """Return the mean over heads and kept queries from a position on, of the attention it
+        gets."""
         span = slice(self.request.first, self.request.last)
         for row, layer in enumerate(self._layers):
             readers = self._readers(layer)

@@ -32,11 +32,11 @@ class CommittedRows:
         return self.state.rows.start
 
     def first_after(self, length: int) -> int:
-        """The first position whose query is kept once `length` positions were written."""
+        """Return the first position whose query is kept once `length` positions were written."""
         return max(self.first, length - self._ring_rows)
 
     def commit(self, length: int, first: int, oldest: Sequence[int]) -> None:
-        """The cache holds `length` positions, and queries are kept from `first` on."""
+        """Record that the cache holds `length` positions, with queries kept from `first` on."""
         rows = range(first, length) if self._ring_rows else range(0)
         changed = (length, rows) != (self.state.length, self.state.rows)
         version = self.state.version + changed
@@ -45,9 +45,9 @@ class CommittedRows:
         )
 
     def begin_epoch(self) -> None:
-        """Equal tokens may have other keys from now on."""
+        """Begin an epoch: equal tokens may have other keys from now on."""
         self.state = replace(self.state, version=self.state.version + 1, epoch=self.state.epoch + 1)
 
     def gains_changed(self) -> None:
-        """What the rows are used for is computed with other gains from now on."""
+        """Record that the rows are used with other gains from now on."""
         self.state = replace(self.state, version=self.state.version + 1)

@@ -68,8 +68,7 @@ class InspectedEncoder:
 
     @contextmanager
     def _encoding(self, tokens: Sequence[int]) -> Iterator[None]:
-        """Within, the rows are written over: they are this text's behind it, nobody's where it
-        fails."""
+        """Write over the rows within: they are this text's behind it, and none's if it fails."""
         self._tokens = ()
         self._rows.commit(0, 0, self._oldest)
         yield

@@ -44,8 +44,7 @@ def logits_after(session: InspectedSession, position: int, gains: Gains | None =
 
 
 def divergence(session: InspectedSession) -> float:
-    """Return KL(all gains 1 || gains in force) in nats, of the next token after the last
-    position."""
+    """Return KL(all gains 1 || gains in force) in nats, of the token after the last position."""
     last = session.context_used - 1
     ones = tuple((1.0,) * len(row) for row in session.gains)
     p, q = (_log_softmax(logits_after(session, last, gains)) for gains in (ones, session.gains))

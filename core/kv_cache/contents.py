@@ -97,13 +97,11 @@ class KvCache:
         return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
 
     def good(self, weights: str | None, gains: Gains | None) -> int:
-        """Return how many first positions were made with these weights, and gains where they
-        matter."""
+        """Return how many first positions have these weights, and gains where they matter."""
         return good(self._made, weights, gains, self.precision)
 
     def usable(self, length: int) -> bool:
-        """Return True if a step could follow the first `length` positions: rings lose what is
-        old."""
+        """Return True if a step could follow the first `length` positions: rings lose old ones."""
         return all(
             self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
             for layer in self.layers
@@ -118,8 +116,8 @@ class KvCache:
         return self._oldest.get(layer.layer, 0)
 
     def writing(self, end: int) -> None:
-        """A step is about to write positions up to `end`, and drafted tokens may lie behind:
-        rings lose what lay there."""
+        """Announce a step that writes positions up to `end`, and drafted tokens perhaps behind:
+        rings lose what was there."""
         for layer in self.layers:
             if layer.layer in self._oldest:
                 lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
@@ -172,7 +170,7 @@ class KvCache:
 
     @contextmanager
     def beside(self, start: int, stop: int) -> Iterator[None]:
-        """Steps may write positions start..stop-1 over what is held; afterwards all that a step
+        """Let steps write positions start..stop-1 over what is held; afterwards all that a step
         writes (keys, values and queries) is as it was."""
         oldest, saved = dict(self._oldest), []
         for tensor in self._written:
@@ -202,7 +200,7 @@ class KvCache:
         return next((i for i in range(same) if mine.made[i] != other.made[i]), same)
 
     def copy_in(self, prefix: Prefix, length: int) -> int:
-        """Hold the first `length` positions of the prefix; how many had to be copied."""
+        """Hold the first `length` positions of the prefix and return how many had to be copied."""
         kept = min(self.same_as(prefix), length)
         if not self.usable(kept):
             kept = 0
@@ -233,8 +231,7 @@ class KvCache:
 
 
 def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
-    """Return True if a step could follow the prefix's first `length` positions once they are
-    copied."""
+    """Return True if a step could follow the prefix's first `length` positions when copied."""
     return all(
         prefix.rows[layer.keys.name].first <= max(0, length - layer.window + 1)
         if layer.window

@@ -57,7 +57,7 @@ class Identity(Struct, frozen=True):
 def save(
     path: Path, prefix: Prefix, identity: Identity, should_stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Write the first positions that were made as `identity` says; bytes written.
+    """Write the first positions that were made as `identity` says, and return the bytes written.
 
     RequestError where there is nothing to save, FileError where it cannot be written,
     CancelledError when stopped; what was at `path` then stays.

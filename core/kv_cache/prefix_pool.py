@@ -52,8 +52,8 @@ class PrefixPool:
         self._evict()
 
     def best(self, score: Callable[[Prefix], int]) -> tuple[Prefix | None, int]:
-        """Return the prefix with the highest score, and the score; it counts as used only by
-        `touch`."""
+        """Return the prefix with the highest score, and the score; only `touch` counts it as
+        used."""
         ranked = [(score(p), p) for p in self._kept]
         points, prefix = max(ranked, key=lambda r: r[0], default=(0, None))
         return (prefix, points) if points > 0 else (None, 0)
@@ -80,7 +80,7 @@ def _begins_with(longer: CacheContents, shorter: CacheContents) -> bool:
 
 
 def _fitting(prefix: Prefix, budget: int) -> Prefix:
-    """The prefix, or where it is too large its first positions; nothing of rings can be cut."""
+    """Return the prefix, or if it is too large its first positions; nothing of rings can be cut."""
     if prefix.nbytes <= budget:
         return prefix
     count = len(prefix.held.tokens)

@@ -73,7 +73,7 @@ class CacheContents(Struct, frozen=True):
         return full
 
     def first(self, positions: int) -> CacheContents:
-        """Only the first positions; gaps behind them are no longer known of."""
+        """Return only the first positions; gaps behind them are no longer known of."""
         kept = tuple(
             g for g, at in zip(self.gaps, self.gap_positions(), strict=True) if at < positions
         )
@@ -163,8 +163,7 @@ def plan_prefill(
 
 
 def forgetting(policy: Overflow, head: int, context: int) -> tuple[int, int] | None:
-    """Return (first, count) of positions to forget of a full cache; None if the answer has to
-    stop."""
+    """Return (first, count) of positions to forget of a full cache; None: the answer stops."""
     if policy == "stop" or context < SMALLEST:
         return None
     keep = first_kept(policy, head, context)

@@ -73,8 +73,8 @@ class ExecutorChoice(Struct, frozen=True):
 def choose(
     options: EngineOptions, shared: Device | None, shape: ModelShape | None = None
 ) -> ExecutorChoice:
-    """The executor for these options, and for a model of this shape where there is one; `shared` is
-    the device that also draws, if there is one.
+    """Return the executor for these options, and for a model of this shape if there is one;
+    `shared` is the device that also draws, if there is one.
 
     DeviceError where `options` insist on a Vulkan device that cannot be used, UnfitModelError where
     it cannot run the model.
@@ -203,7 +203,7 @@ def _stepwise(choice: ExecutorChoice, context: int) -> list[Bucket]:
 
 
 def encoder_build_options(build: BuildOptions) -> BuildOptions:
-    """How the encoder's program is built beside its decoder's: a source is one step."""
+    """Return how the encoder's program is built besides its decoder's: a source is one step."""
     rows = build.source if build.query_rows else 0
     whole = (Bucket(build.source, build.source),)
     return replace(build, context=build.source, buckets=whole, query_rows=rows)
@@ -316,8 +316,8 @@ def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -
 def activations(
     choice: ExecutorChoice, asked: Activations, shape: ModelShape | None = None
 ) -> Literal["a32", "a8"]:
-    """int8 activations by default only where integer dot products make them pay; on a device not
-    for a model of small matrices (`shape`; None: a large one)."""
+    """Return the activations: int8 by default only where integer dot products make them pay; on a
+    device not for a model of small matrices (`shape`; None: a large one)."""
     if asked != "auto":
         return asked
     fast = False

@@ -47,7 +47,7 @@ def close_beside(runner: Runner, executor: Executor) -> None:
 
 
 def add_encoder(runner: Runner) -> None:
-    """The encoder of an encoder-decoder; other models have none."""
+    """Add the encoder of an encoder-decoder; other models have none."""
     model = runner.model
     if model.encoder is not None:
         build = backends.encoder_build_options(runner.build)

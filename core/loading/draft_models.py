@@ -63,8 +63,7 @@ def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> Eng
 
 
 def _kept_as(kind: KvType, shape: ModelShape) -> KvType:
-    """Return the target's type of keys or values, or fp16 if the draft model's heads do not fit
-    it."""
+    """Return the target's type of keys or values, or fp16 if the draft model's heads misfit."""
     words = WHOLE_WORDS.get(backends.CACHE_DTYPES[kind], 1)
     widths = shape.query_widths or (shape.head_dim,)
     return "fp16" if any(width % words for width in widths) else kind

@@ -54,8 +54,8 @@ class Verdict(Struct):
 
 
 def verify_model(source: str | None, progress: Progress = lambda fraction: None) -> Verdict:
-    """Look at every byte of a model's files: sizes, checksums, headers, fields, vocabulary,
-    template, and whether all weights are finite numbers. RequestError for an unknown name."""
+    """Read every byte of a model's files: sizes, checksums, headers, fields, vocabulary, template,
+    and whether all weights are finite numbers. RequestError for an unknown name."""
     path = catalog.resolve(source)
     verdict = Verdict(folder_of(path) or path)
     if was_variant(verdict.path) and not _read_documents(verdict):

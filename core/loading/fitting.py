@@ -141,8 +141,7 @@ def described(source: ModelSource, kept: Iterable[Mode] = ()) -> ModelDescriptio
 
 
 def context_of(trained: int, options: EngineOptions) -> int:
-    """Return the context in tokens. RequestError if the model was trained for fewer than
-    requested."""
+    """Return the context in tokens. RequestError if the model was trained for fewer."""
     if options.context < 0:
         raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
     if options.context > trained:

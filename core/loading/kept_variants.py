@@ -29,8 +29,7 @@ _IDENTITY = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
 def identity_of_model(file: ModelFile) -> str:
-    """Hash the file's size, its header and tokenizer, and how each tensor begins.
-    FileChangedError."""
+    """Hash the file's size, header and tokenizer, and how each tensor begins. FileChangedError."""
     return _identity(file.file, file.size)
 
 
@@ -75,7 +74,7 @@ def _plain(name: str) -> str:
 
 
 def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mode, Path]:
-    """The kept variants of a model by mode; of damaged ones is only warned."""
+    """Return the kept variants of a model by mode; damaged ones only cause a warning."""
     found: dict[Mode, Path] = {}
     places = [place for place in (folder, folder.with_name(_OLDER)) if place.is_dir()]
     stem = _stem_of(file) if places else ""
@@ -104,7 +103,7 @@ def open_weights(path: Path, file: ModelFile, mode: str) -> VariantFolder:
 
 
 def remove(path: Path) -> int:
-    """Delete a kept variant, all or nothing of it; the bytes that it took. FileError.
+    """Delete a kept variant, all or nothing of it, and return the bytes that it took. FileError.
 
     It is gone with its name. What cannot be deleted at once goes when the model is opened again.
     """

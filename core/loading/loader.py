@@ -69,9 +69,9 @@ def open_model(
     check_weights: bool = True,
     later: bool = False,
 ) -> ModelFile:
-    """Read a file's header, vocabulary and template; weights only to warn of bad ones, and `later`
-    only where nobody else will do it while the model is in use. `later`, `start` is who waits for
-    the vocabulary and the template.
+    """Read a file's header, vocabulary and template; weights only to warn of bad ones, and with
+    `later` only if nothing else checks them while the model is in use. With `later`, `start` waits
+    for the vocabulary and the template.
 
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """

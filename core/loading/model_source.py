@@ -51,8 +51,7 @@ class ModelSource(Protocol):
         ...
 
     def tokenizer(self, rows: int) -> Tokenizer:
-        """Return a tokenizer that has as many ids as the embedding has rows. FileError if it
-        cannot."""
+        """Return a tokenizer with as many ids as the embedding has rows. FileError if it cannot."""
         ...
 
     def template(self, tokenizer: Tokenizer) -> ChatTemplate: ...

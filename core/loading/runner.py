@@ -129,14 +129,14 @@ class Runner(Struct):
         return self.session.speculation.learned if self.session.speculation is not None else None
 
     def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
-        """What an encoder-decoder's target is about; the target then begins. RequestError for a
+        """Read the source of an encoder-decoder's target, which then begins. RequestError for a
         model without an encoder, and for a source that is too long."""
         if self.translator is None:
             raise RequestError(f"{self.model_info.name} has no encoder: it continues texts")
         self.translator.read_source(tokens, should_stop)
 
     def close(self) -> None:
-        """The executor and a device opened for it; the model file stays open."""
+        """Close the executor and a device opened for it; the model file stays open."""
         with ExitStack() as stack:  # each, whatever a lost device says of others
             if self.choice.owns_device and self.choice.device is not None:
                 stack.callback(self.choice.device.close)
@@ -220,8 +220,7 @@ def _translator_info(model: Model) -> TranslatorInfo | None:
 
 
 def name_of(file: ModelSource) -> str:
-    """Return what people call a model: its title in the catalogue, or its file's name for
-    itself."""
+    """Return what people call a model: its title in the catalogue, or its file's own name."""
     own = file.metadata.get("general.name")
     own = own if isinstance(own, str) and own.strip() else file.path.stem
     return one_line(catalog.title_of(file.path) or own)

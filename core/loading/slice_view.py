@@ -87,8 +87,8 @@ def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
 
 
 def open_view(folder: Path, open_source: Callable[[Path], ModelSource]) -> SliceSource:
-    """The view in a folder; `open_source` opens what it is a view of. FileError where slice.json is
-    wrong, or its source is gone or another one now."""
+    """Open the view in a folder; `open_source` opens its source. FileError if slice.json is wrong,
+    or its source is gone or another one now."""
     path = folder / SLICE_FILE
     value = read_object(path)
     if value.get("layout_version") != _LAYOUT_VERSION:

@@ -39,7 +39,7 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
-    """Read the headers; `progress` is called with the part done, 0 to 1. FileError,
+    """Read headers; `progress` is called with the part done, 0 to 1. FileError,
     UnsupportedError."""
     folder = folder_of(path)
     if folder is not None:
@@ -85,8 +85,7 @@ def _name_of(folder: HuggingFaceFolder) -> str:
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the directory that `path` is, or that the manifest, config or index it is belongs
-    to."""
+    """Return the directory that `path` is, or that its manifest, config or index belongs to."""
     try:
         if path.is_dir():
             return path
@@ -236,8 +235,7 @@ def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
 
 
 def _find_template(folder: Path) -> tuple[Path, str]:
-    """Return (file, template): a file of its own, or a field of tokenizer_config.json; blank:
-    none."""
+    """Return (file, template): a file of its own, or a field of tokenizer_config.json, or ""."""
     file = folder / "chat_template.jinja"
     if file.exists():
         try:

@@ -32,8 +32,7 @@ class NamedTokenizer(Struct, frozen=True):
         return tokenized(self.tokenizer, self.name, [(text, control)])
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text as a person types it, without those around it.
-        LlmLiteError."""
+        """Count the tokens of a typed text, without those around it. LlmLiteError."""
         if isinstance(self.tokenizer, TokenizerFile):
             return self.tokenizer.count(text)
         return len(self.tokenizer.encode(text, parse_special=False))

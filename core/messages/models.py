@@ -171,7 +171,8 @@ class ModelInfo(Struct, frozen=True):
 
     @property
     def gain_rows(self) -> int:
-        """Rows of gains, as `SetGains` has them: a layer with cross-attention has two."""
+        """Return the rows of gains, as `SetGains` has them: a layer with cross-attention has
+        two."""
         if self.translator is None:
             return self.layers
         return 2 * self.layers + self.translator.encoder_layers

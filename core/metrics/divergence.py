@@ -103,6 +103,5 @@ def perplexity(log_p: F64) -> Estimate:
 
 
 def percentile(values: F64, percent: float) -> float:
-    """Return a percentile, linear between the two nearest ranks, as llama.cpp's and NumPy's
-    default."""
+    """Return a percentile, linear between the nearest ranks, as llama.cpp and NumPy."""
     return float(np.percentile(values, percent))

@@ -22,7 +22,7 @@ UNREAD = 32  # positions of a source, where an encoder-decoder has read none: th
 
 
 def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile:
-    """Measure a step of so many tokens behind what the cache holds, which stays as it is; of an
+    """Measure a step of `tokens` tokens behind what the cache holds, which stays as it is; for an
     encoder-decoder a step of its decoder, which sees the source that was read.
 
     UnsupportedError where the device cannot tell.

@@ -67,8 +67,7 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
 
 
 def cap(key: str, default: float) -> FieldRow:
-    """Return the field of a cap by tanh; 0: none. GGUF and checkpoints have the same name for
-    it."""
+    """Return the field of a cap by tanh; 0: none. GGUF and checkpoints name it alike."""
     return FieldRow(key, key, number(SOFTCAP, or_zero=True), default=default)
 
 

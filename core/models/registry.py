@@ -67,7 +67,8 @@ _CUTTERS = {GEMMA_3N.gguf: Gemma3nCutter}
 
 
 def read_model(metadata: Metadata, weights: Mapping[str, WeightSpec], path: Path) -> Model:
-    """The model of a file; UnsupportedError or FileError where it is unknown or does not fit."""
+    """Return the model of a file. UnsupportedError or FileError if it is unknown or does not
+    fit."""
     return architecture_of(metadata, path).read(metadata, weights, path)
 
 
@@ -96,8 +97,7 @@ def architecture_by_config(config: CheckpointConfig) -> Architecture:
 
 
 def complete(metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
-    """Return a GGUF file's tensors as graphs know them; those of an unknown architecture as they
-    are."""
+    """Return a GGUF file's tensors as graphs know them; of an unknown model as they are."""
     name = metadata.get("general.architecture")
     known = ARCHITECTURES.get(name) if isinstance(name, str) else None
     return tensors if known is None else known.complete(metadata, tensors, path)

@@ -100,8 +100,7 @@ class PlanBuilder:
         return self._op("position_rows", (table,), y, label, first=first)
 
     def type_rows(self, table: Tensor, label: str, *, separator: int) -> Tensor:
-        """Look up a row of the table for each token's type: 0 up to the first separator, 1 behind
-        it."""
+        """Look up a table's row for each token's type: 0 up to the first separator, 1 behind it."""
         y = self._scratch(label, table.shape[1])
         return self._op("type_rows", (table,), y, label, separator=separator)
 
@@ -307,7 +306,7 @@ class PlanBuilder:
         return self._op("add_streams", (x, a), self._like(x, label), label, first=first)
 
     def layer_end(self, x: Tensor) -> Tensor:
-        """Says that `x`, just made, is what the next layer goes on with and the head could read."""
+        """Mark `x`, just made, as the input of the next layer, which the head could read."""
         made = bool(self._ops) and self._ops[-1].outputs == (x.id,)
         expect(made, f"{x.name} does not come out of the last op")
         self._layer_ends.append(len(self._ops) - 1)

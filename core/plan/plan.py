@@ -112,7 +112,7 @@ class Program(Struct, frozen=True):
 
     @property
     def stepwise_tokens(self) -> int:
-        """Tokens of a stepwise step, at most; 0: there is no plan for one."""
+        """Return the most tokens of a stepwise step; 0: there is no plan for one."""
         return max((plan.max_tokens for plan in self.plans if plan.stepwise), default=0)
 
     @property

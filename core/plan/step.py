@@ -38,7 +38,7 @@ class PageShape(Struct, frozen=True):
 
 
 def beam_pages(width: int, context: int) -> PageShape:
-    """What the caches of a beam are made of: each hypothesis has pages of its own."""
+    """Return the size of the caches of a beam: each hypothesis has pages of its own."""
     each = -(-context // PAGE)
     return PageShape(width * each, width, each * PAGE)
 
@@ -104,7 +104,8 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
 
     @property
     def kv_length(self) -> int:
-        """Positions in the cache once this step's tokens are in; of segments, the longest."""
+        """Return the positions in the cache once this step's tokens are in; of segments, the
+        longest."""
         if self.segments:
             return max(segment.kv_length for segment in self.segments)
         return self.start + len(self.tokens)

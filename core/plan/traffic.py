@@ -60,8 +60,7 @@ def _weight_bytes(plan: Plan) -> int:
 
 
 def _used(plan: Plan, op: Op) -> list[Tensor]:
-    """Return the op's weights as far as it reads them: a product may use the first rows and
-    columns."""
+    """Return the op's weights as far as read: a product may use the first rows and columns."""
     weights = _weights(plan, op)
     if op.name != "matmul":
         return weights

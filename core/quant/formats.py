@@ -65,8 +65,7 @@ class Format:
         return 8 * self.block_bytes / self.block_size
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
-        """Return the bytes of a tensor whose rows fill whole blocks; rows are padded to whole
-        tiles."""
+        """Return the bytes of a tensor of whole blocks; rows are padded to whole tiles."""
         values = math.prod(shape)
         if self.layout == "tiles":
             values = -(-shape[0] // TILE_ROWS) * TILE_ROWS * shape[-1]

@@ -69,8 +69,7 @@ def _fills_blocks(tensor: WeightOfFormat, dtype: str) -> bool:
 
 
 def table_dtype(tensor: WeightOfFormat, mode: str) -> str:
-    """Return the format in which a weight is written that stays on disk, where rows of it are
-    read."""
+    """Return the written format of a weight that stays on disk, where its rows are read."""
     dtype = _FORMAT_OF_TABLE[mode]
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
@@ -203,8 +202,7 @@ def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
 
 
 def pieces(tensor: TensorData) -> Iterator[NDArray[np.float32]]:
-    """Yield the tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB
-    each."""
+    """Yield the rows [n, K] in order as float32, whole tiles at a time, about 8 MiB each."""
     source, columns = tensor.format, tensor.shape[-1]
     rows = math.prod(tensor.shape[:-1])
     step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
@@ -220,8 +218,7 @@ Encode = Callable[[NDArray[np.float32]], NDArray[np.uint8]]  # [n, K] -> bytes
 def encode(
     tensor: TensorData, target: QuantFormat, values: NDArray[np.float32], by: Encode | None = None
 ) -> NDArray[np.uint8]:
-    """Return the bytes of rows of a tensor. UnsupportedError where finite values become
-    infinite."""
+    """Return the bytes of rows of a tensor. UnsupportedError if finite values overflow."""
     encoded = quantizer.encode(target.name, values) if by is None else by(values)
     if target.non_finite(encoded) and np.isfinite(values).all():
         raise UnsupportedError(

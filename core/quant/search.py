@@ -136,12 +136,12 @@ def _search_int4(weighted: _Weighted, low: F32, span: F32, full: I32) -> _Candid
 
 
 def _levels_4(steps: F32) -> F32:
-    """Halves up."""
+    """Round to levels, halves up."""
     return np.trunc(steps.clip(0, 15) + np.float32(0.5))
 
 
 def _levels_8(steps: F32) -> F32:
-    """Halves to even."""
+    """Round to levels, halves to even."""
     return np.rint(steps.clip(-127, 127))
 
 

@@ -26,7 +26,7 @@ class Address(Struct, frozen=True):
 
     @property
     def is_here(self) -> bool:
-        """On this machine: proxies are not asked then."""
+        """Return True for an address on this machine, for which proxies are not asked."""
         name = urlsplit(self.base).hostname or ""
         try:
             return ipaddress.ip_address(name).is_loopback

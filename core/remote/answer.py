@@ -63,7 +63,7 @@ class RemoteAnswer(Struct):
     _notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        """All events to the last, GenerationFinished; raises nothing that is expected."""
+        """Emit all events to the last, GenerationFinished; raises nothing that is expected."""
         self._asked_at = time.monotonic()
         reason: StopReason = "error"
         problem = ""
@@ -218,7 +218,7 @@ class RemoteAnswer(Struct):
 
 
 def refused_fields(error: RemoteStatusError, asked: RemoteRequest, known: set[str]) -> set[str]:
-    """Optional fields that a refusal names: the answer can do without them."""
+    """Return optional fields that a refusal names: the answer can do without them."""
     if error.status not in (400, 422, 500):
         return set()
     found = {name for name in asked.optional if name in error.said and name not in known}

@@ -72,7 +72,7 @@ def _beginning(command: Generate, dialect: Dialect) -> str:
 
 
 def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any]) -> list[str]:
-    """Write what the server knows into `body`; the fields that are none of OpenAI's."""
+    """Write what the server knows into `body` and return the fields that are none of OpenAI's."""
     optional = []
     for row in OPTIONS.values():
         name, value = dialect.sampling.get(row.name), getattr(sampling, row.name)

@@ -52,7 +52,7 @@ class Exchange:
                     line.shutdown(socket.SHUT_RDWR)
 
     def trace(self, name: str, info: dict[str, Any]) -> None:
-        """What the library does: the sockets that it opens are noted."""
+        """Note the sockets that the library opens."""
         stream: Any = info.get("return_value")
         line = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
         if not isinstance(line, socket.socket):
@@ -205,7 +205,8 @@ class Client:
         )
 
     def _check_packing(self, answer: httpx2.Response) -> None:
-        """What is counted is what is kept: a small answer could unpack to gigabytes."""
+        """Refuse a packed answer, as its size is counted as received: a small answer could unpack
+        to gigabytes."""
         coding = answer.headers.get("Content-Encoding", "identity").lower()
         if coding not in ("identity", ""):
             raise RemoteError(
@@ -256,7 +257,7 @@ def _unreachable(host: str, error: Exception) -> str:
 
 
 def _silence() -> None:
-    """The library tells its log of every request, with its address."""
+    """Silence the library's log, which has a line for every request, with its address."""
     for name in _QUIET:
         logger = logging.getLogger(name)
         if logger.propagate:

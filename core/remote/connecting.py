@@ -110,7 +110,7 @@ def _detail(client: Client, exchange: Exchange, path: str) -> dict[str, Any]:
 
 
 def _plain(row: dict[str, Any]) -> RemoteModel:
-    """What vLLM tells; llm-lite has its own fields beside."""
+    """Return a model by vLLM's fields; llm-lite adds its own."""
     meta = an_object(row.get("meta")) or row
     context = whole(row.get("max_model_len")) or whole(row.get("context_length"))
     return RemoteModel(

@@ -55,8 +55,7 @@ def _tokens(
 def prompt_of(
     command: Generate, client: Client, dialect: Dialect, model: str, exchange: Exchange
 ) -> tuple[PromptToken, ...]:
-    """Return the prompt's tokens with the messages that contain them; () if the server does not
-    tell."""
+    """Return the prompt's tokens with the messages that contain them; () if not known."""
     if dialect.name not in ("llama-server", "llm-lite") or command.raw:
         return ()
     if dialect.name == "llm-lite" and (not command.thinking or command.continue_last):

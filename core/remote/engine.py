@@ -63,8 +63,7 @@ _LOOK_SECONDS = 10.0
 
 
 class RemoteEngine:
-    """The engine for one model of one server. `wake` is called from its thread when there are
-    events."""
+    """The engine for a model of a server. `wake` is called on its thread for events."""
 
     def __init__(
         self,
@@ -237,7 +236,7 @@ class RemoteEngine:
         return self.held
 
     def _inspect(self, command: Generate, answer: RemoteAnswer) -> None:
-        """Tell what tokens the answer and its prompt really are, where the server says it."""
+        """Emit what tokens the answer and its prompt really are, if the server says it."""
         self.held = None
         if not self.server.glass or not answer.response:
             return

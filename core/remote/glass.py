@@ -46,8 +46,7 @@ class RemoteResponse(Struct, frozen=True):
     cache: HeldCache
 
     def as_prompt(self, messages: tuple[ChatMessage, ...], answer: int) -> tuple[PromptToken, ...]:
-        """Return its tokens with the messages that contain them; `answer` is the index of the
-        answer."""
+        """Return its tokens with the messages that contain them; `answer` is the answer's index."""
         count = self.prompt_tokens
         contents = [message.content for message in messages]
         prompt = placed(self.tokens[:count], self.texts[:count], contents)
@@ -159,8 +158,7 @@ class Glass:
         return self._client.address.host
 
     def _array(self, raw: bytes, name: str, shape: tuple[int, ...]) -> F32:
-        """Return the float32 array of an NPZ that is not compressed: it is no larger than it
-        looks."""
+        """Return the float32 array of an uncompressed NPZ: it is no larger than it looks."""
         try:
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
                 info = archive.getinfo(f"{name}.npy")

@@ -230,8 +230,7 @@ def _bytes_of(row: dict[str, Any]) -> bytes:
 
 
 def _number(row: dict[str, Any], spelled: str) -> int:
-    """Return a token's id; if the server does not tell it, one that is the same for the same
-    text."""
+    """Return a token's id; if it is not known, one that is the same for the same text."""
     told = row.get("id")
     if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < UNTOLD_TOKENS:
         return told

@@ -21,7 +21,8 @@ def a_list(value: Any) -> list[Any]:
 
 
 def text(value: Any, limit: int = LONGEST_NAME) -> str:
-    """Half of a surrogate pair, which JSON can escape and no encoder takes, becomes U+FFFD."""
+    """Return a text. Half of a surrogate pair, which JSON can escape and no encoder takes, becomes
+    U+FFFD."""
     return _HALF.sub("\ufffd", value[:limit]) if isinstance(value, str) else ""
 
 

@@ -247,7 +247,7 @@ def _mark_inside_whitespace(content: str, start: str, end: str) -> str:
 
 
 def _cut_at_marks(text: str, start: str, end: str) -> list[Segment]:
-    """Empty where the marks do not pair up."""
+    """Return the parts between the marks; [] if these do not pair up."""
     segments: list[Segment] = []
     trusted = True
     for part in re.split(f"([{start}{end}])", text):

@@ -51,8 +51,7 @@ def _inline_rule(state: Any, silent: bool) -> bool:
 
 
 def _span(src: str, at: int, most: int) -> tuple[str, int, bool] | None:
-    """Return what is inside the formula that begins at `at`, its end, and whether it is a
-    display."""
+    """Return what is in the formula at `at`, its end, and whether it is a display."""
     most = min(most, at + LONGEST)
     if src[at] == "\\" and at + 1 < most and src[at + 1] in BACKSLASHED:
         end = src.find(BACKSLASHED[src[at + 1]], at + 2, most)

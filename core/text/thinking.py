@@ -156,7 +156,8 @@ def _inside(split: Split, marks: Marks) -> Split:
 
 
 def _after(split: Split, marks: Marks) -> Split:
-    """The ending is a mark where thoughts were marked, and left out."""
+    """Take visible text up to an ending, which is a mark where thoughts were marked, and left
+    out."""
     ending = marks.ending if split.marked else ""
     at = split.held.find(ending) if ending else -1
     if at >= 0:

@@ -381,8 +381,7 @@ class Tokenizer:
             yield from pattern.finditer(text, start, end) if pattern else ()
 
     def _after(self, match: re.Match[str]) -> int:
-        """Return where the text continues behind a marked token, which may include the spaces
-        there."""
+        """Return where the text continues behind a marked token, which may include spaces."""
         if self._id_of_marked[match[0]] not in self._vocabulary.stripping:
             return match.end()
         spaces = _WHITESPACE.match(match.string, match.end())

@@ -66,7 +66,8 @@ class LibraryEncoder:
         return {"normalized": whole["normalized"], "words": words, "tokens": count}
 
     def _by_characters(self, text: str) -> list[int]:
-        """A model that takes whole words as they are has made a control token of what was typed."""
+        """Encode by characters, as a model that takes whole words has made a control token of what
+        was typed."""
         pieces = self._library.encode_all(list(text))
         return [i for piece in pieces for i in piece if i not in self._control]
 
@@ -148,7 +149,7 @@ def _decoding(path: Path, model: str, decoder: str) -> str:
 def _mark_added(
     added: Sequence[tuple[int, str, bool, bool, bool]], types: list[int], model: str
 ) -> set[int]:
-    """Sets the types of added tokens; returns the ids of those that control the model."""
+    """Set the types of added tokens; return the ids of those that control the model."""
     control = set()
     for token_id, text, is_special, _, _ in added:
         if is_special:

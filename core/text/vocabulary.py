@@ -156,7 +156,7 @@ class VocabularyReader:
         return model
 
     def stripping(self, model: str, tokens: Sequence[str], types: bytes) -> frozenset[int]:
-        """Phi-3's turn marks, as its tokenizer.json has them; GGUF does not record it."""
+        """Return Phi-3's turn marks, as its tokenizer.json has them; GGUF does not record it."""
         if model != SENTENCE_PIECE or self.metadata.get("general.architecture") != "phi3":
             return frozenset()
         kinds = (TokenType.CONTROL, TokenType.USER_DEFINED)

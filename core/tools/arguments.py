@@ -40,8 +40,8 @@ _SHOWN = {
 
 @lru_cache(maxsize=64)
 def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
-    """Sentences on what the arguments, as the function is given them, are and should not be; the
-    first few. Asked in every frame, and found once."""
+    """Return sentences on what is wrong with the arguments, as the function is given them; the
+    first few. Called in every frame, and computed once."""
     try:
         value, schema = read_json(coerced(call, spec).arguments), read_json(spec.parameters)
     except JsonProblem as problem:
@@ -137,7 +137,7 @@ def _bounds(value: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    """A whole number of JSON may be too large for a float."""
+    """Return a number as text; a whole number of JSON may be too large for a float."""
     return f"{value:g}" if abs(value) < 1e15 else str(value)[:40]
 
 

@@ -80,8 +80,7 @@ def style_of(source: str) -> ToolStyle:
 
 
 class CallSplit(Struct, frozen=True):
-    """An answer as far as it is known, without its thoughts. Pure: `fed` and `ended` give another
-    one."""
+    """An answer as far as known, without its thoughts. Pure: `fed` and `ended` give another."""
 
     style: ToolStyle
     raw: str = ""  # all of the answer so far

@@ -102,8 +102,7 @@ def _read(item: Any, where: str) -> ToolSpec:
 
 
 def _check_schema(schema: Any, where: str) -> None:
-    """Check what templates and checks of arguments rely on: objects where objects belong, and
-    bounds."""
+    """Check what templates and argument checks rely on: objects where they belong, and bounds."""
     if not isinstance(schema, dict):
         raise JsonProblem(f"{where}: expected an object, found {kind_of(schema)}")
     if schema.get("type", "object") != "object":

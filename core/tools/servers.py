@@ -66,8 +66,7 @@ class _Running(Struct):
 
 
 class ToolServers:
-    """The tool servers, for one thread. `wake` is called, on another, when there is something to
-    poll."""
+    """The tool servers, for one thread. `wake` is called, on another, for events."""
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self._wake = wake
@@ -171,8 +170,8 @@ class ToolServers:
         self._loop.stop()
 
     async def _serve(self, spec: ServerSpec) -> None:
-        """From start to end of a server; ServerEnded is the last that is said, but where it is
-        started again."""
+        """Serve from start to end of a server; ServerEnded is its last event, unless it is started
+        again."""
         problem = ""
         try:
             problem = await self._run_server(spec)

@@ -93,14 +93,14 @@ def _begun(command: list[str], control: socket.socket) -> int:
 
 
 def _close_streams() -> None:
-    """The server alone has its input and outputs: each end of a pipe is to show."""
+    """Close our copies of the server's input and outputs, so that each end of a pipe is noticed."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
 
 
 def _waited_for(server: int, control: socket.socket, woken: int) -> int | None:
-    """The server's status once it has ended; None where the program has closed `control`, or a
+    """Wait for the server and return its status; None if the program has closed `control`, or a
     signal asks the supervisor to end."""
     while True:
         ready, _, _ = select.select([control.fileno(), woken], [], [])
@@ -130,7 +130,7 @@ def _reaped(server: int) -> tuple[int | None, bool]:
 
 
 def _end_all(server: int, status: int | None) -> int | None:
-    """Kill what is left of the server and its descendants; its status, if it is known."""
+    """Kill what is left of the server and its descendants; return its status, if it is known."""
     latest, left = time.monotonic() + _KILLING, True
     while left and time.monotonic() < latest:
         for _ in range(_STRIKES):

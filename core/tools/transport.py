@@ -110,7 +110,7 @@ class ServerProcess:
             raise
 
     async def _check_started(self) -> None:
-        """OSError: the program cannot be run."""
+        """Raise OSError if the program cannot be run."""
         assert self._control is not None
         self._control.setblocking(False)
         told = await asyncio.get_running_loop().sock_recv(self._control, 16)
@@ -171,7 +171,7 @@ class ServerProcess:
                 await process.stdin.drain()
 
     async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
-        """Read to its end, as a full pipe would stop the server."""
+        """Read standard error to its end, as a full pipe would stop the server."""
         assert process.stderr is not None
         count, begun = 0, b""
         while chunk := await process.stderr.read(1 << 16):
@@ -210,7 +210,7 @@ class ServerProcess:
         getattr(process, "_transport").close()  # noqa: B009 - no public name leads to it
 
     def kill(self) -> None:
-        """For any thread: the supervisor kills the server with all that it has started."""
+        """Kill the server with all that it has started, by the supervisor; from any thread."""
         if self._control is not None:
             self._control.close()
         elif self.pid:

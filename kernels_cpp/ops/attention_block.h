@@ -151,8 +151,8 @@ inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int
 template <typename K>
 inline void score_block(const Block& block, const HeadRows<K>& keys, const Places& places,
                         int64_t p, int64_t from, int64_t n, int64_t d) {
-  if constexpr (kMayTurn<K>) {
-    if (turns<K>(d)) {
+  if constexpr (kMayTranspose<K>) {
+    if (transposes<K>(d)) {
       return in_vectors(block, [&](const Block& some, auto vectors) {
         score_digits<vectors()>(some, keys, places, p, from, n, d);
       });
@@ -242,7 +242,7 @@ inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, cons
   block.biased = queries[0].bias.row != nullptr ? queries : nullptr;
   block.n_queries = n_queries;
   gather_queries(block, queries, n_queries, d);
-  if (turns<K>(d)) gather_digits(block, queries, n_queries, d);
+  if (transposes<K>(d)) gather_digits(block, queries, n_queries, d);
   if (together) begin_sums(block, block.totals, block.total_most, block.total_weight, d);
   const Seen seen = seen_by(queries, n_queries);
   for (int64_t part = some.begin; part < some.end; ++part) {

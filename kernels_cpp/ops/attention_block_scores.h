@@ -87,7 +87,7 @@ __attribute__((noinline)) void score_floats(const Block& block, int64_t from, in
 // Digits of all queries become columns: see split_query.
 inline void gather_digits(const Block& block, const Query* queries, int64_t n, int64_t d) {
   for (int64_t r = 0; r < n; ++r) {
-    int8_t digits[kDigits * kMostTurned];
+    int8_t digits[kDigits * kMostTransposed];
     const DigitRow row = split_query(queries[r].q, d, digits);
     block.digits_rest[r] = row.rest;
     block.digits_step[r] = row.step;
@@ -102,7 +102,7 @@ inline void gather_digits(const Block& block, const Query* queries, int64_t n, i
 }
 
 // sums += four levels of a key, the same in every lane, . those of four columns of each query;
-// where kMayTurn
+// where kMayTranspose
 inline I32 add_digits(I32 sums, [[maybe_unused]] int32_t levels,
                       [[maybe_unused]] const int32_t* digits) {
 #if defined(__AVX512VNNI__)

@@ -65,7 +65,7 @@ struct Query {
   float gain, softcap, sink;
   int64_t begin, end;  // the positions it sees
   Bias bias;
-  DigitRow digits = {};  // of q, where keys are turned
+  DigitRow digits = {};  // of q, where keys are transposed
 };
 
 // n scores, a multiple of kWidth

@@ -2,7 +2,7 @@
 // those of floats, and no level becomes a float by itself.
 //
 // A lane is a key: four levels of it meet the same columns of a query, which all lanes get. So keys
-// are turned, rows into lanes, and no sum goes over lanes.
+// are transposed, rows into lanes, and no sum goes over lanes.
 #pragma once
 
 #include "ops/attention_cache.h"
@@ -11,17 +11,17 @@
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int kTurnedWords = 8;  // of each key, that become lanes at once
-constexpr int64_t kTurnedColumns = 8 * kTurnedWords;
+constexpr int kTransposedWords = 8;  // of each key, that become lanes at once
+constexpr int64_t kTransposedColumns = 8 * kTransposedWords;
 
 // Whether scores of rows of d columns are taken so: narrower vectors have no registers for the
 // sums, which have 32 bits.
 template <typename K>
-constexpr bool kMayTurn = std::is_same<K, Nibbles>::value && kHasByteDot && kWidth == 16;
-constexpr int64_t kMostTurned = 4096;  // columns
+constexpr bool kMayTranspose = std::is_same<K, Nibbles>::value && kHasByteDot && kWidth == 16;
+constexpr int64_t kMostTransposed = 4096;  // columns
 template <typename K>
-inline bool turns(int64_t d) {
-  return kMayTurn<K> && d % kTurnedColumns == 0 && d <= kMostTurned;
+inline bool transposes(int64_t d) {
+  return kMayTranspose<K> && d % kTransposedColumns == 0 && d <= kMostTransposed;
 }
 
 // A query's columns as digits [kDigits][d]. Those of a word of nibbles go in the order of its
@@ -45,26 +45,26 @@ inline DigitRow split_query(const float* q, int64_t d, int8_t* digits) {
 
 // words[w][set]: in lane j word w of row i + j; rows behind the n that there are repeat the last
 template <int kSets>
-inline void turn_rows(const HeadRows<Nibbles>& rows, int64_t i, int64_t n, int64_t c, int set,
-                      I32 (&words)[kTurnedWords][kSets]) {
+inline void transpose_rows(const HeadRows<Nibbles>& rows, int64_t i, int64_t n, int64_t c, int set,
+                           I32 (&words)[kTransposedWords][kSets]) {
 #if defined(__AVX512F__)
   const auto bytes = [&](int64_t j) {
     const Nibbles* row = rows.at(i + j < n ? i + j : n - 1, c);
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
   };
-  F32 halves[kTurnedWords];  // of rows j and j + 8
-  for (int j = 0; j < kTurnedWords; ++j) {
+  F32 halves[kTransposedWords];  // of rows j and j + 8
+  for (int j = 0; j < kTransposedWords; ++j) {
     halves[j] = (F32)_mm512_inserti64x4(_mm512_castsi256_si512(bytes(j)), bytes(j + 8), 1);
   }
   transpose(halves);
-  for (int j = 0; j < kTurnedWords; ++j) words[j][set] = (I32)halves[j];
+  for (int j = 0; j < kTransposedWords; ++j) words[j][set] = (I32)halves[j];
 #endif
 }
 
 // sums[set][r][k] += words of some keys . digits k of query r, of d columns, from `columns` on
 template <int kSets, int kRows>
-inline void add_turned(const Query* queries, const I32 (&words)[kSets], int64_t d, int64_t columns,
-                       I32 (&sums)[kSets][kRows][kDigits]) {
+inline void add_transposed(const Query* queries, const I32 (&words)[kSets], int64_t d,
+                           int64_t columns, I32 (&sums)[kSets][kRows][kDigits]) {
   for (int half = 0; half < 2; ++half) {
     I32 levels[kSets];
     for (int s = 0; s < kSets; ++s) levels[s] = (words[s] >> 4 * half) & 0x0f0f0f0f;
@@ -87,8 +87,9 @@ inline void add_turned(const Query* queries, const I32 (&words)[kSets], int64_t 
 
 // scores[r][i] = q[r] . key[i]
 template <int kRows>
-__attribute__((noinline)) void score_turned(const Query* queries, const HeadRows<Nibbles>& keys,
-                                            int64_t n, int64_t d, Stream& ahead, float* scores) {
+__attribute__((noinline)) void score_transposed(const Query* queries, const HeadRows<Nibbles>& keys,
+                                                int64_t n, int64_t d, Stream& ahead,
+                                                float* scores) {
   constexpr int kSets = kRows <= 3 ? 2 : 1;  // of kWidth keys, as many as fit registers
   for (int64_t i = 0; i < n; i += kSets * kWidth) {
     I32 sums[kSets][kRows][kDigits];
@@ -98,13 +99,13 @@ __attribute__((noinline)) void score_turned(const Query* queries, const HeadRows
       }
     }
     Stream asked = ahead;
-    for (int64_t c = 0; c < d; c += kTurnedColumns) {
-      I32 words[kTurnedWords][kSets];
-      for (int s = 0; s < kSets; ++s) turn_rows(keys, i + s * kWidth, n, c, s, words);
+    for (int64_t c = 0; c < d; c += kTransposedColumns) {
+      I32 words[kTransposedWords][kSets];
+      for (int s = 0; s < kSets; ++s) transpose_rows(keys, i + s * kWidth, n, c, s, words);
 #pragma GCC unroll 1
-      for (int w = 0; w < kTurnedWords; ++w) {
-        if (c == 0) asked.ask(kSets * kWidth / kTurnedWords);
-        add_turned<kSets, kRows>(queries, words[w], d, c + 8 * w, sums);
+      for (int w = 0; w < kTransposedWords; ++w) {
+        if (c == 0) asked.ask(kSets * kWidth / kTransposedWords);
+        add_transposed<kSets, kRows>(queries, words[w], d, c + 8 * w, sums);
       }
     }
     ahead.skip(n - i < kSets * kWidth ? n - i : kSets * kWidth);

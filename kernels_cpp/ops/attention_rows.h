@@ -225,8 +225,8 @@ inline void add_biases(const Query* queries, int64_t n_queries, int64_t p, int64
 template <int kRows, typename K>
 inline void score_keys(const Query* queries, const HeadRows<K>& keys, int64_t n, int64_t d,
                        Stream& ahead, float* scores) {
-  if constexpr (kMayTurn<K>) {
-    if (turns<K>(d)) return score_turned<kRows>(queries, keys, n, d, ahead, scores);
+  if constexpr (kMayTranspose<K>) {
+    if (transposes<K>(d)) return score_transposed<kRows>(queries, keys, n, d, ahead, scores);
   }
   score<kRows>(queries, keys, n, d, ahead, scores);
 }
@@ -312,7 +312,7 @@ inline void attend_rows(Query* queries, const Heads& heads, float* scores, const
                         const Done& done) {
   const int64_t d = heads.d, n_queries = heads.count * heads.group;
   auto* const digits = reinterpret_cast<int8_t*>(scores + kFewRows * kPositions);
-  for (int64_t r = 0; r < n_queries && turns<K>(d); ++r) {
+  for (int64_t r = 0; r < n_queries && transposes<K>(d); ++r) {
     queries[r].digits = split_query(queries[r].q, d, digits + r * kDigits * d);
   }
   auto* const gathered_keys = reinterpret_cast<uint8_t*>(digits + kMaxQueries * kDigits * d);

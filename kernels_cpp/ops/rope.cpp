@@ -1,4 +1,4 @@
-// y = x[T,H*d] turned by its position; half_split pairs (i, i + dim/2), else (2i, 2i + 1)
+// y = x[T,H*d] rotated by its position; half_split pairs (i, i + dim/2), else (2i, 2i + 1)
 #include "base/simd.h"
 #include "ops/kernels.h"
 
@@ -40,15 +40,15 @@ static void rope_pairs(const float* x, const float* cosine, const float* sine, i
   F32 a = load(x + first), b = load(x + second);
   if (!apart) unzip(a, b, lanes);
   const F32 c = load(cosine + i), s = load(sine + i);
-  F32 turned_a = a * c - b * s, turned_b = a * s + b * c;
-  if (!apart) zip(turned_a, turned_b, lanes);
-  store(y + first, turned_a);
-  store(y + second, turned_b);
+  F32 rotated_a = a * c - b * s, rotated_b = a * s + b * c;
+  if (!apart) zip(rotated_a, rotated_b, lanes);
+  store(y + first, rotated_a);
+  store(y + second, rotated_b);
 }
 
 static void rope_head(const float* x, const float* cosine, const float* sine, float temperature,
                       const RopeShape& shape, float* y) {
-  const int64_t turned = 2 * shape.pairs;
+  const int64_t rotated = 2 * shape.pairs;
   int64_t i = 0;
   for (; i + kWidth <= shape.pairs; i += kWidth) rope_pairs(x, cosine, sine, i, shape, y);
   for (; i < shape.pairs; ++i) {
@@ -57,7 +57,7 @@ static void rope_head(const float* x, const float* cosine, const float* sine, fl
     y[first] = a * cosine[i] - b * sine[i];
     y[second] = a * sine[i] + b * cosine[i];
   }
-  for (int64_t c = turned; c < shape.head_dim; ++c) y[c] = x[c] * temperature;
+  for (int64_t c = rotated; c < shape.head_dim; ++c) y[c] = x[c] * temperature;
 }
 
 static void rope(const Op& op, const Step& step, const Task& task) {

@@ -22,8 +22,8 @@ def delete(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
 
 
 def delete_source(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """What a job has fetched or was given, and a slice between; after what was made of it has been
-    read back."""
+    """Delete the source that a job has fetched or was given, and a slice between, after the result
+    has been read back."""
     output = task["output"]
     sources = [path for path in (task["path"], task["input"]) if path and path != output]
     if not sources:
@@ -34,7 +34,8 @@ def delete_source(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
 
 
 def _check_views(sources: Sequence[str]) -> None:
-    """RequestError where a slice has no weights of its own, and takes them from a source."""
+    """Raise RequestError for a slice that has no weights of its own, and takes them from a
+    source."""
     every = local_models(companions=True)
     names = {model.name for model in every if str(model.path) in sources}
     for model in every:

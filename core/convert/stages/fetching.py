@@ -12,7 +12,8 @@ from llm_lite.core.hub.remote.pulling import pull
 
 
 def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """What lies in the cache already is not fetched again; a partial file is gone on with."""
+    """Download a model; what the cache has is not fetched again, and a partial file is
+    continued."""
 
     def progress(told: PullProgress) -> None:
         detail = told.note or _file_of(told)
@@ -31,7 +32,7 @@ def _file_of(told: PullProgress) -> str:
 
 
 def _in_cache(path: Path) -> tuple[str, str]:
-    """Commit and path in the repository: snapshots/COMMIT/FILE; "" of a checkpoint."""
+    """Return commit and path in the repository: snapshots/COMMIT/FILE; "" for a checkpoint."""
     for folder in path.parents:
         if folder.parent.name == "snapshots":
             return folder.name, path.relative_to(folder).as_posix()

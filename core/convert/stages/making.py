@@ -91,8 +91,7 @@ def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bo
 
 
 def _moments(model: ModelFile, folder: Path, report: Report) -> Moments:
-    """Measure the moments with a text that the model writes itself, which takes most of the
-    time."""
+    """Measure the moments with a text that the model writes itself, which takes most time."""
     writing, measuring = report.part(0.01, 0.6), report.part(0.6, 0.85)
 
     def progress(what: str, fraction: float) -> None:
@@ -102,4 +101,5 @@ def _moments(model: ModelFile, folder: Path, report: Report) -> Moments:
 
 
 def _nobody(_: str) -> None:
-    """A warning that was given when the job was added, or is given when the model is opened."""
+    """Ignore a warning that was given when the job was added, or is given when the model is
+    opened."""

@@ -57,7 +57,7 @@ class Report:
             self._stopped.set()
 
     def _watch(self, tasks: BinaryIO) -> None:
-        """Until the program closes the pipe, or has ended."""
+        """Wait until the program closes the pipe, or has ended, and stop the stage."""
         while tasks.read(1):
             pass
         self._stopped.set()

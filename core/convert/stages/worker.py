@@ -62,7 +62,7 @@ def _named(result: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Any:
-    """No other stage of this queue runs meanwhile: one whose program was killed ends by itself."""
+    """Wait until no other stage of this queue runs: one whose program was killed ends by itself."""
     make_folder(folder)
     lock = lock_of(folder, "stage")
     try:
@@ -76,8 +76,7 @@ def _alone(folder: Path) -> Any:
 
 
 def _defect(error: BaseException, folder: Path) -> str:
-    """Return a sentence on an error that is a defect of the program, and write its traceback to a
-    file."""
+    """Return a sentence on an error that is a defect of the program, and write its traceback."""
     path = folder / "defect.txt"
     what = f"a defect of the program: {type(error).__name__}: {error}"
     try:

@@ -111,7 +111,7 @@ def open_saved(
 
 
 def file_away(runner: Runner, command: SaveCache | OpenCache, log: Log) -> None:
-    """A cache to a file, or from one; what cannot be is only said in the log."""
+    """Save a cache to a file, or open one; a failure is only logged."""
     path = Path(command.path)
     try:
         if isinstance(command, SaveCache):

@@ -220,7 +220,8 @@ class ModelHost:
     def _emit_does_not_fit(
         self, command: LoadModel | Reconfigure | SwitchMode, error: LlmLiteError
     ) -> None:
-        """A person at the window is asked; a client of a server reads the sentence."""
+        """Emit that a load does not fit: a person at the window is asked; a client of a server
+        reads the sentence."""
         if isinstance(error, DoesNotFitError) and not isinstance(command, SwitchMode):
             in_use = isinstance(command, Reconfigure)
             source = None if isinstance(command, Reconfigure) else command.source
@@ -288,7 +289,7 @@ class ModelHost:
             return start_runner(file, options, None, progress, choice=backends.fallback(error))
 
     def file_away(self, command: SaveCache | OpenCache) -> None:
-        """A cache to a file, or from one; what cannot be is only said in the log."""
+        """Save a cache to a file, or open one; a failure is only logged."""
         if self.runner is None:
             self._log("warning", self.no_runner)
             return

@@ -82,7 +82,7 @@ class Switching:
         self._wished: list[int] = []  # numbers of `Reconfigure`s, the newest last
 
     def supersede(self, number: int) -> None:
-        """A `Reconfigure` of this number was sent: those before it are no longer wanted."""
+        """Record that a `Reconfigure` of this number was sent: those before it are superseded."""
         self._wished = [*self._wished[-MOST_WISHES:], number]
 
     def is_superseded(self, number: int) -> bool:

@@ -31,7 +31,7 @@ class Tokenizing:
         self._opened: OrderedDict[str, NamedTokenizer] = OrderedDict()  # the thread's own
 
     def submit(self, request: TokenizeText, file: ModelFile | None) -> None:
-        """The answer follows as an event; `file` is the model in use."""
+        """Tokenize a text; the answer follows as an event. `file` is the model in use."""
         with self._lock:
             self._waiting[request.slot] = (request, file)
             if self._is_running:

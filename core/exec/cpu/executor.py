@@ -90,7 +90,7 @@ class CpuExecutor:
             self._interpreter.add_plan(*plan_rows(program, plan, self._place))
 
     def _logits_of(self, plan: Plan) -> F32:
-        """float32 [most outputs, vocabulary], the memory itself."""
+        """Return float32 [most outputs, vocabulary], the memory itself."""
         tensor = plan.tensors[plan.logits]
         count, columns = tensor.shape
         memory = np.asarray(self._arena)[tensor.offset :][: 4 * count * columns]
@@ -109,7 +109,8 @@ class CpuExecutor:
         return self._logits[number][: step.outputs].copy()
 
     def _let_tables_go(self, tokens: int) -> None:
-        """A row of a table that is read brings 64 KiB around it into this process's memory."""
+        """Drop the pages of tables: a row that is read brings 64 KiB around it into this process's
+        memory."""
         self._looked_up += tokens
         if self._looked_up >= _TOKENS_HELD:
             self._looked_up = 0
@@ -151,7 +152,7 @@ class CpuExecutor:
         return None
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
-        """Measure a plan as `Executor.measure` does; an op's seconds are the mean over the
+        """Measure a plan as `Executor.measure` does; an op's seconds are a mean over the
         threads."""
         assert self._interpreter is not None, "the executor is closed"
         self._interpreter.measure(True)
@@ -190,7 +191,7 @@ class CpuExecutor:
             first = self._interpreter.run(number, words, first, last, _SLICE_US)
 
     def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
-        """uint8 [rows in use, bytes of a row], the memory itself."""
+        """Return uint8 [rows in use, bytes of a row], the memory itself."""
         columns = tensor_row_bytes(tensor)
         count = step.rows(tensor.rows, tensor.shape[0])
         if tensor.kind is Kind.STATE:
@@ -225,10 +226,11 @@ def _memory(size: int) -> _cpp.Memory:
 
 
 def _filled(tensor: Tensor) -> _cpp.Memory:
-    """Memory of a state tensor with its initial value in it; new memory is zero.
+    """Return memory of a state tensor with its initial value in it; new memory is zero.
 
     Long caches lie in large pages: a stream through small ones is a tenth slower. The first rows do
-    not, so that a short conversation takes no more memory than it fills."""
+    not, so that a short conversation takes no more memory than it fills.
+    """
     memory = _memory(_tensor_bytes(tensor))
     memory.wish_for_large_pages(_SMALL_PAGES)
     if tensor.fill:

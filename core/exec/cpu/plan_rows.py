@@ -58,7 +58,8 @@ def thread_memory(program: Program, isa: str | None = None) -> ThreadMemory:
 
 
 def _vectors(program: Program) -> NDArray[np.uint8]:
-    """Zeros in the place of each vector: a plan reads those that its rotations are divided by."""
+    """Return zeros in place of each vector: a plan reads those that its rotations are divided
+    by."""
     tensors = [tensor for plan in program.plans for tensor in plan.tensors]
     most = max((tensor_row_bytes(t) for t in tensors if len(t.shape) == 1), default=0)
     return np.asarray(_cpp.Memory(most))

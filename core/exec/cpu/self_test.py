@@ -129,7 +129,8 @@ def _products(integer_activations: bool) -> tuple[Program, dict[str, TensorData]
 
 
 def _random_q6_k(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Any levels and scales of 16 columns; float16 d ends a block. It is read only, never made."""
+    """Return random blocks: any levels and scales of 16 columns; float16 d ends a block. The format
+    is only read, never written."""
     form = FORMATS["q6_k"]
     blocks = shape[0] * shape[1] // form.block_size
     data = random.integers(0, 256, (blocks, form.block_bytes)).astype(np.uint8)
@@ -148,8 +149,7 @@ def _key() -> str:
 
 
 def _recorded(place: Path, key: str) -> list[str]:
-    """Builds that were right, if the record is of this machine and build; what else it may be is
-    no record."""
+    """Return builds that were right, if the record is of this machine and build, else none."""
     try:
         found = read_object(place)
     except LlmLiteError:

@@ -44,8 +44,8 @@ class _Place(Struct, frozen=True):
 
 
 def few_tokens(program: Program, tuning: Tuning) -> int:
-    """Up to how many tokens a plan of shared steps has the kernels for few, as products.py chooses
-    them; 0: one kernel does all."""
+    """Return up to how many tokens a plan of shared steps has the kernels for few, as products.py
+    chooses them; 0: one kernel does all."""
     if program.pages is None:
         return 0
     if program.pages.segments <= tuning.matvec_tokens:
@@ -62,8 +62,7 @@ def fusions_of(program: Program, tuning: Tuning) -> Fusions:
 
 
 def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
-    """Split a step into sub-steps whose sequences get the same bits as alone; `few`: see
-    `few_tokens`."""
+    """Split a step so that sequences get the same bits as alone; `few`: see `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
     plan = program.plan_of(step)
     if not plans or plan in plans:

@@ -158,7 +158,7 @@ def _op_part_bytes(op: Op, splits: int) -> tuple[int, int]:
 
 
 def _tile(c: Call) -> tuple[int, int]:
-    """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
+    """Return heads and tokens of one workgroup; its queries and weights must fit shared memory."""
     tuning = c.binder.tuning
     head_bytes = 4 * int(c.p["head_dim"])
     query_bytes = head_bytes + 4 * tuning.attention_lanes

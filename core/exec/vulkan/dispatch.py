@@ -66,7 +66,7 @@ class Call(Struct, frozen=True):
     stepwise: bool = False  # as its plan
 
     def optional(self, operand: str) -> Tensor | None:
-        """Return an operand by its name in the op's row, without its `?`; None where it is left
+        """Return an operand by its name in the op's row, without its `?`; None if it is left
         out."""
         place = OPS[self.op.name].inputs.index(f"{operand}?")
         taken = self.op.inputs[place : place + 1]
@@ -122,8 +122,7 @@ class Call(Struct, frozen=True):
         return self.elementwise(self.op.name, self.named_operands(), columns, **sizes)
 
     def rowwise(self) -> list[Dispatch]:
-        """Dispatch a workgroup for each row, which sums over it, with the shader of the op's
-        name."""
+        """Dispatch a workgroup for each row, which sums over it, with the op's own shader."""
         columns, lanes = self.outputs[0].shape[1], self.binder.tuning.reduce_lanes
         work = self.rows * columns * ELEMENT_WORK
         sizes = {"LANES": lanes, "K": columns, **self.constants()}
@@ -131,8 +130,7 @@ class Call(Struct, frozen=True):
         return [self.dispatch(variant, self.named_operands(), groups, work, **sizes)]
 
     def constants(self) -> dict[str, int | float]:
-        """Return the op's parameters as specialization constants, which have their names in
-        capitals."""
+        """Return the op's parameters as specialization constants, which have names in capitals."""
         kinds = OPS[self.op.name].params
         return {
             name.upper(): float(self.p[name]) if kind.startswith("float") else int(self.p[name])
@@ -140,7 +138,7 @@ class Call(Struct, frozen=True):
         }
 
     def pages(self) -> dict[str, int]:
-        """Return the constants by which shaders find the values of a shared step; {} for a plain
+        """Return the constants by which shaders find values of a shared step; {} for a plain
         one."""
         program = self.binder.program
         if program.pages is None:
@@ -153,8 +151,7 @@ class Call(Struct, frozen=True):
         }
 
     def named_operands(self) -> dict[str, BufferRange]:
-        """Return the ranges of inputs and outputs; buffers have the names of the op's row,
-        capitalized."""
+        """Return the ranges of inputs and outputs by the names of the op's row, capitalized."""
         spec = OPS[self.op.name]
         return self.operands(tuple(name.capitalize() for name in (*spec.inputs, *spec.outputs)))
 

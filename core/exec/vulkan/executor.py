@@ -173,8 +173,7 @@ class VulkanExecutor:
 
     @property
     def recorded(self) -> int:
-        """Return how many command buffers were recorded so far; constant while tokens are
-        decoded."""
+        """Return how many command buffers were recorded; constant while tokens are decoded."""
         return int(self._pool.recorded) + self._device.staging.recorded
 
     @property
@@ -282,7 +281,7 @@ class VulkanExecutor:
         return None
 
     def leave_a_core(self, wanted: bool) -> None:
-        """Do nothing: this executor does not occupy CPU cores."""
+        """Do nothing: this executor does not occupy all CPU cores."""
 
     def device_state(self, name: str) -> BufferRange:
         return self._state[name]
@@ -366,8 +365,7 @@ class VulkanExecutor:
         return dispatches(self, op, plan, self._vector(plan, op))
 
     def _vector(self, plan: Plan, op: Op) -> F32 | None:
-        """Return the vector from which the host makes a table: rope's factors or attention's
-        sinks."""
+        """Return the vector that the host makes a table of: rope's factors or attention's sinks."""
         place = {"rope": 1, "attention": 4}.get(op.name, len(op.inputs))
         number = next(iter(op.inputs[place:]), LEFT_OUT)
         return None if number == LEFT_OUT else self._data[plan.tensors[number].name].dequantize()
@@ -387,8 +385,7 @@ class VulkanExecutor:
 
 
 def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]:
-    """Divide a group's time by the bytes of weights and caches that its ops read; equally if none
-    do."""
+    """Divide a group's time by the bytes that its ops read of weights and caches, else equally."""
     read = [op_read_bytes(plan, op, step) for op in group.ops]
     shares = read if any(read) else [1] * len(read)
     return [seconds * share / sum(shares) for share in shares]

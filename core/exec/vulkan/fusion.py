@@ -71,8 +71,7 @@ def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = ALL) -> tuple[Grou
 
 
 def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
-    """Return the plan with scratch for these groups: what one reads and writes never shares
-    memory."""
+    """Return the plan with scratch for these groups: what one reads and writes is not shared."""
     norms = [(group.norm,) if group.norm else () for group in groups]
     done = [(*norm, *group.ops) for norm, group in zip(norms, groups, strict=True)]
     lives = lifetimes(plan.tensors, done, plan.logits)

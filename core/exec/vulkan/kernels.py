@@ -45,8 +45,7 @@ def group_dispatches(
     plan: Plan,
     vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
-    """Return the dispatches of a group of ops that are done at once, as `dispatches` does for
-    one."""
+    """Return the dispatches of ops that are done at once, as `dispatches` does for one."""
     if len(group.ops) == 1 and group.norm is None:
         return dispatches(binder, group.ops[0], plan, vector)
     calls = [_call(binder, op, plan, vector) for op in group.ops]
@@ -101,7 +100,7 @@ def _lookup(c: Call, **constants: int) -> list[Dispatch]:
 
 
 def _table_rows(c: Call) -> list[Dispatch]:
-    """The rows are on the host, which has written them to a buffer; here they are copied."""
+    """Copy rows of a table, which the host has written to a buffer."""
     columns = c.outputs[0].shape[1]
     rows = c.binder.host_rows(c.inputs[0].name)
     buffers = {"X": rows, "Y": c.binder.tensor(c.outputs[0])}
@@ -150,8 +149,7 @@ def _product(c: Call) -> Product:
 def _fused_product(
     group: Group, calls: Sequence[Call], tensors: tuple[Tensor, ...]
 ) -> list[Dispatch]:
-    """Dispatch products of one tensor with the norm before them and a gate or the residual
-    behind."""
+    """Dispatch products of one tensor with the norm before them, a gate or the residual behind."""
     products = [call for call in calls if call.op.name == "matmul"]
     tail, binder = calls[-1], calls[-1].binder
     made = _product(products[0])
@@ -215,7 +213,7 @@ def _frequencies(c: Call) -> BufferRange:
 def rope_frequencies(
     pairs: int, theta: float, scale: float, factors: NDArray[np.float32] | None
 ) -> NDArray[np.uint32]:
-    """Turns a position, modulo 1, in units of 2^-64: uint32 [pairs, (low, high)]."""
+    """Return turns a position, modulo 1, in units of 2^-64: uint32 [pairs, (low, high)]."""
     frequency = np.float64(theta) ** (-np.arange(pairs) / pairs)
     if factors is not None:
         frequency = frequency / factors
@@ -224,7 +222,7 @@ def rope_frequencies(
 
 
 def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Dispatch]:
-    """All pairs of rows and cache in one dispatch; a place that is left out has no columns.
+    """Store all pairs of rows and cache in one dispatch; a place that is left out has no columns.
     `ropes`: by the rows that they make, those not yet done."""
     pairs = list(zip(c.inputs, c.outputs, strict=True))
     buffers: dict[str, BufferRange] = {}

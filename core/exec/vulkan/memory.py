@@ -95,8 +95,7 @@ class FixedArena(Arena):
 
 
 def buffer_sizes(sizes: Iterable[int]) -> list[int]:
-    """Return the sizes of the buffers that a `FixedArena` with ranges of these sizes ends up
-    with."""
+    """Return the sizes of the buffers that a `FixedArena` of ranges of these sizes ends up with."""
     ranges = [_aligned(-(-size // 4) * 4) for size in sizes]
     limit, at, found = sum(ranges), 0, list[int]()
     for size in ranges:

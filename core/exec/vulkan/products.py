@@ -113,14 +113,16 @@ class Product(Struct, frozen=True):
         )
 
     def _buffers(self, part: WeightPart) -> dict[str, BufferRange]:
-        """What is left out is bound to what is read anyhow, in whole texels of 16 bytes."""
+        """Return the buffers; what is left out is bound to what is read anyhow, in whole texels of
+        16 bytes."""
         binder, x = self.call.binder, self.call.binder.tensor(self.x)
         norm = binder.vector(self.norm.weight) if self.norm else part.place
         beside = {"Residual": self.residual or x, "NormWeight": norm}
         return {"Weight": part.place, "X": x, "Y": self.y, **beside}
 
     def _beside(self) -> dict[str, int | float]:
-        """The constants of what the dispatch does beside; those of nothing are the shader's own."""
+        """Return the constants of what else the dispatch does; those of nothing are the shader's
+        own."""
         sizes: dict[str, int | float] = {"ADDED": 1} if self.residual else {}
         if self.gate:
             sizes |= {"HALVES": 2, "GELU": int(self.gate == "gelu_mul")}

@@ -204,8 +204,7 @@ def _segments(ops: Sequence[Sequence[Dispatch]], budget: int) -> list[list[list[
 
 
 def compute_barrier(command_buffer: Any) -> None:
-    """Record a barrier from shaders, and copies out of their buffers, to the shaders that
-    follow."""
+    """Record a barrier from shaders, and copies out of their buffers, to later shaders."""
     shader, copy = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT
     read, write = vk.VK_ACCESS_SHADER_READ_BIT, vk.VK_ACCESS_SHADER_WRITE_BIT
     source = (shader | copy, write | vk.VK_ACCESS_TRANSFER_WRITE_BIT)

@@ -32,7 +32,7 @@ _validated: dict[tuple[object, ...], Tuning] = {}
 
 
 def validated(device: Device) -> Tuning:
-    """The device's tuning without what fails or gives wrong products there.
+    """Return the device's tuning without what fails or gives wrong products.
 
     Raises DeviceLostError, after which the device is not asked for any of it again, and
     OutOfDeviceMemoryError, after which it is.
@@ -75,8 +75,7 @@ def _is_right(device: Device, tuning: Tuning, what: str) -> bool:
 
 
 def _multiplies(device: Device, tuning: Tuning) -> bool:
-    """Return True if products are right for few tokens and for many, which have different
-    kernels."""
+    """Return True if products are right for few and for many tokens, which have own kernels."""
     program, weights = _product()
     expected = NumpyExecutor(program, weights)
     executor = VulkanExecutor(device, program, weights, tuning=tuning)

@@ -89,7 +89,8 @@ class Tuning(Struct, frozen=True):
 
 
 def largest_matrix(info: DeviceInfo) -> tuple[int, int, int]:
-    """M, N, K of the largest cooperative matrices that matmul_matrix can be made of; or zeros."""
+    """Return M, N, K of the largest cooperative matrices that matmul_matrix can be made of; or
+    zeros."""
     if MATRIX_SUBGROUPS * info.subgroup_size > info.max_workgroup_invocations:
         return (0, 0, 0)
     fit = (m for m in info.matrices if all(MATRIX_PART % side == 0 for side in m))

@@ -30,7 +30,7 @@ class CheckpointConfig:
         return key in self._values
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CheckpointConfig:
-        """Fields that are not there, or null, are those of `defaults`."""
+        """Return the config with `defaults` in place of fields that are missing or null."""
         said = {k: v for k, v in self._values.items() if v is not None or k not in defaults}
         return CheckpointConfig({**defaults, **said}, self.path, self._prefix)
 
@@ -73,7 +73,7 @@ class CheckpointConfig:
         return float(value)
 
     def rows(self, key: str, tensor: str, rows: int) -> None:
-        """FileError where the field is there and is not the number of a tensor's rows."""
+        """Raise FileError if the field is there and is not the number of a tensor's rows."""
         if self.get(key) is not None and self.integer(key, at_most=LARGEST_VOCABULARY) != rows:
             raise self.error(key, f"{rows}, as many as {tensor} has rows", self.get(key))
 

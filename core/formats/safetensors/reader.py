@@ -231,7 +231,8 @@ def _metadata_problems(value: object) -> Iterator[str]:
 
 
 def _entry_problems(what: str, entry: object, size: int) -> Iterator[str]:
-    """The first one counts: what follows it takes the fields to be as they should."""
+    """Yield the problems of an entry; only the first one counts, as later checks take earlier
+    fields to be right."""
     if not isinstance(entry, Mapping):
         yield f"{what} is {found(entry)}, expected an object"
         return
@@ -267,7 +268,8 @@ def _are_integers(value: object) -> bool:
 
 
 def _cover_problems(header: Mapping[str, Any], size: int) -> Iterator[str]:
-    """The format allows neither gaps nor overlaps: each byte of data is one tensor's."""
+    """Yield gaps and overlaps, which the format does not allow: each byte of data is one
+    tensor's."""
     ordered = sorted((*entry["data_offsets"], name) for name, entry in header.items())
     if ordered and ordered[0][0]:
         yield f"tensor {quote(ordered[0][2])} begins at byte {ordered[0][0]}, expected 0"

@@ -111,8 +111,7 @@ def open_variant(folder: str | Path) -> VariantFolder:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read variant.json and check its layout version and the types of its fields. Raises
-    FileError."""
+    """Read variant.json and check its layout version and its fields' types. Raises FileError."""
     path = folder / MANIFEST_FILE
     manifest = read_object(path)
     version = manifest.get("layout_version")
@@ -224,13 +223,13 @@ def identity_of(metadata: Mapping[str, Any], tensors: Mapping[str, TensorData]) 
 
 
 def to_json(metadata: Mapping[str, Any]) -> bytes:
-    """Return metadata as JSON; arrays become lists, and -inf, which JSON has no number for, an
-    object."""
+    """Return metadata as JSON; arrays become lists, and -inf, which JSON lacks, an object."""
     return json.dumps(_sayable(metadata), allow_nan=False).encode()
 
 
 def from_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What `to_json` was given; lists of floats are packed: a vocabulary has 262,144 scores."""
+    """Return what `to_json` was given; lists of floats are packed: a vocabulary has 262,144
+    scores."""
     return {key: _decoded(value) for key, value in metadata.items()}
 
 

@@ -134,8 +134,7 @@ def check_destination(path: Path, *, replace: bool) -> None:
 
 
 def _header(slots: Sequence[Slot], mode: str) -> bytes:
-    """Return the header of the safetensors file, filled with spaces so that the data begin
-    aligned."""
+    """Return the safetensors file's header, filled with spaces so that the data begin aligned."""
     entries: dict[str, Any] = {
         "__metadata__": {
             "format": "llm-lite",

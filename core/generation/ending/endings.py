@@ -32,8 +32,7 @@ class Endings(Generic[Item]):
 
     @property
     def dropped(self) -> int:
-        """Return how many last tokens are not shown, as a stop string has begun in or before
-        them."""
+        """Return how many last tokens are hidden, as a stop string has begun in or before them."""
         return self._stops.dropped
 
     def feed_previous(self, text: str) -> None:

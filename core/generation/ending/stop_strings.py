@@ -63,8 +63,8 @@ class StopStrings(Generic[Item]):
         return self._released(len(whole) - self._begun(whole[self._unseen :]))
 
     def end_at_role(self) -> list[tuple[Item, str]]:
-        """A token that begins a role, and is not shown, ends the answer: what was held back may
-        be."""
+        """End the answer at a token that begins a role, which is not shown; return what was held
+        back."""
         shown = self.flush()
         self.reason, self.dropped = "role", 1
         return shown
@@ -93,7 +93,7 @@ class StopStrings(Generic[Item]):
         return False
 
     def _visible_length(self, split: Split, text: str) -> int | None:
-        """How many last characters of `text` are of the answer; None: it has not begun."""
+        """Return how many last characters of `text` are of the answer; None: it has not begun."""
         self._split = split.fed(text)
         if self._split.phase != "after":
             return None

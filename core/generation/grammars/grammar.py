@@ -66,8 +66,8 @@ class Grammar:
                     oldest._end()
 
     def prepare(self) -> None:
-        """Begin to find the next mask: it is there when the model's step is done. What is wrong is
-        said with the mask."""
+        """Begin to compute the next mask: it is there when the model's step is done. Errors are
+        raised with the mask."""
         with _lock:
             _resting.pop(id(self), None)
         if self._mask is not None or self._is_coming or self._problem is not None:

@@ -69,8 +69,7 @@ class Process(Struct, kw_only=True):
 
 
 class ForcedTexts:
-    """The tokens of texts that were the only continuation, as matchers requested them. For any
-    thread."""
+    """The tokens of texts that only could continue, as matchers requested them. For any thread."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = None if tokenizer is None else weakref.ref(tokenizer)
@@ -78,7 +77,7 @@ class ForcedTexts:
         self._tokens: OrderedDict[str, list[int]] = OrderedDict()
 
     def tokens(self, text: str) -> list[int]:
-        """[] where the tokenizer fails at it."""
+        """Return the tokens of a text; [] if the tokenizer fails at it."""
         with self._lock:
             if text in self._tokens:
                 self._tokens.move_to_end(text)
@@ -166,7 +165,7 @@ class Matcher:
         return self._process.is_there()
 
     def close(self) -> None:
-        """The process ends, also while it computes."""
+        """End the process, also while it computes."""
         with self._lock:
             if self._is_closed:
                 return

@@ -66,7 +66,8 @@ class Matchers:
         self._spare: tuple[_Vocabulary, Matcher] | None = None
 
     def start(self, tokenizer: Tokenizer | None) -> Matcher:
-        """The process of an answer; without a tokenizer it can only compile. RequestError."""
+        """Return the process of an answer; without a tokenizer it can only compile.
+        RequestError."""
         try:
             with self._lock:
                 vocabulary = self._vocabulary_of(tokenizer)
@@ -113,7 +114,8 @@ class Matchers:
         return self._control is not None or self._spare is not None
 
     def warm(self, tokenizer: Tokenizer) -> None:
-        """Make its vocabulary ready, in a thread: a second and more for 262,144 tokens."""
+        """Prepare a tokenizer's vocabulary, in a thread: it takes a second and more for 262,144
+        tokens."""
         work = partial(self._warm, weakref.ref(tokenizer))
         threading.Thread(target=work, name="grammar mask: vocabulary", daemon=True).start()
 
@@ -126,7 +128,8 @@ class Matchers:
             self._end_server()
 
     def forget(self) -> None:
-        """In a process that was forked from the program: the processes are not its own."""
+        """Forget the processes in a process that was forked from the program: they are not its
+        own."""
         self._lock, self._readers = threading.Lock(), Readers()
         if self._control is not None:
             self._control.close()

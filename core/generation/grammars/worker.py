@@ -94,9 +94,9 @@ class MatcherVocabulary:
         self.tokens = wrapper.tokens = []  # the table has them
 
     def __call__(self, text: str) -> list[int]:
-        """The tokens of what must come next: the library allows the first of them only. A text
-        that is long is cut, and the rest spelled as the table does. Refuses bytes, which the
-        library tries first."""
+        """Return the tokens of what must come next: the library allows the first of them only. A
+        long text is cut, and the rest spelled as the table does. Refuses bytes, which the library
+        tries first."""
         if not isinstance(text, str):
             raise TypeError("expected text")
         if self.channel is None:
@@ -174,7 +174,8 @@ class _Server:
             os._exit(0)
 
     def _end(self, number: int) -> int:
-        """End a matcher; how it ended, negative where a signal did it, 0 where that is unknown."""
+        """End a matcher and return how it ended, negative if a signal did it, 0 if that is
+        unknown."""
         process = self._matchers.pop(number, None)
         if process is None:
             return self._codes.pop(number, 0)
@@ -284,7 +285,8 @@ def _touch(vocabulary: MatcherVocabulary) -> None:
 
 @contextmanager
 def _processor_time(seconds: float) -> Iterator[None]:
-    """More of it ends the process by SIGPROF; where there is none, the program's clock does."""
+    """Limit processor time: more of it ends the process by SIGPROF; without such a limit, the
+    program's clock does."""
     if not hasattr(signal, "setitimer"):
         yield
         return

@@ -370,7 +370,8 @@ def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
 
 
 def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | None) -> list[int]:
-    """The tokens of an answer's beginning, which another model or a person may have written."""
+    """Return the tokens of an answer's beginning, which another model or a person may have
+    written."""
     if thinking is None or not begin.thought:
         return tokenizer.encode(begin.content, parse_special=False)
     segments = written_out(thinking, begin.thought, begin.content, thinks_on=not begin.content)

@@ -60,8 +60,7 @@ def for_template(
 
 
 def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return as many messages in roles that every template knows, for templates without
-    functions."""
+    """Return as many messages in roles that all templates know, for those without functions."""
     return [_plain(turn) for turn in turns]
 
 
@@ -83,8 +82,7 @@ def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
-    """Return a call's arguments, {} if they could not be read: the call's result tells the model
-    so."""
+    """Return a call's arguments, {} if they could not be read: its result tells the model so."""
     try:
         value = {} if call.problem else read_json(call.arguments)
     except JsonProblem:

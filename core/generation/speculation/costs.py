@@ -58,8 +58,8 @@ class PassCosts:
         return 1 + _GUESS * max(0, tokens - 1)
 
     def doubt(self) -> None:
-        """Sizes that were measured dearer than guessed come closer to the guess: they may have been
-        measured while the machine was busy, and are not measured again unless they are tried."""
+        """Move costs that were measured above the guess closer to it: they may have been measured
+        while the machine was busy, and are not measured again unless they are tried."""
         for tokens, ratio in self._ratios.items():
             if ratio > self.guess(tokens):
                 self._ratios[tokens] = ratio + _DOUBT * (self.guess(tokens) - ratio)

@@ -53,11 +53,11 @@ class DraftSource(Protocol):
         ...
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """This is the text now."""
+        """Begin another text."""
         ...
 
     def add(self, token: int) -> None:
-        """The text goes on with this token."""
+        """Continue the text with this token."""
         ...
 
     def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:

@@ -64,7 +64,7 @@ class DraftModel:
     most_read = 1 << 30  # tokens of a text that it has not read, before `draft` returns
 
     def __init__(self, session: DraftingSession, vocabulary: int) -> None:
-        """Tokens are those of the first `vocabulary` rows of its logits."""
+        """Draft with a session; tokens are those of the first `vocabulary` rows of its logits."""
         self._session, self._vocabulary = session, vocabulary
         self._text: list[int] = []
         self._read: list[int] = []  # tokens at the positions of the cache
@@ -74,8 +74,7 @@ class DraftModel:
         self._log: Callable[[str], None] | None = None
 
     def report_to(self, log: Callable[[str], None]) -> None:
-        """Set the log, which is called once with the reason when it drafts no more, now or
-        later."""
+        """Set the log, which is called once with the reason when it drafts no more."""
         self._log = log
         if self._problem:
             log(self._problem)

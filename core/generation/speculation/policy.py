@@ -140,7 +140,8 @@ class DraftPolicy(Struct):
 
 
 def _best_length(rate: float, most: int, ratio: Callable[[int], float], price: float) -> int:
-    """`price` of a drafted token is a multiple of T(1), as `ratio` is."""
+    """Return the best length of a draft. `price` of a drafted token is a multiple of T(1), as
+    `ratio` is."""
     best, best_speed, tokens, chance = 0, _WORTH, 1.0, 1.0
     for count in range(1, most + 1):
         chance *= rate

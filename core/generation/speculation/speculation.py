@@ -32,8 +32,7 @@ _PLAUSIBLE = 2  # times its price that a draft may take; more is taken for readi
 
 
 class LengthPolicy(Protocol):
-    """The interface of a policy: it decides how many tokens are drafted, and records the
-    outcome."""
+    """The interface of a policy: it decides how many tokens are drafted, and records outcomes."""
 
     costs: PassCosts
 
@@ -103,7 +102,7 @@ class Speculation:
         *,
         may_branch: bool = True,
     ) -> None:
-        """Sources are asked in this order."""
+        """Make a speculation, whose sources are tried in this order."""
         self._may_branch = may_branch
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
@@ -187,8 +186,7 @@ class Speculation:
         return Proposal(source.name, draft, tried, branch_tried, seconds, reading)
 
     def _branch_length(self, source: DraftSource, draft: Draft, tried: int, most: int) -> int:
-        """Return how many tokens of its branch are verified beside `tried` ones, of `most`
-        together."""
+        """Return how many tokens of its branch are verified besides `tried`, of `most` together."""
         branch = draft.branch
         if not branch.tokens or not branch.fork < tried < most:
             return 0

@@ -46,7 +46,7 @@ class PassTiming:
         self._taken: list[float] = []  # seconds of passes of the size that is being measured
 
     def step(self, session: TimedSession, should_stop: StopCheck) -> bool:
-        """Run one pass, and know T(n) once there were enough; whether there is more to do.
+        """Run one pass, and record T(n) once there were enough; return whether there is more to do.
 
         A pass that `should_stop` ends does not count and comes again. What fails in a pass fails in
         the next answer too, which says so: nothing is measured any more then.
@@ -72,7 +72,8 @@ class PassTiming:
             self._taken = []
 
     def _skip(self, session: TimedSession) -> None:
-        """What is known, has no room, is verified by no step here, or takes too long."""
+        """Skip sizes that are known, have no room, are verified by no step here, or take too
+        long."""
         room = session.context - session.context_used
         most = min(room, max(1, session.executor.program.stepwise_tokens))
         known = self._costs.measured()

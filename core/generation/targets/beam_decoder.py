@@ -20,8 +20,7 @@ class BeamDecoder:
     """`executor` runs a decoder's program with `beam_pages`; its source is there already."""
 
     def __init__(self, executor: Executor, source: int) -> None:
-        """Decode with an executor of shared steps. source: positions of the encoder's keys and
-        values."""
+        """Decode with an executor of shared steps. source: positions of the encoder's cache."""
         pages = executor.program.pages
         assert pages is not None, "a program of shared steps"
         self._executor, self._source = executor, source

@@ -112,8 +112,7 @@ class BeamSearch:
         return found
 
     def _with_choices(self, found: list[Hypothesis], logits: F32) -> list[Hypothesis]:
-        """Add to each hypothesis how likely the model found its last token, and the likeliest
-        others."""
+        """Add to each hypothesis its last token's probability, and the likeliest others."""
         if not self.options.keeps_choices:
             return found
         return [

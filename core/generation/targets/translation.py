@@ -73,7 +73,7 @@ class TargetWriter:
     def __init__(
         self, search: BeamSearch, step: Callable[[BeamSearch], None], read: Callable[[Target], None]
     ) -> None:
-        """`read` brings a target that is not there yet into the cache."""
+        """Make the writer. `read` brings a target that is not there yet into the cache."""
         self._search, self._step, self._read = search, step, read
 
     def step(self) -> bool:
@@ -112,7 +112,7 @@ class Translator:
         beam_executor: BeamExecutor,
         close_beam: Callable[[Executor], None],
     ) -> None:
-        """ends: tokens that end a target."""
+        """Make the translator. ends: tokens that end a target."""
         self._session, self._encoder = session, encoder
         self._defaults, self._ends = defaults, ends
         self._beam_executor, self._close_beam = beam_executor, close_beam
@@ -152,8 +152,7 @@ class Translator:
         watch: Watch = lambda tokens: None,
         should_stop: StopCheck | None = None,
     ) -> Target:
-        """Write the target of a source. RequestError for a source that is too long,
-        CancelledError."""
+        """Write the target of a source. RequestError for one that is too long, CancelledError."""
         self.read_source(source, should_stop)
         return self.whole(options, watch, should_stop)
 
@@ -178,8 +177,7 @@ class Translator:
         self._session.see_source(source)
 
     def write(self, options: BeamOptions, should_stop: StopCheck | None = None) -> TargetWriter:
-        """Begin a target of the source that was read, a token a step. CancelledError from its
-        steps."""
+        """Begin a target of the source that was read, a token a step, which may be cancelled."""
         if options.width == 1:
             greedy = GreedyDecoder(self._session, self.start)
             return TargetWriter(
@@ -204,8 +202,7 @@ class Translator:
         self._session.see_source(())
 
     def _beam_of(self, width: int) -> Executor:
-        """Return the executor of a beam of this width, with the source and the gains of the
-        session."""
+        """Return the executor of a beam of this width, with the session's source and gains."""
         if self._beam is not None and self._beam_width != width:
             beam, self._beam = self._beam, None
             self._close_beam(beam)

@@ -251,8 +251,7 @@ class SetDeleted(Struct, frozen=True):
 
 
 class Purge(Struct, frozen=True):
-    """Deletes conversations for good, if they are still deleted: another window may have restored
-    one."""
+    """Deletes conversations for good, if they are still deleted: another window may restore."""
 
     conversations: tuple[int, ...]
 

@@ -91,7 +91,7 @@ def _cursor(summary: ConversationSummary) -> PageCursor:
 
 
 def _without_messages(change: Change) -> Change:
-    """A list needs none, and an import may bring very many."""
+    """Drop messages, as a list needs none, and an import may bring very many."""
     if isinstance(change, AddConversation):
         return AddConversation(StoredConversation(change.conversation.summary))
     return change

@@ -24,8 +24,7 @@ class Reader:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection within one state of the file. sqlite3.Error, also if it was
-        closed."""
+        """Yield the connection within one state of the file. sqlite3.Error, also once closed."""
         with self._lock:
             connection = self._connection
             connection.execute("BEGIN")
@@ -36,7 +35,7 @@ class Reader:
                     connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """A reading that does not end in time keeps the connection open."""
+        """Close the connection, unless a reading does not end in time."""
         with suppress(sqlite3.Error):
             self._connection.interrupt()
         if self._lock.acquire(timeout=_LONGEST):

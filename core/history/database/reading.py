@@ -26,8 +26,7 @@ _NEWEST = "ORDER BY pinned DESC, updated DESC, id DESC"
 def listed(
     connection: sqlite3.Connection, *, archived: bool, after: PageCursor | None, limit: int
 ) -> list[ConversationSummary]:
-    """Return the conversations that are not deleted: pinned ones first, then by their last
-    message."""
+    """Return conversations that are not deleted: pinned ones first, then by last message."""
     where, values = "", []
     if after is not None:
         where = "AND (pinned, updated, id) < (?, ?, ?) "
@@ -166,8 +165,7 @@ def _copy(
 
 
 def _in_hundreds(ids: Collection[int]) -> Iterator[tuple[list[int], str]]:
-    """Yield some of the ids, and as many question marks: older SQLite takes no more than a
-    thousand."""
+    """Yield some ids, and as many question marks: older SQLite takes no more than a thousand."""
     left = list(ids)
     for first in range(0, len(left), _AT_ONCE):
         some = left[first : first + _AT_ONCE]

@@ -70,7 +70,8 @@ def marks(columns: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Half a surrogate pair is no character, and no encoder takes it."""
+    """Return the text without half surrogate pairs, which are no characters, and no encoder takes
+    them."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -100,7 +101,7 @@ def likelihoods_to_blob(likelihoods: tuple[float, ...]) -> bytes:
 
 
 def likelihoods_from_blob(blob: object) -> tuple[float, ...]:
-    """What is no probability is none that is known."""
+    """Return likelihoods; an invalid one counts as not known."""
     if not isinstance(blob, bytes):
         return ()
     found = struct.unpack(f"<{len(blob) // 2}e", blob[: len(blob) // 2 * 2])
@@ -278,7 +279,8 @@ def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun
 
 
 def from_mapping(kind: type[_Options], kept: Mapping[str, Any]) -> _Options:
-    """A dataclass from what is known by name and is of its field's kind; the rest is left out."""
+    """Return a dataclass of the fields that are known by name and of the right kind; the rest is
+    left out."""
     found = {
         name: _READ[annotation](kept[name])
         for name, annotation in kind.__annotations__.items()
@@ -341,7 +343,7 @@ _READ: Mapping[str, Callable[[object], Any]] = {  # by the kind of a field
 
 
 def _gains(value: object) -> Gains | None:
-    """[layers][heads], all finite numbers; else none."""
+    """Return gains [layers][heads], all finite numbers; else None."""
     if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
         return None
     if not all(_is_number(gain) for row in value for gain in row):

@@ -33,7 +33,7 @@ class Repaired(Struct, frozen=True):
 
 
 def repair(path: Path) -> Repaired | None:
-    """Read the file into a new one, move it aside and put the new one in its place; None where
+    """Read the file into a new one, move it aside and put the new one in its place; return None if
     another process has done so.
 
     FileError or sqlite3.Error where there is no room for the new one, or files cannot be renamed:
@@ -198,7 +198,7 @@ def _parents_first(messages: dict[int, Row]) -> Iterator[Row]:
 
 
 def _insert(new: sqlite3.Connection, table: str, columns: str, found: list[Row]) -> None:
-    """Rows that a damaged file holds twice, or with values that cannot be, are left out."""
+    """Insert rows without those that a damaged file holds twice, or with impossible values."""
     new.executemany(
         f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({rows.marks(columns)})", found
     )

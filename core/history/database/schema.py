@@ -206,7 +206,7 @@ def bring_index(connection: sqlite3.Connection, *, possible: bool) -> None:
 
 
 def statements(script: str) -> list[str]:
-    """One by one: `executescript` would end the transaction."""
+    """Return the statements one by one: `executescript` would end the transaction."""
     found, begun = [], ""
     for line in script.splitlines(keepends=True):
         begun += line
@@ -218,7 +218,8 @@ def statements(script: str) -> list[str]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """BEGIN IMMEDIATE, so that a lock is waited for before the first change and not behind it."""
+    """Begin with BEGIN IMMEDIATE, so that a lock is waited for before the first change and not
+    behind it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -97,8 +97,8 @@ def _statements(
 
 
 def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[FoundMessage]:
-    """SQLite's LIKE knows the case of ASCII only: words of other scripts that have it are compared
-    here, with all titles."""
+    """Search titles: SQLite's LIKE knows the case of ASCII only, so that words of other scripts are
+    compared here, with all titles."""
     folded = [word.casefold() for word in words]
     patterns = [_pattern(word) for word in words if word.isascii() or word.lower() == word.upper()]
     likes = "AND title LIKE ? ESCAPE '\\' " * len(patterns)

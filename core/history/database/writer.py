@@ -226,7 +226,8 @@ class HistoryWriter:
             self.pending.changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
-        """Save at once; whether all is in the file. False too as soon as a try has failed."""
+        """Save at once and return whether all is in the file. False too as soon as a try has
+        failed."""
         pending = self.pending
         with pending.changed:
             tries, self._hurry = self._tries, True
@@ -242,7 +243,7 @@ class HistoryWriter:
             return not len(pending)
 
     def close(self, timeout: float) -> bool:
-        """Save what can be saved and end; whether all is in the file."""
+        """Save what can be saved and end; return whether all is in the file."""
         with self.pending.changed:
             self._stop = True
             self._stop_by = time.monotonic() + timeout
@@ -265,7 +266,7 @@ class HistoryWriter:
         self._disconnect()
 
     def _wait(self) -> bool:
-        """Until there is something to do; whether the end has come."""
+        """Wait until there is something to do, and return whether the end has come."""
         with self.pending.changed:
             while not self._stop:
                 left = self._due() - time.monotonic()
@@ -433,8 +434,8 @@ class HistoryWriter:
         return patient
 
     def _rebuild_index(self, connection: sqlite3.Connection) -> None:
-        """The words of messages are all still in their rows. sqlite3.Error; it counts as damage of
-        the whole file if it is the index' again."""
+        """Make the index again from the words of messages, which are all still in their rows.
+        sqlite3.Error; it counts as damage of the whole file if it is the index' again."""
         with schema.transaction(connection):
             connection.execute("INSERT INTO message_index (message_index) VALUES ('rebuild')")
         self._bad_index = False
@@ -487,7 +488,7 @@ def _unsaved(path: Path, error: Exception, code: int) -> str:
 
 
 def _is_readable(path: Path) -> bool:
-    """What cannot be written to may still be read."""
+    """Return True for a file that may still be read, although it cannot be written to."""
     try:
         with closing(connections.connect_reader(path)) as connection:
             return schema.version_of(connection) > 0

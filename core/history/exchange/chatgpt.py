@@ -203,8 +203,7 @@ def _thought(content: JsonEntry) -> str:
 def _path(
     messages: dict[int, StoredMessage], leaf: int | None
 ) -> tuple[tuple[StoredMessage, ...], int | None]:
-    """Return the messages, each selecting the child on the way to the leaf; elsewhere the last
-    one."""
+    """Return the messages, each selecting the child on the way to the leaf, else the last."""
     chosen: dict[int | None, int] = {}
     for message in messages.values():
         chosen[message.parent] = message.id

@@ -34,13 +34,12 @@ def exported(conversations: Sequence[StoredConversation], kind: ExportFormat) ->
 def export_file(
     conversations: Sequence[StoredConversation], kind: ExportFormat, path: Path
 ) -> None:
-    """The file is replaced whole. FileError where it cannot be written."""
+    """Write conversations to a file, which is replaced whole. FileError if it cannot be written."""
     write_file(path, exported(conversations, kind))
 
 
 def file_name(conversation: StoredConversation, kind: ExportFormat) -> str:
-    """Return a file name made from the title, fit for the file systems of Linux, macOS and
-    Windows."""
+    """Return a file name made from the title, fit for Linux, macOS and Windows."""
     title = "".join(
         " " if char in _UNFIT or not char.isprintable() else char
         for char in conversation.summary.title

@@ -46,7 +46,7 @@ def is_lm_studio(entry: JsonEntry) -> bool:
 
 
 def from_lm_studio(entry: JsonEntry, notes: list[str]) -> StoredConversation:
-    """FileError; what could not be kept is added to `notes`.
+    """Read a file of LM Studio. FileError; what could not be kept is added to `notes`.
 
     The versions of a message stand beside each other behind the shown one of the message before.
     """
@@ -127,7 +127,7 @@ def _version(
 
 
 def _content(content: JsonEntry, attachments: list[Attachment], notes: list[str]) -> str:
-    """The words; what is a file is added to the attachments by its name."""
+    """Return the words; files are added to the attachments by their names."""
     if content.is_null:
         return ""
     if isinstance(content.value, str):

@@ -58,7 +58,8 @@ def _key(info: DeviceInfo | None) -> str:
 
 
 def _read(file: Path) -> dict[str, float]:
-    """Nothing where there is no file, or none that can be understood: it is measured again."""
+    """Return the kept values; {} if there is no file, or none that can be understood: it is
+    measured again."""
     try:
         values = read_object(file)
     except LlmLiteError:

@@ -32,8 +32,9 @@ Name = Literal["weights", "cache", "scratch", "maps"]
 
 
 def described_by_config(file: HubFile, config: Mapping[str, Any]) -> ModelDescription:
-    """Every tensor by the fields of config.json, in the format of the file: what a mix of formats
-    adds is not known. FileError, UnsupportedError where it is no model that this build runs."""
+    """Describe every tensor by the fields of config.json, in the format of the file: what a mix of
+    formats adds is not known. FileError, UnsupportedError if it is no model that this build runs.
+    """
     whole = CheckpointConfig(config, Path(file.name).with_name("config.json"))
     architecture = architecture_by_config(whole)
     text = whole.part("text_config").with_defaults(architecture.defaults)

@@ -51,7 +51,8 @@ def leftovers(places: Places | None = None, *, needed: Collection[str] = ()) -> 
 
 
 def collect(found: Collection[Leftover], places: Places | None = None) -> int:
-    """Delete it; the bytes that were freed. FileError for what cannot be deleted, last of all."""
+    """Delete what is left over and return the bytes that were freed. FileError for what cannot be
+    deleted, last of all."""
     where = machine_places() if places is None else places
     freed, problems = 0, []
     for one in found:

@@ -54,7 +54,7 @@ class Header(Struct, frozen=True):
 
 
 def read_header(form: Form, path: Path) -> Header:
-    """Never raises for what is in the files: that is the header's `problem`."""
+    """Read a header. Never raises for the contents of files: that is the header's `problem`."""
     try:
         return _READERS[form](path)
     except UnsupportedError as error:
@@ -160,7 +160,7 @@ def _variant(folder: Path) -> Header:
 
 
 def _slice(folder: Path) -> Header:
-    """What it was cut of says the most; how many weights stay would have to be cut to know."""
+    """Describe a slice mostly by its source; how many weights stay would have to be cut to know."""
     told = read_object(folder / SLICE_FILE).get("source")
     if not isinstance(told, str) or not told or "\0" in told:
         raise FileError(folder / SLICE_FILE, f"source is {found(told)}, expected a path")

@@ -168,7 +168,8 @@ def _real(path: Path) -> Path | None:
 
 
 def _find(places: Places) -> list[Found]:
-    """A path that two places have is the first one's; in one place it may have several names."""
+    """Return everything that is found; a path that two places have is the first one's; in one place
+    it may have several names."""
     found = list(bundled.find()) if places.bundled else []
     owners = {model.path: model.origin for model in found}
     for origin, folder in places.folders:
@@ -348,7 +349,7 @@ def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
 
 
 def _may_be(source: MadeOf, model: Found, size: int) -> bool:
-    """Names come again: another size, or another repository, is another model."""
+    """Return False for a model of another size or repository, though names may be equal."""
     repo = source.told.removeprefix(ON_A_HUB).partition(":")[0]
     if source.told.startswith(ON_A_HUB) and model.repo and model.repo != repo:
         return False

@@ -63,8 +63,8 @@ def removal(
 
 
 def delete_models(plan: Removal) -> int:
-    """Delete it; the bytes that were freed. FileError for what cannot be deleted, after all else
-    was: what is gone already is no error."""
+    """Delete the models and return the bytes that were freed. FileError for what cannot be deleted,
+    after all else was: what is gone already is no error."""
     freed, problems = 0, []
     for model in plan.models:
         if model.origin == "huggingface":

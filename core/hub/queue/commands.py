@@ -88,7 +88,7 @@ def convert(
     delete_source: bool = False,
     job_id: str = "",
 ) -> Addition:
-    """Make a variant or a slice of a model that lies here."""
+    """Return an edit that makes a variant or a slice of a model on this machine."""
     if model.problem:
         raise RequestError(f"{model.name} cannot be converted: {model.problem}")
     if delete_source and model.origin not in _OURS:
@@ -112,7 +112,7 @@ def delete(
     grace: float = GRACE,
     job_id: str = "",
 ) -> Addition:
-    """Delete models of this machine once all else is done; `undo` until then.
+    """Return an edit that deletes models once all else is done; `undo` withdraws it until then.
 
     frees: bytes, as the plan of the removal says, which counts shared files once.
     """
@@ -155,7 +155,8 @@ def retry(job_id: str) -> Edit:
 
 
 def remove(job_id: str) -> Edit:
-    """The row goes, and ends first if it runs. A deletion that has not begun is undone so."""
+    """Return an edit that removes the row, and ends the job first if it runs. A deletion that has
+    not begun is undone so."""
 
     def change(jobs: Jobs) -> Jobs:
         _find(jobs, job_id)
@@ -197,7 +198,7 @@ def delete_now(job_id: str) -> Edit:
 
 
 def keep_source(job_id: str) -> Edit:
-    """The source stays, though the job was to delete it."""
+    """Return an edit that keeps the source, though the job was to delete it."""
 
     def change(jobs: Jobs) -> Jobs:
         job = _find(jobs, job_id)
@@ -250,7 +251,8 @@ def _of_one(
     states: Sequence[StageState],
     changed: Callable[[QueuedJob], QueuedJob],
 ) -> Edit:
-    """A change of a job whose stage is in one of `states`; `done` is what cannot be else."""
+    """Return a change of a job whose stage is in one of `states`; `done` names what is impossible
+    in another one."""
 
     def change(jobs: Jobs) -> Jobs:
         job = _find(jobs, job_id)

@@ -71,7 +71,7 @@ class ModelQueue:
         self._thread.start()
 
     def do(self, command: Edit) -> None:
-        """A command of `commands`; one that cannot be carried out is the state's problem."""
+        """Execute a command of `commands`; one that cannot be executed is the state's problem."""
         self._inbox.put(lambda: self._obey_person(command))
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class ModelQueue:
         self._serve(_POLL_RUNNING if self._running else self._pause())
 
     def _pause(self) -> float:
-        """Seconds to wait: a deletion's countdown is shown."""
+        """Return the seconds to wait: a deletion's countdown is shown."""
         return _POLL_RUNNING if self._quiet_since else _POLL
 
     def _serve(self, seconds: float) -> None:
@@ -118,7 +118,7 @@ class ModelQueue:
     # The file
 
     def _poll_file(self) -> None:
-        """Take over what others have written."""
+        """Read what other programs have written."""
         signature = self._file.signature()
         if signature != self._seen:
             try:
@@ -139,8 +139,8 @@ class ModelQueue:
             self._problem = str(error)
 
     def _edit(self, change: Edit, *, asked: bool = False) -> None:
-        """What cannot be saved holds here, and is saved later. FileError for what a person asked
-        where the file cannot even be read: it may be that of a newer version."""
+        """Edit the jobs. What cannot be saved holds here, and is saved later. FileError for a
+        person's command if the file cannot even be read: it may be that of a newer version."""
         changes = [*self._unsaved, change]
         try:
             jobs = self._file.edit(lambda jobs: _all(changes, jobs))
@@ -181,7 +181,7 @@ class ModelQueue:
             self._begin(wanted)
 
     def _obey(self, running: RunningStage) -> None:
-        """A person may have paused, cancelled or removed what runs."""
+        """Stop what runs if a person has paused, cancelled or removed it."""
         job = self._job(running.job_id)
         stage = job.row.current if job else None
         if running.process.is_stopping or stage is None or stage.state != "running":
@@ -251,7 +251,7 @@ class ModelQueue:
             running.handle(message)
 
     def _settle(self, running: RunningStage) -> None:
-        """The process has ended."""
+        """Settle a job whose process has ended."""
         outcome = running.outcome
         if outcome is not None and "finished" in outcome:
             total = int(running.progress().get("total", 0))
@@ -323,7 +323,8 @@ def _all(changes: list[Edit], jobs: Jobs) -> Jobs:
 
 
 def _where_it_fits(change: Edit) -> Edit:
-    """Made again later, when another program may have taken the job away that it was for."""
+    """Return the change, which leaves the jobs alone where it does not apply any more: it is made
+    again later, when another program may have taken the job away."""
 
     def again(jobs: Jobs) -> Jobs:
         try:

@@ -98,7 +98,7 @@ class QueueFile:
         return jobs
 
     def _sound(self) -> Jobs:
-        """What the file holds, under the lock; a damaged one goes out of the way."""
+        """Return what the file holds, under the lock; a damaged one is moved aside."""
         try:
             return self._read()
         except _DamagedError as error:

@@ -23,7 +23,8 @@ from llm_lite.core.records import replace
 
 
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
-    """The first that is no deletion, or is one that is not to wait; `only`: of these ids."""
+    """Return the first job that is no deletion, or is one that is not to wait; `only`: of these
+    ids."""
     for job in jobs:
         mine = only is None or job.id in only
         if mine and job.is_runnable and (not job.is_deletion or job.now):
@@ -40,7 +41,7 @@ def waiting_deletions(jobs: Jobs, only: Collection[str] | None) -> Jobs:
 
 
 def downloads_to_come(jobs: Jobs) -> set[str]:
-    """Repositories whose partial files are needed; those of a cancelled job are not."""
+    """Return repositories whose partial files are needed; those of a cancelled job are not."""
     return {
         job.repo
         for job in jobs
@@ -90,7 +91,7 @@ def requeue_running(jobs: Jobs) -> Jobs:
 
 
 def reached(job_id: str, stage: Stage, done: int, total: int) -> Edit:
-    """How far a stage was when it was stopped: it is shown while the job is paused."""
+    """Return how far a stage was when it was stopped: it is shown while the job is paused."""
 
     def change(jobs: Jobs) -> Jobs:
         return tuple(_reached(job, stage, done, total) if job.id == job_id else job for job in jobs)

@@ -30,12 +30,13 @@ _NO_PROSE = ("#", "|", "- ", "* ", "> ", "+ ", "1.", "$", "=")
 
 
 def description_of(found: Repository, stop: Stop) -> str:
-    """Empty where there is no card, or it cannot be had: the rest is worth showing without it."""
+    """Return the description; "" if there is no card, or it cannot be read: the rest is worth
+    showing without it."""
     return first_sentences(_document(found, _CARD, _MOST_BYTES, stop).decode(errors="replace"))
 
 
 def config_of(found: Repository, stop: Stop) -> str:
-    """The text of a checkpoint's config.json; empty where it has none, or it cannot be had."""
+    """Return the text of a checkpoint's config.json; "" if it has none, or it cannot be read."""
     return _document(found, _CONFIG, _MOST_CONFIG_BYTES, stop).decode(errors="replace")
 
 
@@ -57,7 +58,7 @@ def parse_config(text: str) -> dict[str, Any]:
 
 
 def _document(found: Repository, name: str, most: int, stop: Stop) -> bytes:
-    """The first bytes of a small file; none where it is not there, or fails."""
+    """Return the first bytes of a small file; none if it is not there, or fails."""
     hub = found.hub
     if stop() or not any(file.path == name for file in found.files):
         return b""

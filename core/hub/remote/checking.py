@@ -40,7 +40,8 @@ def verify(
     progress: Progress = lambda part: None,
     stop: Stop = never,
 ) -> HashVerdict:
-    """Compare with what the cache calls its files, or with what the hub says now of its commit."""
+    """Compare files with their names in the cache, or with what the hub has now for their
+    commit."""
     verdict = HashVerdict()
     known = _of_hub(model, stop) if online else {}
     paths = _paths(model)

@@ -49,8 +49,7 @@ def search(
     limit: int = 20,
     stop: Stop = never,
 ) -> list[HubModel]:
-    """Search the hub; each result has the sizes of its files. RequestError, HubError,
-    CancelledError."""
+    """Search the hub; results have the sizes of files. RequestError, HubError, CancelledError."""
     words = words.strip()
     if len(words) > _LONGEST_WORDS or not words.isprintable():
         raise RequestError(

@@ -186,8 +186,7 @@ class _Writer:
 
 
 def _complete(source: Source, writer: _Writer, meter: Meter, stop: Stop) -> None:
-    """Request the file until it is complete; fails after a few requests in vain, one after the
-    other."""
+    """Request the file until it is complete; fails after a few requests in vain in a row."""
     tries, wait = 0, _FIRST_WAIT
     while writer.size < source.file.size:
         before = writer.size

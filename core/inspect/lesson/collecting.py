@@ -49,7 +49,7 @@ from llm_lite.core.records import replace
 
 
 class HeadRows(Struct, frozen=True):
-    """The rows of one token, of all heads side by side: float32 [heads * d], key_raw [kv_heads *
+    """The rows of one token, all heads side by side: float32 [heads * d], key_raw [kv_heads *
     d]."""
 
     query_raw: F32
@@ -107,8 +107,7 @@ class _Wires(Struct, frozen=True):
         return traced_shape(program, self.wiring, self.ops, self.layer)
 
     def held(self, number: int, heads: int, visible: range) -> HeldKeys:
-        """Return the keys and values of the attention `number` of the model, whose op is
-        `heads`."""
+        """Return the keys and values of the model's attention `number`, whose op is `heads`."""
         keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
         bias, layer = self.source.bias(number), self.source.layers[number]
         executor = self.run.session.executor
@@ -314,7 +313,7 @@ def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Dist
 def traced_shape(
     program: Program, wires: Wiring, ops: LayerOps, layer: AttentionLayer
 ) -> TracedShape:
-    """`program`: its caches are what the model keeps of a position."""
+    """Return the model's sizes. `program`: its caches are what the model keeps of a position."""
     plan = wires.plan
     at = wires.op(ops.heads).label.removesuffix(".heads")
     norm = wires.at(f"{at}.norm")

@@ -71,8 +71,7 @@ class HeadView(Struct, frozen=True):
 
 
 def head_view(held: HeldKeys, head: int, query: F32) -> HeadView:
-    """Return the head's attention by `query` float32 [d], in the form in which it meets the
-    keys."""
+    """Return the head's attention by `query` float32 [d], as it meets the keys."""
     layer, seen = held.layer, held.visible
     dots = np.empty(len(seen), np.float32)
     for rows, keys in held.blocks(held.keys, head, seen):

@@ -95,8 +95,7 @@ class CrossOps(Struct, frozen=True):
 
 
 def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
-    """Find the ops of a layer. RequestError if it is built in a way that the lesson does not
-    know."""
+    """Find the ops of a layer. RequestError if the lesson does not know how it is built."""
     at = f"layers.{layer}.attention"
     q, heads = _known(wiring, f"{at}.q"), _known(wiring, f"{at}.heads")
     query = wiring.maker(heads)

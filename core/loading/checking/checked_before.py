@@ -52,8 +52,7 @@ def _are_settled(parts: Collection[Part]) -> bool:
 
 
 def _stamp(parts: Collection[Part]) -> str:
-    """Return a hash that changes with the files and the choice of parts; "" if a file cannot be
-    read."""
+    """Return a hash that changes with the files and the parts; "" if a file cannot be read."""
     digest = hashlib.sha256(f"{_LAYOUT}\n".encode())
     for path in sorted({part.path for part in parts}):
         try:
@@ -68,7 +67,7 @@ def _stamp(parts: Collection[Part]) -> str:
 
 
 def _known() -> list[str]:
-    """Oldest first; a record that cannot be read is none."""
+    """Return the known stamps, the oldest first; a record that cannot be read is none."""
     try:
         sound = read_object(_place()).get("sound")
     except LlmLiteError:

@@ -100,8 +100,7 @@ def worth_releasing(nbytes: int) -> bool:
 
 
 class Verification:
-    """The parts that wait to be checked, each file once; a slice at a time, and not for two
-    threads."""
+    """The parts that wait to be checked, each file once; a slice at a time, for one thread."""
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()

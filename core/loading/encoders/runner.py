@@ -103,8 +103,7 @@ class EncoderRunner(Struct):
         return self.embed_tokens(encode_texts(self.model_file.tokenizer, texts, self.most_tokens))
 
     def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
-        """Return the vectors of texts given as ids. RequestError if the encoder cannot take a
-        text."""
+        """Return the vectors of texts as ids. RequestError if the encoder cannot take a text."""
         if not texts:
             return np.zeros((0, self.width), np.float32)
         if len(texts) == 1:
@@ -112,7 +111,7 @@ class EncoderRunner(Struct):
         return self._pooled(in_order_of_length(texts, self._shared().hidden))
 
     def close(self) -> None:
-        """The executors and a device opened for them; the model file stays open."""
+        """Close the executors and a device opened for them; the model file stays open."""
         with ExitStack() as stack:
             if self.choice.owns_device and self.choice.device is not None:
                 stack.callback(self.choice.device.close)
@@ -140,7 +139,7 @@ class EncoderRunner(Struct):
 
 
 def shared_encoder_options(build: BuildOptions, shape: ModelShape) -> BuildOptions:
-    """`build` is how its program is built for one text."""
+    """Return the options of shared steps. `build` is how its program is built for one text."""
     row = 8 * shape.layers * shape.kv_heads * shape.head_dim  # keys and values
     whole = -(-build.context // PAGE)
     pages = max(whole, min(_TEXTS, _BYTES // (PAGE * row)))

@@ -31,8 +31,7 @@ class OpTime(Struct, frozen=True):
 
 
 class StepProfile(Struct, frozen=True):
-    """The profile of a step: `ops` in the order of the plan. What they do not add up to is
-    waiting."""
+    """The profile of a step: `ops` in the order of the plan; the rest of the time is waiting."""
 
     tokens: int
     depth: int  # positions in the cache before it
@@ -47,8 +46,7 @@ class StepProfile(Struct, frozen=True):
 
     @property
     def memory_share(self) -> float:
-        """Return the share, 0..1, of the speed of a plain read of memory; 0 if that is not
-        known."""
+        """Return the share, 0..1, of the speed of a plain read of memory; 0 if not known."""
         if not self.memory_gb_s or not self.seconds:
             return 0.0
         return self.read_bytes / self.seconds / 1e9 / self.memory_gb_s
@@ -105,7 +103,7 @@ class KernelStudy(Struct, frozen=True):
 
     @property
     def least_bytes(self) -> int:
-        """Each value of A and B is read once, each of C written once."""
+        """Return the bytes if each value of A and B is read once, each of C written once."""
         return 4 * (self.m * self.k + self.n * self.k + self.m * self.n)
 
     @property
@@ -115,8 +113,7 @@ class KernelStudy(Struct, frozen=True):
 
     @property
     def without_reuse_gflop_s(self) -> float:
-        """Return the GFLOP/s that memory allows a form which reads two values for each
-        multiply-add."""
+        """Return the GFLOP/s that memory allows if two values are read for each multiply-add."""
         return self.memory_gb_s * 2 / 8
 
     @property

@@ -96,7 +96,7 @@ class LongestMatches(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Steps: a candidate that is looked up each."""
+        """Return the steps: one for each candidate that is looked up."""
         ends = (match.end or match.start + 1 for match in self.matches)
         return sum(self.characters - end + 1 for end in ends)
 

@@ -62,8 +62,7 @@ class CpuProducts:
         return Paced(run, len(self._a), TASK_ROWS * self._threads, TARGET_S)
 
     def _own(self) -> Paced:
-        """Pace the executor's own product, all rows at once: it looks for a stop every 20 ms
-        itself."""
+        """Pace the executor's own product, all rows at once: it checks for a stop every 20 ms."""
         weights, rows = own.tensors(self._a, self._b), len(self._a)
         program, step = own.program(weights), own.step_of(rows)
         executor = CpuExecutor(program, weights, self._threads, isa=self._isa)

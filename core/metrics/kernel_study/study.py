@@ -149,7 +149,8 @@ def source(path: str) -> str:
 
 
 def code(form: Form) -> list[str]:
-    """The lines that are the form's own: without what every file of its kind begins and ends with.
+    """Return the lines that are the form's own: without what every file of its kind begins and ends
+    with.
 
     Of a form with a `function`, that function alone.
     """
@@ -165,8 +166,7 @@ def code(form: Form) -> list[str]:
 
 @cache
 def shown(form: Form, before: Form | None) -> str:
-    """Return what the form's code has beyond that of the form before; all of it if there is
-    none."""
+    """Return what the form's code has beyond that of the form before; all if there is none."""
     lines = code(form)
     if before is None:
         return "\n".join(lines)

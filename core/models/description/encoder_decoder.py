@@ -179,8 +179,7 @@ class EncoderDecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=Tru
 def of_stack(
     stack: str, gguf: str, checkpoint: str, *shape: str, optional: bool = False
 ) -> NameRow:
-    """Return the row of a tensor of each layer of a stack: "enc.blk.{i}." or "dec.blk.{i}." in
-    GGUF."""
+    """Return the row of a tensor of each layer of a stack: "enc.blk.{i}." or "dec.blk.{i}."."""
     return NameRow(
         f"{stack[:3]}.blk.{{i}}.{gguf}", checkpoint, shape, f"{stack}_layers", optional=optional
     )

@@ -62,8 +62,7 @@ def factor(config: CheckpointConfig, known: Known) -> float | None:
 
 
 def original_context(config: CheckpointConfig, known: Known) -> int | None:
-    """Return the positions that the model was trained for before its rotary positions were
-    scaled."""
+    """Return the positions that the model was trained for before rotary scaling."""
     if kind_of(config) not in ("yarn", "longrope"):
         return None
     part, _ = config.rope()
@@ -154,8 +153,7 @@ def yarn_factors(c: ScaledPositions) -> NDArray[np.float64]:
 
 
 def scales_part(c: ScaledPositions) -> bool:
-    """Return True if only a part of each query is multiplied, so that a factor of scores will not
-    do."""
+    """Return True if only a part of each query is multiplied, so that scores need more."""
     return c.rotary_dim < c.head_dim and c.rotary_magnitude != 1.0
 
 
@@ -173,8 +171,7 @@ def made_tensors(c: ScaledPositions) -> list[TensorData]:
 
 
 def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorData]:
-    """Return the tensors that GGUF files have for this scaling: those of Llama 3 and of
-    LongRoPE."""
+    """Return the tensors that GGUF files have for this scaling: of Llama 3 and of LongRoPE."""
     kind, (part, _) = kind_of(config), config.rope()
     if kind == "llama3":
         return [float_tensor(FACTORS, _llama3_factors(part, known["theta"], known["rotary_dim"]))]

@@ -48,7 +48,7 @@ class FieldRow(Struct, frozen=True):
     assumed: Any = None
 
     def key(self, prefix: str) -> str:
-        """The whole key in GGUF; `prefix` is the architecture's ("llama.")."""
+        """Return the whole key in GGUF; `prefix` is the architecture's ("llama.")."""
         return self.gguf if self.gguf.startswith("tokenizer.") else prefix + self.gguf
 
 
@@ -152,8 +152,7 @@ def integer(least: int = 1, most: int | str = LARGEST_WIDTH, *, even: bool = Fal
 
 
 def number(within: Range, *, or_zero: bool = False) -> Check:
-    """Return a check for floats. `or_zero`: 0 is allowed too and switches off what the number is
-    for."""
+    """Return a check for floats. `or_zero`: 0 is allowed and switches off its subject."""
 
     def check(value: Any, known: Known) -> float:
         if type(value) not in (int, float):
@@ -183,7 +182,7 @@ def choice(*names: str) -> Check:
 
 
 def per_layer(one: Check, expected: str, *, alone: bool = True) -> Check:
-    """A tuple of a value for each layer; `alone`: one for all will do."""
+    """Return a check for a tuple of a value for each layer; `alone`: one for all will do."""
 
     def check(value: Any, known: Known) -> tuple[Any, ...]:
         layers = known["layers"]
@@ -212,7 +211,7 @@ def flags(value: Any, known: Known) -> tuple[bool, ...]:
 
 
 def numbers_or_none(within: Range) -> Check:
-    """Numbers; -inf is one here."""
+    """Return a check for numbers; -inf is one here."""
     checked = number(within)
 
     def one(value: Any, known: Known) -> float:

@@ -92,8 +92,7 @@ def shape_of(row: NameRow, config: Any, index: int = 0) -> tuple[int, ...]:
 
 
 def shapes_of(rows: Sequence[NameRow], config: Any, present: Callable[[str], bool]) -> Shapes:
-    """Return the shapes of every tensor of a model; one that may be missing only if it is
-    present."""
+    """Return the shapes of all tensors of a model; optional ones only if they are present."""
     shapes = []
     for row, index in _in_order(rows, config):
         name = row.gguf.replace("{i}", str(index))
@@ -115,7 +114,8 @@ def _in_order(rows: Sequence[NameRow], config: Any) -> Iterator[tuple[NameRow, i
 def check_shapes(
     title: str, expected: Shapes, weights: Mapping[str, WeightSpec], path: Path
 ) -> None:
-    """Every tensor is there, has the shape that the fields imply, and none is left over."""
+    """Raise FileError unless every tensor is there with the shape that the fields imply, and none
+    is left over."""
     shapes = dict(expected)
     for name, shape in shapes.items():
         if name not in weights:
@@ -129,8 +129,7 @@ def check_shapes(
 
 
 def numbered(name: str) -> tuple[str, str]:
-    """Return a tensor's name with {i} for its number, and that number as rows of tensors write
-    it."""
+    """Return a tensor's name with {i} for its number, and the number as rows write it."""
     found = _NUMBER.search(name)
     if found is None:
         return name, ""

@@ -34,7 +34,8 @@ class Sublayers(Struct, frozen=True):
 def encoder_plan(
     parts: Sublayers, config: Any, weights: Weights, options: BuildOptions, bucket: Bucket
 ) -> Plan:
-    """Hidden states [tokens, width]; the decoder's keys and values of them are left in states."""
+    """Build the plan to hidden states [tokens, width]; the decoder's keys and values of them are
+    left in states."""
     d, shape = _stack(config, weights, options, bucket), config.encoder_shape
 
     def layer(x: Tensor, index: int) -> Tensor:

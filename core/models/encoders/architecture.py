@@ -110,8 +110,7 @@ def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
 
 
 def head_tensors(dense: str, norm: str, bias: str, decoder: str) -> tuple[NameRow, ...]:
-    """Return the tensors of a masked-token head, by their names in checkpoints: all of them or
-    none."""
+    """Return the tensors of a masked-token head, by names in checkpoints: all or none."""
 
     def of_head(gguf: str, checkpoint: str, *shape: str) -> NameRow:
         return of_model(gguf, checkpoint, *shape, optional=lambda config, _: not config.has_head)

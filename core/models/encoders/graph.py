@@ -70,8 +70,7 @@ def _activated(d: _Encoder, x: Tensor, at: str) -> Tensor:
 
 
 def _head(d: _Encoder, x: Tensor) -> Tensor:
-    """[T, width] -> [O, vocabulary]: logits of what could stand in the place of each output
-    token."""
+    """[T, width] -> [O, vocabulary]: logits of what could be in place of each output token."""
     x = d.b.output_rows(x, "output.rows")
     x = d.norm(_activated(d, d.linear(x, HEAD_DENSE, "head.dense"), "head"), HEAD_NORM, "head.norm")
     by = d.b.weight(HEAD if d.b.has(HEAD) else EMBEDDING)

@@ -74,8 +74,7 @@ def _pattern(config: CheckpointConfig, known: Known) -> list[bool]:
 
 
 def _sparsity(config: CheckpointConfig, known: Known) -> list[float]:
-    """Return shares of zeros as standard deviations above the mean; -inf where nothing is cut
-    off."""
+    """Return shares of zeros as standard deviations above the mean; -inf: nothing is cut off."""
     layers, value = known["layers"], config.get("activation_sparsity_pattern")
     if value is None:
         sparse = 10 if layers > 10 else 0
@@ -92,8 +91,7 @@ def _sparsity(config: CheckpointConfig, known: Known) -> list[float]:
 
 
 def thetas(config: CheckpointConfig) -> tuple[float, float]:
-    """Return the rotary bases of full and of sliding attention, from newer configs or older
-    ones."""
+    """Return the rotary bases of full and sliding attention, from newer or older configs."""
     bases = [
         config.number("rope_theta", 1e6, within=ROPE_BASE),
         config.number("rope_local_base_freq", 1e4, within=ROPE_BASE),
@@ -120,7 +118,8 @@ def _softcap(config: CheckpointConfig, known: Known) -> float:
 
 
 def caches_to_share(value: Any, known: Known) -> int:
-    """Layers without keys and values of their own: of each kind there is one to share with."""
+    """Return how many layers have no keys and values of their own: of each kind there is one to
+    share with."""
     sliding, layers = known["sliding"], known["layers"]
     count: int = integer(0, layers - 1)(value, known)
     own = layers - count
@@ -131,8 +130,7 @@ def caches_to_share(value: Any, known: Known) -> int:
 
 
 def owner_of(layer: int, sliding: tuple[bool, ...], own_caches: int) -> int:
-    """Return the layer whose keys and values this one reads: the last of its kind that has its
-    own."""
+    """Return the layer whose keys and values this one reads: the last of its kind with own."""
     if layer < own_caches:
         return layer
     return max(i for i in range(own_caches) if sliding[i] == sliding[layer])

@@ -25,8 +25,7 @@ def _none_of_layers(config: Gemma4Config, layer: int) -> bool:
 
 
 def _of_inputs(*rows: NameRow) -> tuple[NameRow, ...]:
-    """Mark rows of the embedding for every layer as optional, since larger models do not have
-    it."""
+    """Mark rows of the embedding for every layer as optional, as larger models lack it."""
     return tuple(replace(row, optional=_none_of_layers) for row in rows)
 
 

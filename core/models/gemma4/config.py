@@ -45,8 +45,7 @@ def _sliding(config: CheckpointConfig, known: Known) -> list[bool]:
 
 
 def _widths(config: CheckpointConfig, known: Known) -> list[int]:
-    """Return the widths of feed-forwards, which may be doubled in layers that share keys and
-    values."""
+    """Return the widths of feed-forwards, doubled in some layers that share keys and values."""
     width, layers = config.integer("intermediate_size"), known["layers"]
     double = config.flag("use_double_wide_mlp", False)
     own = layers - config.integer("num_kv_shared_layers", at_least=0, at_most=layers)

@@ -46,7 +46,8 @@ def pack(
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Level 0 is the block's minimum or 0, level 15 its maximum or 0, whichever is farther out."""
+    """Quantize values: level 0 is the block's minimum or 0, level 15 its maximum or 0, whichever is
+    farther out."""
     blocks = tiles.blocks_of(values)
     finite = np.all(np.isfinite(blocks), axis=2, keepdims=True)
     blocks = np.where(finite, blocks, 0)

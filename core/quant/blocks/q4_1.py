@@ -14,7 +14,7 @@ assert BLOCK.itemsize == 20
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Level 0 is the block's minimum, level 15 its maximum."""
+    """Quantize values: level 0 is the block's minimum, level 15 its maximum."""
     blocks = np.ascontiguousarray(values, dtype=np.float32).reshape(-1, BLOCK_SIZE)
     m = blocks.min(axis=1, keepdims=True)
     out = np.empty(blocks.shape[0], BLOCK)

@@ -21,8 +21,7 @@ def blocks_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def interleave(per_row: NDArray[np.uint8], groups: int) -> NDArray[np.uint8]:
-    """Return the bytes of each block [N, K / 32, 4 * groups] as [N / 16, K / 32, groups, 16 rows,
-    4]."""
+    """Return [N / 16, K / 32, groups, 16 rows, 4] of blocks' bytes [N, K / 32, 4 * groups]."""
     rows, blocks, _ = per_row.shape
     parts = per_row.reshape(rows // TILE_ROWS, TILE_ROWS, blocks, groups, 4)
     return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))

@@ -19,8 +19,7 @@ def write_frame(stream: BinaryIO, message: Mapping[str, Any], data: bytes = b"")
 
 
 def read_frame(stream: BinaryIO, limit: int) -> tuple[dict[str, Any], bytes] | None:
-    """Return the next message and its bytes; None at the end, or if it has more than `limit`
-    bytes."""
+    """Return the next message and its bytes; None at the end, or above `limit` bytes."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None

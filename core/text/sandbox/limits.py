@@ -24,7 +24,7 @@ class Limits(Struct, frozen=True):
 
 
 def confine() -> None:
-    """Once, when the process begins: it writes no file and leaves no core dump."""
+    """Confine the process once, when it begins: it writes no file and leaves no core dump."""
     if resource is None:
         return
     for name in ("RLIMIT_CORE", "RLIMIT_FSIZE"):
@@ -38,7 +38,8 @@ def allow_memory(more_bytes: int) -> None:
 
 
 def allow_stack(size_bytes: int) -> None:
-    """For good, of the main thread: a recursion that goes deeper ends the process by SIGSEGV."""
+    """Limit the stack of the main thread for good: a recursion that goes deeper ends the process by
+    SIGSEGV."""
     if resource is None:
         return
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
@@ -49,7 +50,8 @@ def allow_stack(size_bytes: int) -> None:
 
 @contextmanager
 def limited(limits: Limits) -> Iterator[None]:
-    """More processor time ends the process by SIGPROF; more memory is not given."""
+    """Limit a request: more processor time ends the process by SIGPROF; more memory is not
+    given."""
     if resource is None:
         yield
         return

@@ -110,7 +110,7 @@ class SandboxProcess:
         return child
 
     def _wait(self, reader: _AnswerReader, seconds: float, limits: Limits | None) -> dict[str, Any]:
-        """The answer; where none comes in time, the process is started again."""
+        """Return the answer; if none comes in time, the process is started again."""
         deadline = time.monotonic() + seconds
         reader.start()
         try:

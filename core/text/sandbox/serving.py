@@ -40,7 +40,7 @@ def _answer(action: Action, request: dict[str, Any], data: bytes) -> Answer:
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The two pipes; what is printed from now on is lost."""
+    """Return the two pipes; what is printed from now on is lost."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -80,8 +80,7 @@ class Templates:
         return {"text": text}
 
     def check(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {}, or {"failed"} with a sentence that names the line where the template is
-        broken."""
+        """Return {}, or {"failed"} with a sentence that names the line of the fault."""
         try:
             self.compile(request["source"])
         except Exception as error:  # SyntaxError, RecursionError, ...

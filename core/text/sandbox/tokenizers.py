@@ -62,7 +62,7 @@ class LoadedTokenizers:
         return described
 
     def load_pairs(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-        """Pair encoding from its parts: "ids", "merges" (left, right, left, ...), "patterns",
+        """Load pair encoding from its parts: "ids", "merges" (left, right, left, ...), "patterns",
         "whole_words", "composed" (text into normal form C), and "of_bytes": else pairs are of
         characters, with "▁" for spaces and <0x00> to <0xFF> for what is no token."""
         parts = json.loads(data)
@@ -146,8 +146,7 @@ class LoadedTokenizers:
 
 
 def _around_pair(library: Tokenizer) -> list[list[int]]:
-    """Return the ids before, between and behind two texts; [] if the file puts none or does not
-    say."""
+    """Return the ids before, between and behind two texts; [] if the file has none."""
     found = library.encode("a", "a", add_special_tokens=True)
     places = found.sequence_ids
     first = [i for i, text in enumerate(places) if text == 0]

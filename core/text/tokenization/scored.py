@@ -19,7 +19,7 @@ def ends_at_spaces(tokens: Iterable[str]) -> bool:
 
 
 def steps_of(spelled: str, ids: Mapping[str, int], scores: Sequence[float]) -> MergeSteps:
-    """The merges of a text with "▁" for spaces; `scores` are by id."""
+    """Return the merges of a text with "▁" for spaces; `scores` are by id."""
 
     def ranked(left: str, right: str) -> tuple[float, str] | None:
         number = ids.get(left + right)

@@ -14,7 +14,7 @@ from llm_lite.core.hub.local.collecting import collect, leftovers
 from llm_lite.core.hub.local.disk_usage import sizes
 from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.listing import Places, local_models, machine_places
-from llm_lite.core.hub.local.removal import carry_out, removal
+from llm_lite.core.hub.local.removal import delete_models, removal
 from tests.core.hub.local.layouts import (
     OLDER,
     VARIABLES,
@@ -66,7 +66,7 @@ def use(case: Case) -> None:
 def works(places: Places, names: list[str]) -> Iterator[Callable[[], object]]:
     yield lambda: collect(leftovers(places), places)
     for name in names:
-        yield lambda name=name: carry_out(removal([name], places=places))
+        yield lambda name=name: delete_models(removal([name], places=places))
 
 
 def refusal(work: Callable[[], object]) -> LlmLiteError | None:

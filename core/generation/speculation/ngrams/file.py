@@ -53,8 +53,7 @@ class LearnedModel(Struct, frozen=True):
 
 
 class LearnedFile(Struct, frozen=True):
-    """A file of the folder; `model` None where it is none of ours or damaged, and `problem` says
-    so."""
+    """A file of the folder; `model` is None if it is another's or damaged, as `problem` says."""
 
     path: Path
     size: int  # bytes
@@ -138,8 +137,8 @@ def disk_bytes() -> int:
 
 
 def remove_all() -> int:
-    """Delete the tables of all models; the bytes that they took. FileError of one that cannot be
-    deleted, once all others are."""
+    """Delete the tables of all models and return the bytes that they took. FileError of one that
+    cannot be deleted, once all others are."""
     freed, problems = 0, list[FileError]()
     for one in listed():
         try:
@@ -152,8 +151,8 @@ def remove_all() -> int:
 
 
 def remove(path: Path) -> int:
-    """Delete a table, and what killed writers left of it; the bytes that it took, 0 where there is
-    none. FileError."""
+    """Delete a table, and what killed writers left of it; return the bytes that it took, 0 if there
+    is none. FileError."""
     stamp = stamp_of(path)
     tidy(path)
     remove_whole(path)

@@ -30,8 +30,8 @@ class LearnedDrafts:
     def __init__(
         self, name: str, vocabulary: int, identity: Callable[[], str], *, learns: bool
     ) -> None:
-        """`identity` finds a hash of the model, which takes a moment (FileError). Without `learns`
-        drafts are only made of what was learned before."""
+        """Make the learned drafts. `identity` returns a hash of the model, which takes a moment
+        (FileError). Without `learns` drafts are only made of what was learned before."""
         self.learns = learns
         self.source = NgramSource(lambda: self._table)
         self._name, self._vocabulary, self._identity = name, vocabulary, identity
@@ -60,7 +60,7 @@ class LearnedDrafts:
             _bound(self._pending)
 
     def work(self) -> bool:
-        """A piece of what there is to do, milliseconds of it; whether there was anything."""
+        """Do a piece of the work, milliseconds of it, and return whether there was anything."""
         if self._table is None:
             self._open()
         elif self._pending:
@@ -81,13 +81,13 @@ class LearnedDrafts:
             self._save()
 
     def forget(self) -> None:
-        """All that was learned, in memory; the file goes by `file.remove`."""
+        """Forget all that was learned, in memory; the file is deleted by `file.remove`."""
         self._pending = []
         if self._model is not None:
             self._empty()
 
     def _empty(self) -> None:
-        """Nothing is learned, in memory."""
+        """Empty the table, in memory."""
         assert self._model is not None
         self._model = replace(self._model, answers=0, tokens=0)
         self._table, self._unsaved, self._since_saving = NgramTable(), [], 0
@@ -101,7 +101,7 @@ class LearnedDrafts:
             self._empty()
 
     def _open(self) -> None:
-        """Once; where the model's file cannot be read, there is nothing to learn from it."""
+        """Open the table once; if the model's file cannot be read, nothing is learned from it."""
         try:
             identity = self._identity()
         except FileError as error:
@@ -114,8 +114,7 @@ class LearnedDrafts:
             self._read()
 
     def _read(self) -> None:
-        """Read what the file holds now; an empty table if there is no file, or none that can be
-        used."""
+        """Read what the file holds now; the table is empty without a file that can be used."""
         assert self._model is not None
         path = file.file_of(self._model.identity)
         self._stamp = file.stamp_of(path)

@@ -24,7 +24,7 @@ class NgramSource:
     seconds_per_token = 0.0
 
     def __init__(self, table: Callable[[], NgramTable | None]) -> None:
-        """`table` is asked for each draft; None while there is none."""
+        """Make the source. `table` returns the table for each draft; None while there is none."""
         self._table = table
         self._last: deque[int] = deque(maxlen=LONGEST)  # tokens of the text
 

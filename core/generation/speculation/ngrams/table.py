@@ -44,8 +44,8 @@ class NgramTable:
     """The n-gram table of one model. Tokens are smaller than 2^32."""
 
     def __init__(self, planes: Sequence[NDArray[np.generic]] | None = None) -> None:
-        """Make a table of `planes`, as in `PLANES`, which become its own; an empty one without
-        them."""
+        """Make a table of `planes`, as in `PLANES`, which become its own; without them an empty
+        one."""
         self.planes = tuple(planes or (np.zeros(ENTRIES, dtype) for _, dtype in PLANES))
         # A memoryview gives and takes Python's integers, three times as fast as an array.
         views = [plane.data for plane in self.planes]

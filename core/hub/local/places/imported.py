@@ -71,8 +71,8 @@ def read(file: Path) -> list[Path]:
 
 
 def change(file: Path, changed: Callable[[list[Path]], list[Path]]) -> None:
-    """Write the list that `changed` makes of it; no other program changes it meanwhile. FileError
-    where it cannot be read or written, and then it is as it was."""
+    """Write the list that `changed` returns; no other program changes it meanwhile. FileError if it
+    cannot be read or written, and then it is as it was."""
     from filelock import FileLock, Timeout
 
     make_folder(file.parent)

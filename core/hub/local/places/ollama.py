@@ -134,7 +134,7 @@ def _blob(folder: Path, manifest: Path, layer: Mapping[str, Any]) -> Path:
 
 
 def _place(folder: Path, manifest: Path, layer: Mapping[str, Any]) -> Path:
-    """FileError where the digest is none, and could name any file."""
+    """Return a blob's path. FileError if the digest is none, and could name any file."""
     digest = layer.get("digest")
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
     if match is None:

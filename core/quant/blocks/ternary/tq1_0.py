@@ -23,7 +23,7 @@ _PARTS = ((0, 32, 5), (32, 48, 5), (48, 52, 4))  # of 52 bytes: first, end, digi
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The magnitude is the largest one."""
+    """Quantize values; the magnitude is the largest one."""
     d, levels = trits.to_trits(values)
     out = np.empty(len(d), BLOCK)
     out["d"] = d

@@ -20,7 +20,7 @@ assert BLOCK.itemsize == 66
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The magnitude is the largest one."""
+    """Quantize values; the magnitude is the largest one."""
     d, levels = trits.to_trits(values)
     out = np.empty(len(d), BLOCK)
     out["d"] = d

@@ -13,7 +13,7 @@ import pytest
 
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
 from llm_lite.core.hub.local.listing import Places, local_models
-from llm_lite.core.hub.local.removal import carry_out, removal
+from llm_lite.core.hub.local.removal import delete_models, removal
 from llm_lite.core.hub.remote.pulling import pull
 from tests.children import PATIENCE
 from tests.core.hub.remote.pulls import NAME, REPO, blobs, content, pointers
@@ -99,7 +99,7 @@ def test_two_names_of_one_content_are_both_found_without_links(hub, cache, no_li
         ("two-q4_0", len(data), ""),
     ]
     plan = removal(["one-q4_0"], places=Places((("huggingface", cache),), bundled=False))
-    assert carry_out(plan) == plan.frees == len(data)
+    assert delete_models(plan) == plan.frees == len(data)
     assert pull("acme/twins", "two-Q4_0.gguf").read_bytes() == data
 
 
