@@ -9,8 +9,10 @@ its own.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -62,6 +64,22 @@ def convert_in_file(value: Any, kind: type[_T], path: Path, at: str = "") -> _T:
         return convert(value, kind, at)
     except CheckError as error:
         raise FileError(path, str(error)) from None
+
+
+def fitting(values: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return those `values` that fit the fields of a record, by name; the rest is left out."""
+    fits = {}
+    for name, field_kind in _kinds(kind).items():
+        if name in values:
+            with contextlib.suppress(msgspec.ValidationError):
+                fits[name] = msgspec.convert(values[name], field_kind)
+    return fits
+
+
+@cache
+def _kinds(kind: Any) -> dict[str, Any]:
+    """Return the types of a record's fields."""
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
 def expected(kind: Any) -> str:

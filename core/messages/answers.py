@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
@@ -157,7 +157,9 @@ class DraftedToken(Struct, frozen=True):
 class SourceDrafts(Struct, frozen=True):
     """The drafts that one source brought to an answer."""
 
-    source: str = ""  # "lookup": found in the text; "model": a smaller one; "slice": of the same
+    source: Annotated[
+        str, Meta(min_length=1)
+    ]  # "lookup": found in the text; "model": a smaller one; "slice": of the same
     drafted: int = 0  # tokens that passes over the weights verified
     accepted: int = 0  # of these, the ones that came
 

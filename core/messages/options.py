@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
@@ -13,6 +13,7 @@ Activations = Literal["auto", "a32", "a8"]
 KvType = Literal["fp16", "fp32", "int8", "int4"]
 Speculate = Literal["off", "auto", "lookup", "slice"]
 DraftLearning = Literal["off", "use", "learn"]
+Budget = Annotated[int, Meta(ge=0, le=1 << 40)]  # bytes
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
@@ -25,20 +26,23 @@ class EngineOptions(Struct, frozen=True):
     """The options with which a model is run. 0 means: let the program choose."""
 
     backend: Backend = "auto"
-    device: int | None = None  # index of the Vulkan device for inference; None: the shared one
+    device: Annotated[int, Meta(ge=0, le=255)] | None = (
+        None  # index of the Vulkan device for inference; None: the shared one
+    )
     mode: Mode = "as-stored"
     activations: Activations = "auto"
     keys: KvType = "fp16"  # of the cache
     values: KvType = "fp16"
-    threads: int = 0
-    context: int = 0  # tokens
-    query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
-    pool_budget: int = 256 << 20  # bytes for prefixes of recent conversations; 0 keeps none
+    threads: Annotated[int, Meta(ge=0, le=1024)] = 0
+    context: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # tokens
+    query_budget: Budget = 64 << 20  # for the queries behind attention maps; 0 keeps none
+    pool_budget: Budget = 256 << 20  # for prefixes of recent conversations; 0 keeps none
     whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
     # Tokens are drafted and verified several in a pass: never, where it pays, whenever the text
     # repeats itself, or where it pays by a slice of the model too. Answers are the same.
     speculate: Speculate = "auto"
-    draft_model: str = ""  # a path or name: a smaller model that drafts where nothing repeats
+    # A path or name: a smaller model that drafts where nothing repeats.
+    draft_model: Annotated[str, Meta(max_length=4096)] = ""
     # Drafts of what the model wrote in other conversations: none, of what was learned before, or
     # of that and of these answers too, which a file on disk keeps.
     learned_drafts: DraftLearning = "off"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT
@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.actions.chatting import new_draft
+from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.app.presets.setting_values import CHOICES, LONGEST_PATH, values_of
@@ -35,7 +36,7 @@ from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, r
 from llm_lite.desktop.language.catalogues import SYSTEM
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFile, DraftFiles
-from llm_lite.desktop.state.incoming import fit_line
+from llm_lite.desktop.state.incoming import TYPED, fit_line
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.asked import to_keep
 from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
@@ -51,16 +52,18 @@ _XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
+_Place = Annotated[int, Meta(ge=-32768, le=32767)]  # screen units
+_Typed = Annotated[str, Meta(max_length=TYPED)]
 LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a draft
 
 
 class WindowPlace(Struct, frozen=True):
     """Where the window was, in screen units; None: let the system choose."""
 
-    x: int | None = None
-    y: int | None = None
-    width: int = 1280
-    height: int = 800
+    x: _Place | None = None
+    y: _Place | None = None
+    width: Annotated[int, Meta(ge=480, le=16384)] = 1280
+    height: Annotated[int, Meta(ge=320, le=16384)] = 800
     maximized: bool = False
 
 
@@ -73,7 +76,7 @@ class Looks(Struct, frozen=True):
     drafts: bool = False
     colors: str = _CHOICE.colors
     logarithmic: bool = _CHOICE.logarithmic
-    high: float = _CHOICE.high
+    high: Annotated[float, Meta(ge=0.02, le=1)] = _CHOICE.high
     exclude_first: bool = _CHOICE.exclude_first
 
 
@@ -81,30 +84,30 @@ class Settings(Switches, frozen=True):
     theme: ThemeName = "dark"  # what was shown last
     appearance: Appearance = "system"
     language: str = SYSTEM
-    font_size: float = 15.0
+    font_size: Annotated[float, Meta(ge=MIN_FONT, le=MAX_FONT)] = 15.0
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     sampling_chosen: tuple[str, ...] = ()  # fields of it that were set, whatever to
     options: EngineOptions = field(default_factory=EngineOptions)
     looks: Looks = field(default_factory=Looks)
-    system_prompt: str = ""
+    system_prompt: _Typed = ""
     overflow: Overflow = "stop"
     thinking: bool = True
     model_titles: bool = True
     resume: ResumeMode = "ask"
-    resume_budget: int = BUDGET  # bytes of kept caches
+    resume_budget: Annotated[int, Meta(ge=0, le=1 << 44)] = BUDGET  # bytes of kept caches
     serving: ServingChoice = field(default_factory=ServingChoice)
     layout_name: LayoutName = "inspect"
     read: KeptSides = field(default_factory=KeptSides)
     inspect: KeptSides = field(default_factory=KeptSides)
     compare: KeptSides = field(default_factory=KeptSides)
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
-    draft: str = ""  # of a chat that has not begun
+    draft: _Typed = ""  # of a chat that has not begun
     draft_files: tuple[str, ...] = ()  # paths of the files that go with it
     draft_texts: tuple[tuple[str, str], ...] = ()  # names and texts of what no file holds
     recent: tuple[str, ...] = ()
     addresses: tuple[KeptAddress, ...] = ()
-    layout: str = ""  # Dear ImGui's ini text
+    layout: Annotated[str, Meta(max_length=1 << 18)] = ""  # Dear ImGui's ini text
     layout_version: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from llm_lite.core.checked import CheckError, convert, convert_in_file, expected
+from llm_lite.core.checked import CheckError, convert, convert_in_file, expected, fitting
 from llm_lite.core.errors import FileError
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -120,6 +120,11 @@ def test_it_says_where_the_value_stands_and_in_which_file():
     with pytest.raises(FileError) as caught:
         convert_in_file({"count": 3}, Part, Path("kept.json"), "rows[3]")
     assert caught.value.problem == "rows[3].state: is missing: expected one of waiting, running"
+
+
+def test_fields_that_do_not_fit_are_left_out():
+    kept = {"state": "gone", "count": 3, "share": 2, "letters": ["a"], "later": 1}
+    assert fitting(kept, Part) == {"count": 3, "letters": ("a",)}
 
 
 @pytest.mark.parametrize(

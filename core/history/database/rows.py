@@ -12,8 +12,10 @@ import sqlite3
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
+
+from msgspec import Struct
 
 from llm_lite.core.attached_text import (
     ATTACHMENT_KINDS,
@@ -22,6 +24,7 @@ from llm_lite.core.attached_text import (
     DraftedFile,
     kind_of_text,
 )
+from llm_lite.core.checked import fitting
 from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
@@ -38,10 +41,9 @@ from llm_lite.core.messages import (
     ModelGains,
     ModelIdentity,
     SamplingOptions,
-    SourceDrafts,
     StopReason,
 )
-from llm_lite.core.records import asdict
+from llm_lite.core.records import asdict, replace
 
 SUMMARY = (
     "id, title, title_source, created, updated, pinned, archived, deleted, system_prompt, selected"
@@ -61,7 +63,7 @@ EXTRAS = "conversation, gains, draft, files"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device", "tools")
-_Options = TypeVar("_Options", SamplingOptions, GenerationStats, SourceDrafts)
+_Kept = TypeVar("_Kept", bound=Struct)
 
 
 def marks(columns: str) -> str:
@@ -266,96 +268,36 @@ def run_from_json(text: str | None, model: ModelIdentity) -> AnswerRun | None:
 
 
 def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun:
-    texts = {name: storable(kept[name]) for name in _RUN_TEXTS if isinstance(kept.get(name), str)}
-    sampling, threads = kept.get("sampling"), kept.get("threads")
-    return AnswerRun(
-        model,
-        **texts,
-        threads=threads if type(threads) is int else 0,
-        sampling=from_mapping(SamplingOptions, sampling) if isinstance(sampling, dict) else None,
-        gains=_gains(kept.get("gains")),
-        thinking=kept.get("thinking") is not False,
-    )
+    sampling = kept.get("sampling")
+    options = from_mapping(SamplingOptions, sampling) if isinstance(sampling, dict) else None
+    named = {name: value for name, value in kept.items() if name not in ("model", "sampling")}
+    return replace(from_mapping(AnswerRun, named), model=model, sampling=options)
 
 
-def from_mapping(kind: type[_Options], kept: Mapping[str, Any]) -> _Options:
-    """Return a dataclass of the fields that are known by name and of the right kind; the rest is
-    left out."""
-    found = {
-        name: _READ[annotation](kept[name])
-        for name, annotation in kind.__annotations__.items()
-        if name in kept and annotation in _READ
-    }
-    return kind(**{name: value for name, value in found.items() if value is not None})
+def from_mapping(kind: type[_Kept], kept: Mapping[str, Any]) -> _Kept:
+    """Return a record of what is known by name and fits its field; the rest is left out."""
+    found = fitting(kept, kind)
+    return kind(**{name: _storable(value) for name, value in found.items() if not _is_huge(value)})
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and _is_number(value) else None
+def _storable(value: Any) -> Any:
+    """Return a text, or those in a list, with whole characters only."""
+    if isinstance(value, str):
+        return storable(value)
+    return tuple(map(_storable, value)) if isinstance(value, tuple) else value
 
 
-def _whole(value: object) -> int | None:
-    return value if type(value) is int and abs(value) < 1 << 64 else None
-
-
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
+def _is_huge(value: Any) -> bool:
+    return type(value) is int and abs(value) >= 1 << 64
 
 
 def _text(value: object) -> str | None:
     return storable(value) if isinstance(value, str) else None
 
 
-def _texts(value: object) -> tuple[str, ...] | None:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        return None
-    return tuple(map(storable, value))
-
-
-def _biases(value: object) -> tuple[tuple[int, float], ...] | None:
-    """Return biases of token ids; None if the value is invalid."""
-    if not isinstance(value, list):
-        return None
-    pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
-    usable = all(_whole(token) is not None and _is_number(bias) for token, bias in pairs)
-    if len(pairs) < len(value) or not usable:
-        return None
-    return tuple((token, float(bias)) for token, bias in pairs)
-
-
-def _drafts(value: object) -> tuple[SourceDrafts, ...] | None:
-    """Return the drafts of each source; None if the value is invalid."""
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        return None
-    found = tuple(from_mapping(SourceDrafts, one) for one in value)
-    return found if all(one.source for one in found) else None
-
-
-_READ: Mapping[str, Callable[[object], Any]] = {  # by the kind of a field
-    "bool": _flag,
-    "float": _number,
-    "int": _whole,
-    "int | None": _whole,
-    "str": _text,
-    "tuple[str, ...]": _texts,
-    "tuple[tuple[int, float], ...]": _biases,
-    "tuple[SourceDrafts, ...]": _drafts,
-}
-
-
 def _gains(value: object) -> Gains | None:
     """Return gains [layers][heads], all finite numbers; else None."""
-    if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
-        return None
-    if not all(_is_number(gain) for row in value for gain in row):
-        return None
-    return tuple(tuple(float(gain) for gain in row) for row in value)
-
-
-def _is_number(value: object) -> bool:
-    """Return True for a number that a float can be."""
-    if type(value) is int:
-        return abs(value) < 1 << 64
-    return type(value) is float and math.isfinite(value)
+    return fitting({"gains": value}, AnswerRun).get("gains")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -370,6 +312,12 @@ def _list(text: str) -> list[Any]:
 
 def _read_json(text: str) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def _finite(text: str) -> float | None:
+    """Return null for what no number is, and no float holds."""
+    number = float(text)
+    return number if math.isfinite(number) else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from llm_lite.core.records import asdict
 from llm_lite.desktop.state.window.layouts import LayoutName, Layouts, Panel, Sides, Sizes
 
+_Width = Annotated[float, Meta(ge=0, le=1000)]  # logical pixels
 LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
 
 
@@ -17,10 +18,10 @@ class KeptSides(Struct, frozen=True):
 
     list: Panel = "auto"
     inspector: Panel = "auto"
-    list_width: float = 0.0
-    inspector_width: float = 0.0
-    upper_share: float = 0.0
-    runs_width: float = 0.0
+    list_width: _Width = 0.0
+    inspector_width: _Width = 0.0
+    upper_share: Annotated[float, Meta(ge=0, le=0.95)] = 0.0
+    runs_width: _Width = 0.0
 
 
 def kept_layouts(layouts: Layouts) -> dict[str, Any]:

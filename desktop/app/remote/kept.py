@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.messages.remote import ApiKey
@@ -26,7 +27,7 @@ LONGEST_KEY = 4096
 class KeptAddress(Struct, frozen=True):
     """The key stands there only where a person wanted it to be kept."""
 
-    address: str
+    address: Annotated[str, Meta(max_length=LONGEST_ADDRESS, pattern="^https?://")]
     model: str = ""
     key: str = ""
     __repr__ = repr_without("key")
@@ -44,15 +45,13 @@ def kept_addresses(found: Any, problems: list[str]) -> tuple[KeptAddress, ...]:
 
 
 def _kept(row: Any) -> KeptAddress | None:
-    if not isinstance(row, dict):
+    try:
+        kept = convert(row, KeptAddress)
+    except CheckError:
         return None
-    address, model, key = row.get("address"), row.get("model", ""), row.get("key", "")
-    if not isinstance(address, str) or not address.startswith(("http://", "https://")):
-        return None
-    if not isinstance(model, str) or not isinstance(key, str) or len(address) > LONGEST_ADDRESS:
-        return None
+    key = kept.key
     whole = key if len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() else ""
-    return KeptAddress(lines(address), lines(model[:LONGEST_NAME]), whole)
+    return KeptAddress(lines(kept.address), lines(kept.model[:LONGEST_NAME]), whole)
 
 
 def own(path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from llm_lite.core.messages import ServedRequest, ServingStatus
 from llm_lite.core.records import replace, repr_without
@@ -24,8 +24,8 @@ class ServingChoice(Struct, frozen=True):
     """
 
     reach: Reach = "machine"
-    port: int = 8080
-    parallel: int = 4
+    port: Annotated[int, Meta(ge=PORTS[0], le=PORTS[1])] = 8080
+    parallel: Annotated[int, Meta(ge=1, le=MOST_PARALLEL)] = 4
     asks_key: bool = False
     shares_history: bool = False
     at_start: bool = False

@@ -203,7 +203,8 @@ def test_what_a_setting_was_is_said_as_json_has_it(value):
     problems = []
     parse({"options": {"threads": value}}, Settings(), problems)
     (problem,) = problems
-    assert problem.startswith("settings: options.threads cannot be ")
+    expected = "settings: options.threads: expected a whole number from 0 to 1024, found "
+    assert problem.startswith(expected)
     assert "None" not in problem
     assert len(problem) < 200
 
@@ -348,7 +349,7 @@ def test_lists_of_the_sampling_are_kept_and_checked(tmp_path):
     for sentence in (
         "sampling.stop: expected a list of at most 32 texts",
         "sampling.logit_bias: expected a list of at most 1024 pairs",
-        "sampling.typical_p cannot be 2",
+        "sampling.typical_p: expected a number from 0 to 1, found 2; 1.0 is used instead.",
     ):
         assert sentence in told
 
