@@ -35,7 +35,8 @@ RANGES: dict[str, tuple[float, float]] = {
 def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
     """The plain values (text, number, switch) of `data` that fit the record `base`."""
     good = {}
-    for name, kind in _kinds(type(base)).items():
+    record: Any = type(base)
+    for name, kind in _kinds(record).items():
         old = getattr(base, name)
         plain = old is None or isinstance(old, bool | int | float | str)
         if name not in data or not plain:

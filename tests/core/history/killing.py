@@ -26,15 +26,20 @@ class Left:
     lost: float  # seconds: how long before the kill the oldest word was said that is lost; or 0
 
 
-def kill_once(path: Path, seed: int, life: float, grace: float) -> Left:
-    """Start a child, kill it after `life` seconds, and check that all is there that was said
-    `grace` seconds before, or was acknowledged. AssertionError."""
+def kill_once(
+    path: Path, seed: int, life: float, grace: float, *, once_flushed: bool = False
+) -> Left:
+    """Start a child, kill it after `life` seconds, and check that all is there that was written
+    `grace` seconds before, or was acknowledged. The life begins when the child does or, where
+    `once_flushed`, with its first acknowledgement. AssertionError."""
     command = [sys.executable, "-m", "tests.core.history.kill_child", str(path), str(seed)]
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     assert child.stdout is not None
     with child:
         assert child.stdout.readline() == b"ready\n"
         reader = _Lines(child.stdout.fileno())
+        if once_flushed:
+            reader.read_until(b"flushed\n")
         reader.read_for(life)
         killed = time.monotonic()
         child.kill()
@@ -54,6 +59,10 @@ class _Lines:
         while (left := until - time.monotonic()) > 0:
             if select.select([self._descriptor], [], [], left)[0]:
                 self._take()
+
+    def read_until(self, words: bytes) -> None:
+        while words not in self._raw:
+            assert self._take(), "the child has ended"
 
     def rest(self) -> list[str]:
         while self._take():

@@ -98,9 +98,8 @@ def test_it_tells_how_far_it_is_and_is_one_at_a_time(client, served, making):
         served.modes.ask("fp16", "auto")
     assert len(Asked(served, tokens=(5, 6)).tokens()) == 12, "meanwhile clients are answered"
     making.go_on.set()
-    client.until(ExecutorChanged)
-    assert served.modes.last.phase == "done"
     client.until(ServingChanged)
+    assert served.modes.last.phase == "done"
     served.modes.ask("fp16", "auto")
     client.until(ServingChanged)
     assert (served.executor.mode, served.modes.last.number) == ("fp16", 2)
