@@ -19,10 +19,11 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.actions import inspecting
 from llm_lite.desktop.actions.connecting import disconnected
 from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.app.system_theme import Appearance, ThemeName
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.state import Appearance, AppState, Load, ThemeName
+from llm_lite.desktop.state.state import AppState, Load
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
 

@@ -26,12 +26,13 @@ from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.app.system_theme import ThemeName
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.commands.dispatch import answer_keys
 from llm_lite.desktop.commands.typing import goes_to_input, take_typed
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import number, tr, use
-from llm_lite.desktop.state.state import AppState, Notice, ThemeName
+from llm_lite.desktop.state.state import AppState, Notice
 from llm_lite.desktop.views import VIEWS, View, draw_view
 from llm_lite.desktop.views.encoding.field import ENCODED_INPUT
 from llm_lite.desktop.views.history.conversations import FOCUS

@@ -63,7 +63,6 @@ from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
-from llm_lite.desktop.state.maps import held_in_front
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.state.window.files_state import Purpose
@@ -321,6 +320,16 @@ class Program:
 class Lists(Struct, frozen=True):
     catalogue: tuple[CatalogueEntry, ...]
     devices: tuple[DeviceChoice, ...]
+
+
+def held_in_front(state: AppState) -> int | None:
+    """Return how many of the tokens that the engine holds belong to what is in front, counted from
+    the first; None if all do. The engine still holds the conversation, source or text before it."""
+    if state.holds_conversations:
+        return len(state.owners)
+    if state.writes_targets:
+        return None if state.translating.asked else 0
+    return None if state.encoding.encoded is not None else 0
 
 
 def open_first_model(program: Program, source: str | None) -> None:

@@ -33,6 +33,7 @@ from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_lay
 from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.app.presets.setting_values import CHOICES, LONGEST_PATH, values_of
 from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
+from llm_lite.desktop.app.system_theme import Appearance, ThemeName
 from llm_lite.desktop.language.catalogues import SYSTEM
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFile, DraftFiles
@@ -41,7 +42,7 @@ from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.asked import to_keep
 from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
-from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
+from llm_lite.desktop.state.state import RECENT_FILES, AppState
 from llm_lite.desktop.state.switches import Switches, switched
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel

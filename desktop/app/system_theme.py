@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Literal
 
-from llm_lite.desktop.state.state import ThemeName
+ThemeName = Literal["dark", "light"]
+Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
 
 PERIOD = 4.0  # seconds between two questions
 LONGEST = 3.0  # seconds for an answer

@@ -5,9 +5,10 @@ from __future__ import annotations
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ClearLog, ResetLayout, SetFontSize, SetTheme
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
+from llm_lite.desktop.app.system_theme import Appearance
 from llm_lite.desktop.commands.command import Run, UserCommand
 from llm_lite.desktop.language.translate import mark
-from llm_lite.desktop.state.state import Appearance, AppState
+from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.window.layouts import LayoutName
 from llm_lite.desktop.widgets.ui import Ui
 

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.plan.attention_layers import AttentionLayer
-
-if TYPE_CHECKING:
-    from llm_lite.desktop.state.state import AppState
-
-
-def held_in_front(state: AppState) -> int | None:
-    """How many first tokens of what the engine holds are of what is in front; None: all. It still
-    holds the conversation, source or text that was there before."""
-    if state.holds_conversations:
-        return len(state.owners)
-    if state.writes_targets:
-        return None if state.translating.asked else 0
-    return None if state.encoding.encoded is not None else 0
 
 
 class ColorScale(Struct, frozen=True):

@@ -39,6 +39,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
+from llm_lite.desktop.app.system_theme import Appearance, ThemeName
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
@@ -74,8 +75,6 @@ RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means somethin
 
 ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
-ThemeName = Literal["dark", "light"]
-Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
 
 _keys = count(1)
 

@@ -20,10 +20,11 @@ from llm_lite.desktop.actions.program import (
     SetTheme,
 )
 from llm_lite.desktop.actions.resuming import SetTitles
+from llm_lite.desktop.app.system_theme import Appearance
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.state.state import Appearance, AppState
+from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.switches import SWITCHES
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import system_prompt
