@@ -13,8 +13,8 @@ from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, PoolingType, get_tens
 
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.encoders.starting import start_encoder
+from llm_lite.core.loading.encoder_runner import EncoderRunner
+from llm_lite.core.loading.encoder_starting import start_encoder
 from tests.encoder_families import VOCABULARY, EncoderFamily
 from tests.make_safetensors import build_safetensors, entry
 from tests.paths import FIXTURES

@@ -37,7 +37,7 @@ def test_the_readme_is_short():
 
 
 def test_each_view_has_a_page_with_pictures():
-    from llm_lite.desktop.views import VIEWS
+    from llm_lite.desktop.features import VIEWS
 
     index = (ROOT / "docs" / "see-inside.md").read_text("utf-8")
     for view in VIEWS:

@@ -15,10 +15,10 @@ from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from llm_lite.core.files.mapping import drop_pages
-from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
-from llm_lite.core.formats.variant.writer import Slot, VariantWriter
-from llm_lite.core.loading.checking.verification import require_sound
+from llm_lite.core.formats.variant_reader import METADATA_FILE, identity_of, to_json
+from llm_lite.core.formats.variant_writer import Slot, VariantWriter
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.verification import require_sound
 from llm_lite.core.quant.modes import (
     AS_STORED,
     MODES,

@@ -15,15 +15,15 @@ from typing import BinaryIO, cast
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.folders import NewFolder, check_folder
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
-from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
-from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
-from llm_lite.core.formats.safetensors.writer import TensorToWrite, write_safetensors
-from llm_lite.core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
-from llm_lite.core.formats.variant.writer import Slot, VariantWriter
-from llm_lite.core.loading.checking.verification import Part, require_sound, tensor_parts
+from llm_lite.core.formats.huggingface_reader import CONFIG_FILE
+from llm_lite.core.formats.safetensors_reader import SINGLE_FILE
+from llm_lite.core.formats.safetensors_writer import TensorToWrite, write_safetensors
+from llm_lite.core.formats.variant_reader import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
+from llm_lite.core.formats.variant_writer import Slot, VariantWriter
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.slice_view import SliceSource, slice_of, write_view
 from llm_lite.core.loading.sources import HuggingFaceSource, VariantSource, open_source
+from llm_lite.core.loading.verification import Part, require_sound, tensor_parts
 from llm_lite.core.models.description.slices import CutTensor, Cutter
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.model import Slice

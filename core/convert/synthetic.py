@@ -21,9 +21,9 @@ from llm_lite.core.convert.quantizing import check_mode, variant_slots
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
-from llm_lite.core.formats.variant.reader import METADATA_FILE, to_json
-from llm_lite.core.formats.variant.writer import VariantWriter
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
+from llm_lite.core.formats.variant_reader import METADATA_FILE, to_json
+from llm_lite.core.formats.variant_writer import VariantWriter
 from llm_lite.core.models.description.decoder import EMBEDDING
 from llm_lite.core.models.description.tensors import Shapes
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N

@@ -9,8 +9,8 @@ from llm_lite.core.encoding.similarity import cosines
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit
-from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.encoders.starting import AnyRunner
+from llm_lite.core.loading.encoder_runner import EncoderRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.messages import CompareTexts, EncodeText, TextEncoded, TextsCompared
 
 EncodingRequest = EncodeText | CompareTexts

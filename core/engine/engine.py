@@ -27,7 +27,7 @@ from llm_lite.core.engine.hosting.switching import Request, Switching
 from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.priority import lower_thread_priority
 from llm_lite.core.engine.step_requests import StepRequestServer
-from llm_lite.core.engine.tokenizing.thread import Tokenizing
+from llm_lite.core.engine.tokenizing_thread import Tokenizing
 from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.messages import (

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from llm_lite.core.engine.encoding_requests import EncodingRequests
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
-from llm_lite.core.engine.lesson.following import traced
+from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit
@@ -22,7 +22,7 @@ from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import AnyRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     AttentionRows,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import AnyRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.ending.endings import Endings
+from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import (
     PLAIN,

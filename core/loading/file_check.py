@@ -10,15 +10,14 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.formats.variant.checksums import read_checksums
-from llm_lite.core.formats.variant.reader import (
+from llm_lite.core.formats.variant_checksums import read_checksums
+from llm_lite.core.formats.variant_reader import (
     MANIFEST_FILE,
     check_size,
     read_manifest,
     was_variant,
 )
 from llm_lite.core.hub import catalog
-from llm_lite.core.loading.checking.verification import document_parts, verify, worth_releasing
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.slice_view import SliceSource
 from llm_lite.core.loading.sources import (
@@ -27,6 +26,7 @@ from llm_lite.core.loading.sources import (
     folder_of,
     open_source,
 )
+from llm_lite.core.loading.verification import document_parts, verify, worth_releasing
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 

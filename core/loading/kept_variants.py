@@ -11,7 +11,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import remove_folder, tidy
-from llm_lite.core.formats.variant.reader import (
+from llm_lite.core.formats.variant_reader import (
     VariantFolder,
     is_variant,
     listed_files,

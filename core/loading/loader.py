@@ -31,14 +31,14 @@ from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends, draft_models
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.beside import add_encoder
-from llm_lite.core.loading.checking.checked_before import verify_once
-from llm_lite.core.loading.checking.verification import Part, worth_releasing
+from llm_lite.core.loading.checked_before import verify_once
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
 from llm_lite.core.loading.sources import open_source
+from llm_lite.core.loading.verification import Part, worth_releasing
 from llm_lite.core.loading.weights import (
     converted,
     files_behind,

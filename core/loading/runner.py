@@ -21,10 +21,10 @@ from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
-from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.verification import Part
 from llm_lite.core.loading.weights import conversion_note, described, of_blocks
 from llm_lite.core.messages import (
     AttentionPart,

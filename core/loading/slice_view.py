@@ -21,9 +21,9 @@ from msgspec import Struct
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.json_text import found, read_object
-from llm_lite.core.formats.variant.reader import identity_of
-from llm_lite.core.loading.checking.verification import Part, require_sound
+from llm_lite.core.formats.variant_reader import identity_of
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.verification import Part, require_sound
 from llm_lite.core.models.description.slices import SLICE_FILE, Cutter
 from llm_lite.core.models.model import Slice
 from llm_lite.core.models.registry import cutter_of

@@ -17,20 +17,20 @@ from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
 from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
 from llm_lite.core.formats.gguf.stacks import unstacked
-from llm_lite.core.formats.huggingface.reader import (
+from llm_lite.core.formats.huggingface_reader import (
     CONFIG_FILE,
     HuggingFaceFolder,
     check_types,
     open_huggingface,
 )
-from llm_lite.core.formats.variant.reader import (
+from llm_lite.core.formats.variant_reader import (
     MANIFEST_FILE,
     VariantFolder,
     open_variant,
     was_variant,
 )
-from llm_lite.core.loading.checking.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.loading.model_source import ModelSource, repository_of
+from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.quant.tensor import TensorData

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from llm_lite.core.files.mapping import MappedFiles, drop_pages
-from llm_lite.core.loading.checking.verification import Part, variant_parts
 from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.verification import Part, variant_parts
 from llm_lite.core.quant.modes import (
     AS_STORED,
     common_room,

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import EPSILON, LARGEST_COUNT, LARGEST_WIDTH
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared

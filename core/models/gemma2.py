@@ -7,7 +7,7 @@ import math
 from functools import partial
 from typing import Any
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT, MULTIPLIER
 from llm_lite.core.models.blocks import Decoder, Scales, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import decoder as shared

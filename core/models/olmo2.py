@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import rope

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.bloom import BLOOM
 from llm_lite.core.models.description.architecture import (
     Architecture,
@@ -16,8 +16,6 @@ from llm_lite.core.models.description.architecture import (
     Translated,
 )
 from llm_lite.core.models.description.slices import Cutter
-from llm_lite.core.models.encoder_decoders.marian import MARIAN
-from llm_lite.core.models.encoder_decoders.t5 import T5
 from llm_lite.core.models.encoders.bert import BERT
 from llm_lite.core.models.encoders.roberta import ROBERTA
 from llm_lite.core.models.gemma2 import GEMMA_2
@@ -25,10 +23,11 @@ from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
 from llm_lite.core.models.gemma4.architecture import GEMMA_4
-from llm_lite.core.models.gpt.gpt1 import GPT_1
-from llm_lite.core.models.gpt.gpt2 import GPT_2
+from llm_lite.core.models.gpt1 import GPT_1
+from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
+from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model, Slice
 from llm_lite.core.models.olmo2 import OLMO_2
@@ -36,6 +35,7 @@ from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.smollm3 import SMOLLM3
+from llm_lite.core.models.t5 import T5
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 

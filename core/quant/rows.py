@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.quant.blocks.caches import i4, i8
+from llm_lite.core.quant.blocks import i4, i8
 
 FLOATS = {"f32": np.float32, "f16": np.float16}
 SCALED = {"i8": i8, "i4": i4}  # with a scale for each head of a position

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation.answer import encode, peak_rss_bytes
-from llm_lite.core.generation.ending.endings import Endings
+from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompts import prompt

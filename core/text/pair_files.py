@@ -13,6 +13,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
+from llm_lite.core.text.special_tokens import content
 from llm_lite.core.text.tokenizer_files import CONFIG, MERGES, NAMED, PAIRS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
@@ -20,7 +21,6 @@ from llm_lite.core.text.vocabulary import (
     Vocabulary,
     pair_of_roberta,
 )
-from llm_lite.core.text.wordpiece.special_tokens import content
 
 _GPT2 = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
 _ROBERTA = {

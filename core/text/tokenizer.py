@@ -28,7 +28,7 @@ from llm_lite.core.text.vocabulary import (
     byte_named,
     read_vocabulary,
 )
-from llm_lite.core.text.wordpiece.word_pieces import (
+from llm_lite.core.text.word_pieces import (
     WordPieceEncoder,
     read_gguf,
     read_words,

@@ -17,6 +17,7 @@ from typing import Any
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.special_tokens import NAMES, content
 from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
@@ -25,7 +26,6 @@ from llm_lite.core.text.vocabulary import (
     TokenType,
     Vocabulary,
 )
-from llm_lite.core.text.wordpiece.special_tokens import NAMES, content
 
 _MAX_IDS = 1 << 22
 _STRINGS = NAMES[:3]  # what must be a string where it is there

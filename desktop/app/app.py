@@ -21,15 +21,10 @@ from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.composing.presets import ListPresets
-from llm_lite.desktop.actions.program import TellSystemTheme
 from llm_lite.desktop.app.choosing import FileChoice
-from llm_lite.desktop.app.composing.prompt_files import PromptFiles, prompts_folder
 from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_of_xim
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
-from llm_lite.desktop.app.presets.files import PresetFiles, presets_folder
 from llm_lite.desktop.app.program import Lists, Program, lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import (
@@ -40,17 +35,22 @@ from llm_lite.desktop.app.settings import (
     variants_folder,
 )
 from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.app.system_theme import SystemTheme
+from llm_lite.desktop.features.presets.host import PresetFiles, presets_folder
+from llm_lite.desktop.features.presets.model import ListPresets
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.model import TellSystemTheme
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.prompts.host import PromptFiles, prompts_folder
+from llm_lite.desktop.features.sampling.asked import with_asked
 from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
-from llm_lite.desktop.state.incoming import fit_line
-from llm_lite.desktop.state.sampling.asked import with_asked
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.system_theme import SystemTheme
 from llm_lite.desktop.widgets.fonts import load_fonts
 
 if TYPE_CHECKING:
-    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+    from llm_lite.desktop.features.history.host import HistoryKeeper
 
 
 class Starter:
@@ -81,7 +81,7 @@ class Starter:
     def _begin_keeper(self) -> None:
         if self._history is None:
             return
-        from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+        from llm_lite.desktop.features.history.host import HistoryKeeper
 
         self._keeper = HistoryKeeper(self._history, self._arguments[1])
         self._arguments[1]()
@@ -213,20 +213,20 @@ class App:
         self._pacer.on_input(time.monotonic())
 
     def _begin_tools(self) -> None:
-        from llm_lite.desktop.app.tools.files import tools_file
-        from llm_lite.desktop.app.tools.host import ToolHost
+        from llm_lite.desktop.features.tools.host import ToolHost
+        from llm_lite.desktop.features.tools.host_files import tools_file
 
         self.program.use_tools(ToolHost(tools_file(), self.window.wake))
 
     def _begin_library(self) -> None:
-        from llm_lite.desktop.app.library.host import LibraryHost
-        from llm_lite.desktop.app.library.services import CoreServices
+        from llm_lite.desktop.features.library.host import LibraryHost
+        from llm_lite.desktop.features.library.host_services import CoreServices
 
         self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
         self.program.library.begin()
 
     def _begin_remote(self) -> None:
-        from llm_lite.desktop.app.remote.host import RemoteHost
+        from llm_lite.desktop.features.remote.host import RemoteHost
 
         self.program.remote = RemoteHost(self.window.wake)
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.desktop.actions.composing.attaching import AttachFiles
-from llm_lite.desktop.actions.composing.prompts import ImportPrompts
-from llm_lite.desktop.actions.library.changing import ImportLocal
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.app.dialogs import (
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.features.attachments.model import AttachFiles
+from llm_lite.desktop.features.file_chooser.host import (
     ATTACHMENTS,
     IMPORT,
     MODEL,
@@ -18,8 +16,10 @@ from llm_lite.desktop.app.dialogs import (
     NoDialogError,
     Wish,
 )
-from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
+from llm_lite.desktop.features.library.changing import ImportLocal
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.prompts.model import ImportPrompts
+from llm_lite.desktop.features.prompts.view import PROMPTS_SHOWN
 
 MODEL_ENDINGS = (".gguf", ".safetensors")
 

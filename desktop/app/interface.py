@@ -14,34 +14,36 @@ from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import ImVec2, imgui, implot
 
-from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.history import UndoHistory
-from llm_lite.desktop.actions.lesson.following import ShowLesson
-from llm_lite.desktop.actions.library.showing import ShowLibrary
-from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
-from llm_lite.desktop.actions.window.layouts import KeepSizes
 from llm_lite.desktop.app.docking import focus, layout, sizes
 from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
-from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.app.system_theme import ThemeName
 from llm_lite.desktop.app.turns import Turns
-from llm_lite.desktop.commands.dispatch import answer_keys
-from llm_lite.desktop.commands.typing import goes_to_input, take_typed
+from llm_lite.desktop.features import VIEWS, View, draw_view
+from llm_lite.desktop.features.commands.dispatch import answer_keys
+from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
+from llm_lite.desktop.features.encoder.field import ENCODED_INPUT
+from llm_lite.desktop.features.file_chooser import view as file_chooser
+from llm_lite.desktop.features.history.model import UndoHistory
+from llm_lite.desktop.features.history.view import FOCUS
+from llm_lite.desktop.features.layouts.model import KeepSizes
+from llm_lite.desktop.features.lesson.model import ShowLesson
+from llm_lite.desktop.features.lesson.view import draw as draw_lesson
+from llm_lite.desktop.features.library.model import ShowLibrary
+from llm_lite.desktop.features.library.view import draw as draw_library
+from llm_lite.desktop.features.palette import shortcuts
+from llm_lite.desktop.features.palette import view as palette
+from llm_lite.desktop.features.program import memory_question, rail, status_bar
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.guard import Guard, say_failed
+from llm_lite.desktop.features.program.model import DismissNotice, ResetLayout
+from llm_lite.desktop.features.program.state import AppState, Notice
+from llm_lite.desktop.features.selection.find import open_find
+from llm_lite.desktop.features.selection.selecting import copy
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import number, tr, use
-from llm_lite.desktop.state.state import AppState, Notice
-from llm_lite.desktop.views import VIEWS, View, draw_view
-from llm_lite.desktop.views.encoding.field import ENCODED_INPUT
-from llm_lite.desktop.views.history.conversations import FOCUS
-from llm_lite.desktop.views.lesson.page import draw as draw_lesson
-from llm_lite.desktop.views.library.page import draw as draw_library
-from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.program import file_chooser, memory_question, rail, status_bar
-from llm_lite.desktop.views.selection.find import open_find
-from llm_lite.desktop.views.selection.selecting import copy
+from llm_lite.desktop.system_theme import ThemeName
 from llm_lite.desktop.widgets.fonts import BASE_SIZE
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING

@@ -23,57 +23,57 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import AttentionPart, Command, Event, Generate, Read
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import Action, act, due
-from llm_lite.desktop.actions.caching import AskFreeMemory
-from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
-from llm_lite.desktop.actions.composing.presets import PresetFileAction
-from llm_lite.desktop.actions.composing.prompts import PromptFileAction
-from llm_lite.desktop.actions.connecting import RemoteHostAction
-from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
-from llm_lite.desktop.actions.lesson.sentence import is_sentence_only
-from llm_lite.desktop.actions.library.changing import ChooseImport
-from llm_lite.desktop.actions.library.hosted import LibraryHostAction
-from llm_lite.desktop.actions.library.installing import InstallModel
-from llm_lite.desktop.actions.program import (
+from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.features.attachments.host import FileReader
+from llm_lite.desktop.features.attachments.model import ChooseAttachments
+from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.figures.host import Exporter, Outcome
+from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
+from llm_lite.desktop.features.file_chooser.model import BrowseFolder, ShowFiles
+from llm_lite.desktop.features.file_chooser.state import Purpose
+from llm_lite.desktop.features.history.host_idle import IdleWork
+from llm_lite.desktop.features.history.model import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.features.lesson.sentence import is_sentence_only
+from llm_lite.desktop.features.library.changing import ChooseImport
+from llm_lite.desktop.features.library.host_catalogue import catalogue
+from llm_lite.desktop.features.library.host_installer import Installer
+from llm_lite.desktop.features.library.hosted import LibraryHostAction
+from llm_lite.desktop.features.library.installing import InstallModel
+from llm_lite.desktop.features.palette.model import SearchPalette
+from llm_lite.desktop.features.presets.host import PresetFiles
+from llm_lite.desktop.features.presets.model import PresetFileAction
+from llm_lite.desktop.features.program.act import Action, act, due
+from llm_lite.desktop.features.program.apply import apply, fold
+from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
+from llm_lite.desktop.features.program.defects import defect_of
+from llm_lite.desktop.features.program.model import (
     ChooseFile,
     ExportAttention,
     OpenLink,
     OpenModel,
     SaveText,
 )
-from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
-from llm_lite.desktop.actions.serving.switching import ServingHostAction, SwitchServing
-from llm_lite.desktop.actions.tools.calling import CallHostAction
-from llm_lite.desktop.actions.tools.declaring import ToolHostAction
-from llm_lite.desktop.actions.undoing import is_for_keeper
-from llm_lite.desktop.actions.window.files import BrowseFolder, ShowFiles
-from llm_lite.desktop.actions.window.palette import SearchPalette
-from llm_lite.desktop.app.composing.prompt_files import PromptFiles
-from llm_lite.desktop.app.composing.reader import FileReader
-from llm_lite.desktop.app.dialogs import FolderReader, begin_choosing
-from llm_lite.desktop.app.figure_export import Exporter, Outcome
-from llm_lite.desktop.app.interface import Interface
-from llm_lite.desktop.app.keeping.idle import IdleWork
-from llm_lite.desktop.app.library.catalogue import catalogue
-from llm_lite.desktop.app.library.installer import Installer
-from llm_lite.desktop.app.presets.files import PresetFiles
-from llm_lite.desktop.app.serving.door import ServingDoor
+from llm_lite.desktop.features.program.notices import add_log, expire, notify
+from llm_lite.desktop.features.program.state import AppState, LogLine
+from llm_lite.desktop.features.prompts.host import PromptFiles
+from llm_lite.desktop.features.prompts.model import PromptFileAction
+from llm_lite.desktop.features.remote.model import RemoteHostAction
+from llm_lite.desktop.features.resume.model import NeedsCaches, keeping
+from llm_lite.desktop.features.serving.host_door import ServingDoor
+from llm_lite.desktop.features.serving.model import ServingHostAction, SwitchServing
+from llm_lite.desktop.features.tools.calling import CallHostAction
+from llm_lite.desktop.features.tools.model import ToolHostAction
+from llm_lite.desktop.features.undo.model import is_for_keeper
+from llm_lite.desktop.language.incoming import fit_line, fit_to_show
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.apply import apply, fold
-from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.state.defects import defect_of
-from llm_lite.desktop.state.incoming import fit_line, fit_to_show
-from llm_lite.desktop.state.notices import add_log, expire, notify
-from llm_lite.desktop.state.state import AppState, LogLine
-from llm_lite.desktop.state.window.files_state import Purpose
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
-    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
-    from llm_lite.desktop.app.library.host import LibraryHost
-    from llm_lite.desktop.app.remote.host import RemoteHost
-    from llm_lite.desktop.app.tools.host import ToolHost
+    from llm_lite.desktop.features.history.host import HistoryKeeper
+    from llm_lite.desktop.features.library.host import LibraryHost
+    from llm_lite.desktop.features.remote.host import RemoteHost
+    from llm_lite.desktop.features.tools.host import ToolHost
 
 
 _NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)

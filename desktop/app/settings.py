@@ -27,26 +27,32 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import asdict, replace
-from llm_lite.desktop.actions.chatting import new_draft
-from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
-from llm_lite.desktop.app.presets.setting_values import CHOICES, LONGEST_PATH, values_of
-from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
-from llm_lite.desktop.app.system_theme import Appearance, ThemeName
+from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.model import new_draft
+from llm_lite.desktop.features.layouts.state import LayoutName, Panel
+from llm_lite.desktop.features.palette.state import LONGEST_CHOICE, MOST_RECENT
+from llm_lite.desktop.features.presets.setting_values import CHOICES, LONGEST_PATH, values_of
+from llm_lite.desktop.features.program.model import MAX_FONT, MIN_FONT
+from llm_lite.desktop.features.program.state import RECENT_FILES, AppState
+from llm_lite.desktop.features.program.switches import Switches, switched
+from llm_lite.desktop.features.remote.kept import (
+    KeptAddress,
+    kept_addresses,
+    own,
+    remembered,
+    restored,
+)
+from llm_lite.desktop.features.resume.state import BUDGET, ResumeMode
+from llm_lite.desktop.features.sampling.asked import to_keep
+from llm_lite.desktop.features.sampling.fields import read_chosen, read_lists
+from llm_lite.desktop.features.serving.state import ServingChoice
+from llm_lite.desktop.features.tokens.state import LookBy
 from llm_lite.desktop.language.catalogues import SYSTEM
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFile, DraftFiles
-from llm_lite.desktop.state.incoming import TYPED, fit_line
-from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
-from llm_lite.desktop.state.sampling.asked import to_keep
-from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
-from llm_lite.desktop.state.serving.serving_state import ServingChoice
-from llm_lite.desktop.state.state import RECENT_FILES, AppState
-from llm_lite.desktop.state.switches import Switches, switched
-from llm_lite.desktop.state.token_state import LookBy
-from llm_lite.desktop.state.window.layouts import LayoutName, Panel
-from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_RECENT
+from llm_lite.desktop.language.incoming import TYPED, fit_line
+from llm_lite.desktop.system_theme import Appearance, ThemeName
 
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities", "drafts")

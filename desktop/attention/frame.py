@@ -20,7 +20,7 @@ from llm_lite.desktop.attention.store import Clear, Store
 from llm_lite.desktop.attention.surface import STORAGE, WORD, MapSurface
 from llm_lite.desktop.attention.work import FrameJobs, Job
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
-from llm_lite.desktop.state.maps import ColorScale
+from llm_lite.desktop.widgets.head_maps import ColorScale
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource

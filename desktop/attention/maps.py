@@ -30,7 +30,7 @@ from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
-from llm_lite.desktop.state.maps import ColorScale, MapPicture
+from llm_lite.desktop.widgets.head_maps import ColorScale, MapPicture
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource

@@ -108,7 +108,7 @@ WORDS = (
         "of a vector, shared memory is ordinary memory, and a barrier cuts every loop. Steps that "
         "help a GPU can cost time here."
     ),
-    # what is undone and done again, beside what desktop/actions/undoing.py has words of its own for
+    # what is undone and done again, beside the words in desktop/features/undo/model.py
     mark("Show version"),
 )
 # With values in them, which are told apart by the words between.

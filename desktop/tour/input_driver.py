@@ -14,8 +14,8 @@ from imgui_bundle import imgui
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.state.defects import defects
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.defects import defects
+from llm_lite.desktop.features.program.state import AppState
 
 AWAY = (-1.0e6, -1.0e6)
 SETTLING = 5  # times that the pointer follows what moves

@@ -7,8 +7,8 @@ from llm_lite.desktop.app.interface import Interface, create_context, destroy_co
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.render.offscreen import OffscreenTarget
-from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.fonts import load_fonts
 
 SMALL = (1280, 720, 1.0)  # width and height in pixels, scale

@@ -15,26 +15,33 @@ from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
 from llm_lite.core.records import asdict, replace
-from llm_lite.desktop.actions.program import (
+from llm_lite.desktop.app.program import lists, open_first_model, with_lists
+from llm_lite.desktop.app.screen import Screen
+from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.attention.state import FigureName, Head
+from llm_lite.desktop.features.program.model import (
     DismissNotice,
     ExportAttention,
     SetAttention,
     SetTheme,
 )
-from llm_lite.desktop.actions.quantizing import ShowRuns
-from llm_lite.desktop.app.program import lists, open_first_model, with_lists
-from llm_lite.desktop.app.screen import Screen
-from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
-from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.features.program.rail import PANELS
+from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.render.png import read_png, write_png
-from llm_lite.desktop.state.attention_state import FigureName, Head
-from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.scenes.cache import look_at_cache
 from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
+from llm_lite.desktop.tour.scenes.encoding import (
+    bundled_encoder,
+    look_at_encoder,
+    open_encoder,
+)
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_inside
 from llm_lite.desktop.tour.scenes.korean import ask_in_korean, look_at_large_korean
@@ -50,16 +57,9 @@ from llm_lite.desktop.tour.scenes.quantization import (
 )
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
 from llm_lite.desktop.tour.scenes.serving import look_at_serving
-from llm_lite.desktop.tour.scenes.texts.encoding import (
-    bundled_encoder,
-    look_at_encoder,
-    open_encoder,
-)
-from llm_lite.desktop.tour.scenes.texts.tokenizing import look_at_tokenizer
-from llm_lite.desktop.tour.scenes.texts.translating import look_at_targets
+from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
-from llm_lite.desktop.views import VIEWS
-from llm_lite.desktop.views.program.rail import PANELS
+from llm_lite.desktop.tour.scenes.translating import look_at_targets
 from llm_lite.desktop.widgets.frame_times import percentiles
 
 LEAST_ANSWER = 8  # tokens
@@ -178,7 +178,7 @@ class Stage:
 
     def _begin_history(self) -> None:
         """In a folder of the tour's own, never the person's."""
-        from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+        from llm_lite.desktop.features.history.host import HistoryKeeper
 
         path = Path(self._folder.name) / "history.db"
         fill(path)

@@ -12,7 +12,7 @@ from typing import Any
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
 from msgspec import Struct
 
-from llm_lite.desktop.app.system_theme import ThemeName
+from llm_lite.desktop.system_theme import ThemeName
 
 UNIT = 4 / 15  # spacing unit, in text sizes
 LINE_HEIGHT = 1.5  # of running text, in text sizes

@@ -13,7 +13,7 @@ from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.theme import Theme, pixels, u32, vec
 
 if TYPE_CHECKING:
-    from llm_lite.desktop.state.maps import HeadMaps
+    from llm_lite.desktop.widgets.head_maps import HeadMaps
 
 Face = Literal["regular", "bold", "italic", "bold_italic", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}

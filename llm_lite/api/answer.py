@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.api.token_text import TokenText
-from llm_lite.core.generation.ending.endings import Endings
+from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.messages import Alternative, ChatMessage, StopReason, Thinking

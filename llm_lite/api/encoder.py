@@ -15,7 +15,7 @@ from llm_lite.core.encoding.texts import encode_pair
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import start_encoder
+from llm_lite.core.loading.encoder_starting import start_encoder
 from llm_lite.core.messages import ExecutorInfo, ModelInfo
 from llm_lite.core.messages.encoding import Mask
 

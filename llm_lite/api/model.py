@@ -27,7 +27,7 @@ from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
-from llm_lite.core.generation.ending.endings import Endings
+from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN
 from llm_lite.core.generation.prompts.prompt import Encoded, check_size, encode_raw

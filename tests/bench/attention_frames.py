@@ -14,8 +14,8 @@ import numpy as np
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.state import AppState, Running
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.program.state import AppState, Running
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.widgets.frame_times import percentiles

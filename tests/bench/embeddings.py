@@ -20,7 +20,7 @@ from pathlib import Path
 
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import encoder
+from llm_lite.core.loading.encoder_starting import encoder
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.processor import processor_name
 

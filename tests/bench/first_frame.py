@@ -34,7 +34,7 @@ def child(began: float) -> None:
     from llm_lite.desktop.app.app import SWITCH, App
     from llm_lite.desktop.app.settings import history_file, restore, settings_path
     from llm_lite.desktop.app.settings_store import SettingsStore
-    from llm_lite.desktop.state.state import AppState
+    from llm_lite.desktop.features.program.state import AppState
 
     sys.setswitchinterval(SWITCH)
     store = SettingsStore(settings_path())

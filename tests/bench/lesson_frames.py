@@ -23,13 +23,13 @@ from typing import Any
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.lesson.following import GoToStep, RunSentence, ShowLesson
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path
 from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.state.lesson.lesson_state import STEPS
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.lesson import motion
+from llm_lite.desktop.features.lesson import motion
+from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
+from llm_lite.desktop.features.lesson.state import STEPS
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.frame_times import percentiles
 from llm_lite.desktop.widgets.markup.process import markup
 from tests.bench.frame_cost import clock_calls

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.formats.safetensors.reader import open_safetensors
+from llm_lite.core.formats.safetensors_reader import open_safetensors
 from llm_lite.core.quant import quantizer
 from llm_lite.core.quant.registry import FORMATS
 

@@ -26,11 +26,11 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import restore, settings_path
 from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.bench.prompt_frames import long_prompt
 from tests.desktop import x11

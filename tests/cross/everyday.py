@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import llm_lite
 from llm_lite.api.model import Model
-from llm_lite.core.generation.ending.repetition import repeats
+from llm_lite.core.generation.repetition import repeats
 from llm_lite.core.messages import SamplingOptions
 
 PROMPTS = (

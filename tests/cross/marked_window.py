@@ -16,7 +16,7 @@ from typing import Any
 from llm_lite.cli import main
 from llm_lite.core.records import asdict
 from llm_lite.desktop.app import app as desktop_app
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.state import AppState
 
 
 def told(state: AppState) -> dict[str, Any]:

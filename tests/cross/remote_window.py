@@ -6,22 +6,22 @@ import sys
 from pathlib import Path
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat, Send
-from llm_lite.desktop.actions.connecting import Disconnect, FindServer
-from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.program import (
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.program.model import (
     DismissNotice,
     OpenModel,
     SetAttention,
     SetLanguage,
     SetTheme,
 )
-from llm_lite.desktop.actions.quantizing import ShowRuns
-from llm_lite.desktop.app.remote.host import RemoteHost
-from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.model import ShowRuns
+from llm_lite.desktop.features.remote.host import RemoteHost
+from llm_lite.desktop.features.remote.model import Disconnect, FindServer
+from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import write_png
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.server.config import ServerConfig

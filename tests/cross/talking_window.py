@@ -20,8 +20,10 @@ from collections.abc import Callable
 
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.app.app import SWITCH, App
+from llm_lite.desktop.app.settings import history_file, restore, settings_path
+from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.features.chat.model import (
     EditMessage,
     NewChat,
     Regenerate,
@@ -29,7 +31,7 @@ from llm_lite.desktop.actions.chatting import (
     SetDraft,
     StopAnswer,
 )
-from llm_lite.desktop.actions.history import (
+from llm_lite.desktop.features.history.model import (
     DeleteConversation,
     ImportConversations,
     OpenConversation,
@@ -37,10 +39,8 @@ from llm_lite.desktop.actions.history import (
     RenameConversation,
     UndoHistory,
 )
-from llm_lite.desktop.app.app import SWITCH, App
-from llm_lite.desktop.app.settings import history_file, restore, settings_path
-from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.state import AppState, Message
 
 BETWEEN = (0.0, 0.15)  # seconds from one action to the next
 PAUSE = 0.002  # seconds between two turns of the window's loop

@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 from llm_lite.cli import main
-from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.app import app as desktop_app
+from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.render.window import Window
 
 LONG = 0.05  # seconds of a pass that are worth a note

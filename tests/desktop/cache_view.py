@@ -3,8 +3,8 @@
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
-from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.views.cache.window import window_of
+from llm_lite.desktop.features.cache.window import window_of
+from llm_lite.desktop.features.chat.model import Send
 from tests.desktop.fake_model import ROW
 
 QUESTION = "Why is the sky blue?"

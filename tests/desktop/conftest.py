@@ -10,11 +10,11 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import use
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
-from llm_lite.desktop.state.state import AppState
 from tests.desktop.cache_view import QUESTION, RINGS, say
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llm_lite.core.engine.tokenizing.thread import Tokenizing
+from llm_lite.core.engine.tokenizing_thread import Tokenizing
 from llm_lite.core.loading.tokenizers import open_tokenizer
 from llm_lite.core.messages import (
     Alternative,
@@ -65,7 +65,7 @@ from llm_lite.core.messages import (
     Unfit,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.tour.scenes.texts.encoding import BUNDLED
+from llm_lite.desktop.tour.scenes.encoding import BUNDLED
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.encoding_fake import as_encoder, compared, encoded

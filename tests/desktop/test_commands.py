@@ -7,13 +7,13 @@ import re
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.act import _HANDLERS
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.actions.program import ChooseFile
-from llm_lite.desktop.commands.dispatch import run
-from llm_lite.desktop.commands.hints import keys_of, with_keys
-from llm_lite.desktop.commands.keys import chord, parts
-from llm_lite.desktop.commands.table import BY_NAME, COMMANDS, GLOBAL
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.commands.dispatch import run
+from llm_lite.desktop.features.commands.hints import keys_of, with_keys
+from llm_lite.desktop.features.commands.keys import chord, parts
+from llm_lite.desktop.features.commands.table import BY_NAME, COMMANDS, GLOBAL
+from llm_lite.desktop.features.program.act import _HANDLERS
+from llm_lite.desktop.features.program.model import ChooseFile
 from tests.desktop.app.test_any_state import random_state
 from tests.paths import program_files
 
@@ -44,7 +44,7 @@ def test_no_chord_is_typed_elsewhere():
         place = path.as_posix()
         if (
             "/desktop/" not in place
-            or "/desktop/commands/" in place
+            or "/desktop/features/commands/" in place
             or "/desktop/tour/" in place
             or "/input_method/" in place
         ):
@@ -104,7 +104,7 @@ def press(one, written):
 def test_its_keys_run_it(headless, monkeypatch, name):
     """Each chord of each row, through Dear ImGui's input queue, while the input has the focus,
     where they work there."""
-    from llm_lite.desktop.commands import dispatch
+    from llm_lite.desktop.features.commands import dispatch
 
     one, ran = headless(), []
     monkeypatch.setattr(dispatch, "run", lambda command, *_: ran.append(command.name) or [])
@@ -133,7 +133,7 @@ def test_what_cannot_be_done_is_not(headless):
 
 
 def test_the_list_of_shortcuts_is_the_table_and_can_be_searched(headless):
-    from llm_lite.desktop.views.palette.shortcuts import matching
+    from llm_lite.desktop.features.palette.shortcuts import matching
 
     assert {c.name for c in matching("")} == {c.name for c in COMMANDS if c.keys}
     assert [c.name for c in matching("ctrl+shift+f")] == ["search"]

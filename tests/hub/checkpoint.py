@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
-from llm_lite.core.formats.safetensors.writer import TensorToWrite, write_safetensors
+from llm_lite.core.formats.safetensors_writer import TensorToWrite, write_safetensors
 from llm_lite.core.quant.blocks import bf16
 
 _NAMES = {

@@ -6,15 +6,15 @@ from tests.recipes.recipe import Copy, Edits, passed
 
 SETTING = "toy"
 EDITS: Edits = {
-    "desktop/state/switches.py": {
+    "desktop/features/program/switches.py": {
         '"""The state and the settings have these fields."""': """
     toy: bool = switch(True, "A toy", "It does nothing.")
 """,
     },
     "tests/desktop/state/test_toy.py": '''"""The toy setting."""
 
-from llm_lite.desktop.actions.program import SetSwitch
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.model import SetSwitch
+from llm_lite.desktop.features.program.state import AppState
 
 
 def test_it_is_turned_off_in_the_panel(headless):

@@ -6,13 +6,13 @@ from tests.recipes.recipe import Edits
 
 FOLDER, VIEW = "program", "toy"
 EDITS: Edits = {
-    "desktop/views/program/toy.py": '''"""A toy: how many messages there are."""
+    "desktop/features/program/toy.py": '''"""A toy: how many messages there are."""
 
 from __future__ import annotations
 
-from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text
 
@@ -21,9 +21,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, f"{len(state.messages)} messages")
     return [NewChat()] if button(ui, "toy.new", "New") else []
 ''',
-    "desktop/views/__init__.py": {
+    "desktop/features/__init__.py": {
         "import draw as draw_performance": (
-            "from llm_lite.desktop.views.program.toy import draw as draw_toy\n"
+            "from llm_lite.desktop.features.program.toy import draw as draw_toy\n"
         ),
         'View("log"': (
             '    View("toy", "Toy", ICON_LOG, "lower right", "conversation", draw_toy, 3),\n'
@@ -40,7 +40,7 @@ How many messages there are.
     },
     "tests/desktop/views/test_toy.py": '''"""The toy view."""
 
-from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.features.chat.model import NewChat
 
 
 def test_its_button_opens_a_new_conversation(headless):

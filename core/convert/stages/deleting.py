@@ -11,8 +11,8 @@ from llm_lite.core.convert.stages.report import Report
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.hub.local.listing import local_models
 from llm_lite.core.hub.local.removal import delete_models, removal
-from llm_lite.core.loading.checking.verification import require_sound
 from llm_lite.core.loading.sources import open_source
+from llm_lite.core.loading.verification import require_sound
 
 
 def delete(task: Mapping[str, Any], report: Report) -> dict[str, Any]:

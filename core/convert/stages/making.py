@@ -14,7 +14,7 @@ from llm_lite.core.convert.slicing import find_slice, slice_model
 from llm_lite.core.convert.stages.report import Report
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import make_folder
-from llm_lite.core.formats.variant.reader import is_variant, read_manifest
+from llm_lite.core.formats.variant_reader import is_variant, read_manifest
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import open_weights, place_of, place_of_slice
 from llm_lite.core.loading.model_file import ModelFile

@@ -17,7 +17,7 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
-from llm_lite.core.loading.encoders.starting import AnyRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, OpenCache, SaveCache

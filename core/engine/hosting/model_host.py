@@ -30,11 +30,11 @@ from llm_lite.core.generation.answer import Emit, cache_status
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
-from llm_lite.core.loading.checking.verification import Verification
-from llm_lite.core.loading.encoders.starting import AnyRunner, start_runner
+from llm_lite.core.loading.encoder_starting import AnyRunner, start_runner
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner, name_of
+from llm_lite.core.loading.verification import Verification
 from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     EngineOptions,

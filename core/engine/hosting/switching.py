@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from llm_lite.core.loading.encoders.starting import AnyRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
 from llm_lite.core.records import replace
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.hub.fit.description import ModelDescription, TensorSpec
 from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.hub.fit.program import program_bytes

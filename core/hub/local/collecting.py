@@ -15,7 +15,7 @@ from msgspec import Struct
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.folders import remove_file, tidy
 from llm_lite.core.files.leftovers import abandoned
-from llm_lite.core.formats.variant.reader import listed_files
+from llm_lite.core.formats.variant_reader import listed_files
 from llm_lite.core.hub.local.disk_usage import usage
 from llm_lite.core.hub.local.listing import Places, machine_places
 from llm_lite.core.hub.local.places import huggingface, imported

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
-from llm_lite.core.formats.safetensors.reader import INDEX_FILE, SINGLE_FILE
-from llm_lite.core.formats.variant.reader import MANIFEST_FILE
+from llm_lite.core.formats.huggingface_reader import CONFIG_FILE
+from llm_lite.core.formats.safetensors_reader import INDEX_FILE, SINGLE_FILE
+from llm_lite.core.formats.variant_reader import MANIFEST_FILE
 from llm_lite.core.hub.encoder_modules import is_module_folder, module_files
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.walking import Walk

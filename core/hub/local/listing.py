@@ -18,7 +18,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
-from llm_lite.core.formats.variant.reader import MANIFEST_FILE
+from llm_lite.core.formats.variant_reader import MANIFEST_FILE
 from llm_lite.core.hub.local.found import ON_A_HUB, Found, MadeOf, broken
 from llm_lite.core.hub.local.headers import Header, read_header
 from llm_lite.core.hub.local.places import (

@@ -17,7 +17,7 @@ from msgspec import Struct
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.folders import remove_file, remove_folder
 from llm_lite.core.files.places import expanded
-from llm_lite.core.formats.variant.reader import listed_files
+from llm_lite.core.formats.variant_reader import listed_files
 from llm_lite.core.hub import bundled
 from llm_lite.core.hub.local import hub_cache, resolving
 from llm_lite.core.hub.local.listing import Places, local_models, machine_places

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
 from llm_lite.core.models.description.rows import (

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import (
     EPSILON,
     LARGEST_CONTEXT,

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_VOCABULARY
 from llm_lite.core.models.description.decoder import (
     CONTEXT,

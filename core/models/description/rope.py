@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import UnsupportedError
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import (
     LARGEST_CONTEXT,
     ROPE_FACTOR,

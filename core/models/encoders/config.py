@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import EPSILON, LARGEST_CONTEXT, LARGEST_VOCABULARY, LARGEST_WIDTH
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.rows import (
@@ -23,7 +23,7 @@ from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.model import POOLINGS, TextEmbedding
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.records import replace
-from llm_lite.core.text.wordpiece.special_tokens import separator_of
+from llm_lite.core.text.special_tokens import separator_of
 
 TYPES = "token_types.weight"
 HEAD_DENSE, HEAD_NORM, HEAD_BIAS = "mlm.dense", "mlm.norm", "output.bias"

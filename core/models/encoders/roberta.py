@@ -5,7 +5,7 @@ Rows of positions begin behind the one that is kept for padding: `pad_token_id` 
 
 from __future__ import annotations
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.rows import FieldRow, Known, integer, row

@@ -16,9 +16,9 @@ from typing import Any
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import MAX_BYTES, found, parse_json, read_bytes, read_object
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT, LARGEST_WIDTH
-from llm_lite.core.formats.safetensors.reader import open_folder
+from llm_lite.core.formats.safetensors_reader import open_folder
 from llm_lite.core.models.description.rows import Known
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData

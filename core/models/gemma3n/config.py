@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import (
     DEVIATIONS,
     LARGEST_WIDTH,

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.errors import UnsupportedError
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_COUNT, ROPE_BASE, ROPE_FACTOR, SOFTCAP
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import rope

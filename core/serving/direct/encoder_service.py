@@ -11,7 +11,7 @@ import numpy as np
 from llm_lite.core.encoding.texts import shortened
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.runner import EncoderRunner
+from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.messages import ServingStatus
 from llm_lite.core.records import replace
 from llm_lite.core.serving.direct.runner_service import RunnerService

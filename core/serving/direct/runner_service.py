@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.token_texts import text_of
-from llm_lite.core.loading.encoders.starting import AnyRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
-from llm_lite.core.generation.ending.endings import Endings
+from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.prompts.prompt import Encoded
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.targets.source import check_source

@@ -6,7 +6,7 @@ from typing import Any
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.features import VIEWS, View
 from llm_lite.desktop.widgets.ui import Ui
 
 RAIL, STATUS = "##rail", "##status"

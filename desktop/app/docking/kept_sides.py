@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from llm_lite.core.records import asdict
-from llm_lite.desktop.state.window.layouts import LayoutName, Layouts, Panel, Sides, Sizes
+from llm_lite.desktop.features.layouts.state import LayoutName, Layouts, Panel, Sides, Sizes
 
 _Width = Annotated[float, Meta(ge=0, le=1000)]  # logical pixels
 LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")

@@ -8,7 +8,7 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.features import VIEWS, View
 from llm_lite.desktop.widgets.theme import UNIT
 
 LAYOUT_VERSION = 3  # a new number puts everybody's panels back to the default once

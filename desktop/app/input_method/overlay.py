@@ -8,8 +8,8 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.input_method.messages import Composition
+from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.widgets.ui import Rect, Ui
 
 # Fields with another ground or padding (in spacing units) than Dear ImGui gives them by the theme

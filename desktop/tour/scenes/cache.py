@@ -9,11 +9,11 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Overflow
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.caching import ColorCache, SetOverflow
-from llm_lite.desktop.actions.chatting import EditMessage, Send, SetSampling
-from llm_lite.desktop.actions.program import SetOptions
-from llm_lite.desktop.state.cache_state import ColorBy
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.cache.model import ColorCache, SetOverflow
+from llm_lite.desktop.features.cache.state import ColorBy
+from llm_lite.desktop.features.chat.model import EditMessage, Send, SetSampling
+from llm_lite.desktop.features.program.model import SetOptions
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]

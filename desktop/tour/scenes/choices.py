@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling
+from llm_lite.desktop.features.chat.model import NewChat, Send, SetSampling
+from llm_lite.desktop.features.tokens.choices import has_choices
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
-from llm_lite.desktop.views.tokens.choices import has_choices
 
 Picture = Callable[[str], None]
 QUESTION = "Describe the sky as JSON."

@@ -8,11 +8,11 @@ from pathlib import Path
 from imgui_bundle import imgui
 
 from llm_lite.core.files.writing import make_folder, write_file
-from llm_lite.desktop.actions.chatting import SetDraft
-from llm_lite.desktop.actions.composing.attaching import AttachFiles, RemoveFiles, budget
-from llm_lite.desktop.actions.program import DismissNotice
-from llm_lite.desktop.app.composing.prompt_files import PromptFiles
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.attachments.model import AttachFiles, RemoveFiles, budget
+from llm_lite.desktop.features.chat.model import SetDraft
+from llm_lite.desktop.features.program.model import DismissNotice
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.prompts.host import PromptFiles
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 Picture = Callable[[str], None]

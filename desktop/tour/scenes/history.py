@@ -9,9 +9,14 @@ from pathlib import Path
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.desktop.actions.chatting import NewChat, Send
-from llm_lite.desktop.actions.history import BeginRename, OpenConversation, Reveal, SearchHistory
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.history.model import (
+    BeginRename,
+    OpenConversation,
+    Reveal,
+    SearchHistory,
+)
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 KEEP_LIMIT = 5.0  # seconds; a file is there in one

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import StopAnswer
-from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.program import SetAttention
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.chat.model import StopAnswer
+from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 LIMIT = 900.0  # seconds

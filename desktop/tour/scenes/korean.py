@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.desktop.actions.chatting import SetSampling
-from llm_lite.desktop.actions.program import SetFontSize, SetLanguage, SetTheme
+from llm_lite.desktop.features.chat.model import SetSampling
+from llm_lite.desktop.features.program.model import SetFontSize, SetLanguage, SetTheme
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]

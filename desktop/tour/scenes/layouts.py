@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.window.layouts import UseLayout
-from llm_lite.desktop.state.window.layouts import LayoutName
+from llm_lite.desktop.features.layouts.model import UseLayout
+from llm_lite.desktop.features.layouts.state import LayoutName
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 NAMES: tuple[LayoutName, ...] = ("read", "compare", "inspect")

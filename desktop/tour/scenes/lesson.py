@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.program import SetTheme
-from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.lesson import motion
+from llm_lite.desktop.features.lesson.state import STEPS, StepName
+from llm_lite.desktop.features.program.model import SetTheme
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
-from llm_lite.desktop.views.lesson import motion
 from llm_lite.desktop.widgets.markup.process import markup
 
 SENTENCE = "The cat sat on the mat because it was"

@@ -1,5 +1,5 @@
 """The page of models: what lies here, what a hub has, what fits, the queue. All of it is an example
-(`desktop/tour/examples/`): no disk is looked through, no network is asked."""
+(`desktop/tour/example_models.py`): no disk is looked through, no network is asked."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.showing import (
+from llm_lite.desktop.features.library.host import LibraryHost
+from llm_lite.desktop.features.library.model import (
     ChooseLocal,
     ChooseRepo,
     SetFitOptions,
     SetSearch,
 )
-from llm_lite.desktop.app.library.host import LibraryHost
-from llm_lite.desktop.state.library.library_state import LibraryState
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.examples.models import FOUND, FREE, LOCAL, ExampleServices
+from llm_lite.desktop.features.library.state import LibraryState
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.tour.example_models import FOUND, FREE, LOCAL, ExampleServices
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 Picture = Callable[[str], None]

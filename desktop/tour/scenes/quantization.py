@@ -13,10 +13,10 @@ from llm_lite.core.assets import ASSETS
 from llm_lite.core.files.writing import write_file
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling, StopAnswer
-from llm_lite.desktop.actions.program import DismissNotice, SetOptions
-from llm_lite.desktop.actions.quantizing import SetQuantization, ShowRuns
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.chat.model import NewChat, Send, SetSampling, StopAnswer
+from llm_lite.desktop.features.program.model import DismissNotice, SetOptions
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.model import SetQuantization, ShowRuns
 from llm_lite.desktop.tour.input_driver import InputDriver, InputDriverError
 
 LIMIT = 900.0  # seconds

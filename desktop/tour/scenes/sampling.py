@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.desktop.actions.chatting import SetSampling
+from llm_lite.desktop.features.chat.model import SetSampling
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]

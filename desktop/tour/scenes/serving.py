@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from llm_lite.core.messages import ServedRequest, ServingStatus
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.serving.switching import (
+from llm_lite.desktop.features.serving.model import (
     CancelServed,
     HideKey,
     ServerBegan,
     ServerHeard,
     SetServing,
 )
-from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
+from llm_lite.desktop.features.serving.state import ServingChoice, ServingState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]

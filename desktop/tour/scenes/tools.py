@@ -18,12 +18,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import read_calls
-from llm_lite.desktop.actions.chatting import UnfoldThought
-from llm_lite.desktop.actions.tools.calling import CallAnswered, RunCall, UnfoldResult
-from llm_lite.desktop.actions.tools.declaring import SetServer, TellServer, TellTools
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.tools.tools_state import ToolReply
+from llm_lite.desktop.features.chat.model import UnfoldThought
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.features.tools.calling import CallAnswered, RunCall, UnfoldResult
+from llm_lite.desktop.features.tools.model import SetServer, TellServer, TellTools
+from llm_lite.desktop.features.tools.state import ToolReply
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 THOUGHT_QUESTION = (

@@ -15,7 +15,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import start_encoder
+from llm_lite.core.loading.encoder_starting import start_encoder
 from llm_lite.core.records import replace
 
 

@@ -16,7 +16,7 @@ from llm_lite.cli.terminal.output import show_json, tell, tell_written, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import encoder
+from llm_lite.core.loading.encoder_starting import encoder
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ExecutorInfo

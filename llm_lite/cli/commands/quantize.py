@@ -17,7 +17,7 @@ from llm_lite.core.convert.quantizing import (
     writer_for,
 )
 from llm_lite.core.files.places import expanded
-from llm_lite.core.formats.variant.writer import check_destination
+from llm_lite.core.formats.variant_writer import check_destination
 from llm_lite.core.loading import loader
 from llm_lite.core.records import asdict
 

@@ -16,8 +16,8 @@ from llm_lite.cli.terminal.output import finish, say, show, tell, tell_lines, wa
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.encoders.starting import kind_and_name, start_runner
+from llm_lite.core.loading.encoder_runner import EncoderRunner
+from llm_lite.core.loading.encoder_starting import kind_and_name, start_runner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     EngineOptions,

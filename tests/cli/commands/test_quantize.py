@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from llm_lite.cli.main import INTERRUPTED, main
-from llm_lite.core.formats.variant.reader import open_variant
+from llm_lite.core.formats.variant_reader import open_variant
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama

@@ -12,7 +12,7 @@ from llm_lite.cli.commands import serve
 from llm_lite.cli.main import _parser, main
 from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
-from llm_lite.core.loading.encoders.starting import kind_and_name
+from llm_lite.core.loading.encoder_starting import kind_and_name
 from llm_lite.core.messages import SPECULATES
 from llm_lite.server.config import network_addresses, page_history
 from llm_lite.server.serve import Server

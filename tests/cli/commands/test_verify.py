@@ -8,8 +8,8 @@ import pytest
 
 from llm_lite.cli.main import main
 from llm_lite.core.messages import FileDamaged
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
 

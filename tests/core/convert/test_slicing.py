@@ -13,8 +13,8 @@ from llm_lite.core.convert import synthetic
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import find_slice, slice_model
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
-from llm_lite.core.formats.safetensors.reader import open_folder
-from llm_lite.core.formats.variant.reader import open_variant
+from llm_lite.core.formats.safetensors_reader import open_folder
+from llm_lite.core.formats.variant_reader import open_variant
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N

@@ -14,7 +14,7 @@ from llm_lite.core.convert.stages import deleting, making
 from llm_lite.core.convert.stages.report import Report
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import Output
-from llm_lite.core.formats.variant.reader import open_variant, read_manifest
+from llm_lite.core.formats.variant_reader import open_variant, read_manifest
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.models.description.slices import SLICE_FILE

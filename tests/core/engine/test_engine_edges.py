@@ -189,7 +189,7 @@ def test_the_model_that_is_coming_has_its_name(client, tiny_llama, monkeypatch):
         seen.append(client.engine.coming())
         return start(*arguments, **more)
 
-    monkeypatch.setattr("llm_lite.core.loading.encoders.starting.loader.start", watched)
+    monkeypatch.setattr("llm_lite.core.loading.encoder_starting.loader.start", watched)
     loaded = client.load(tiny_llama)
     assert seen == [loaded.model.name]
     assert client.engine.coming() == ""

@@ -4,9 +4,9 @@ import json
 import threading
 import time
 
+from llm_lite.core.engine import tokenizing_thread as thread
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.engine.tokenizing import thread
-from llm_lite.core.engine.tokenizing.thread import Tokenizing
+from llm_lite.core.engine.tokenizing_thread import Tokenizing
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,

@@ -23,27 +23,31 @@ EXCEPTIONS = {
     ("desktop/app/interface.py", "self._turns.open"): "no file, but a view",
     ("core/history/database/connection.py", "os.open"): "an empty file for its owner alone, which "
     "SQLite then writes",
-    ("desktop/app/keeping/keeper.py", "journal.rename"): "no file, but a conversation",
+    ("desktop/features/history/host.py", "journal.rename"): "no file, but a conversation",
     (
-        "desktop/app/presets/files.py",
+        "desktop/features/presets/host.py",
         "self._path(name).unlink",
     ): "a preset that a person deletes",
     (
-        "desktop/app/composing/prompt_files.py",
+        "desktop/features/prompts/host.py",
         "path.unlink",
     ): "a prompt that a person deletes or renames",
-    ("desktop/app/tools/files.py", "os.open"): "an empty file for its owner alone, which the door "
-    "then writes",
+    (
+        "desktop/features/tools/host_files.py",
+        "os.open",
+    ): "an empty file for its owner alone, which the door then writes",
     ("core/generation/speculation/ngrams/file.py", "os.open"): "an empty file for its owner alone, "
     "which the door then writes",
     ("core/serving/serving.py", "self._desk.open"): "no file, but the desk of requests",
     **{
-        ("desktop/app/remote/kept.py", call): "who may read the file that the door writes"
+        ("desktop/features/remote/kept.py", call): "who may read the file that the door writes"
         for call in ("path.touch", "path.chmod")
     },
     **{
-        ("desktop/app/serving/key_file.py", call): "an empty file for its owner alone, which the "
-        "door then writes"
+        (
+            "desktop/features/serving/host_key_file.py",
+            call,
+        ): "an empty file for its owner alone, which the door then writes"
         for call in ("os.open", "path.chmod")
     },
     ("llm_lite/server/inspect.py", "np.savez"): "bytes in memory",

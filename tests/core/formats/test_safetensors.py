@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.mapping import mapped
-from llm_lite.core.formats.safetensors.reader import open_folder, open_safetensors, open_sharded
+from llm_lite.core.formats.safetensors_reader import open_folder, open_safetensors, open_sharded
 from tests.make_safetensors import build_raw, build_safetensors, entry, write_shards
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
@@ -97,7 +97,7 @@ def test_the_package_is_imported_by_the_first_file(tmp_path):
     code = (
         "import sys\n"
         "import llm_lite.desktop.app.app\n"
-        "from llm_lite.core.formats.safetensors.reader import open_safetensors\n"
+        "from llm_lite.core.formats.safetensors_reader import open_safetensors\n"
         "print('safetensors' in sys.modules)\n"
         f"open_safetensors({str(path)!r})\n"
         "print('safetensors' in sys.modules, 'torch' in sys.modules)\n"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.formats.variant import reader
-from llm_lite.core.formats.variant.reader import from_json, open_variant, to_json, was_variant
-from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.formats import variant_reader as reader
+from llm_lite.core.formats.variant_reader import from_json, open_variant, to_json, was_variant
+from llm_lite.core.formats.variant_writer import Slot, VariantWriter
 from llm_lite.core.quant.registry import FORMATS
 from tests.weight_blocks import BLOCK_FORMATS, random_blocks
 

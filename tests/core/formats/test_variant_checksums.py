@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.formats.variant.reader import open_variant
-from llm_lite.core.loading.checking.verification import variant_parts, verify
+from llm_lite.core.formats.variant_reader import open_variant
+from llm_lite.core.loading.verification import variant_parts, verify
 from tests.core.formats.test_variant import change_manifest, write
 
 

@@ -15,8 +15,8 @@ import pytest
 from llm_lite.core.errors import FileError
 from llm_lite.core.files import folders
 from llm_lite.core.files.folders import remove_folder
-from llm_lite.core.formats.variant.reader import listed_files, open_variant
-from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.formats.variant_reader import listed_files, open_variant
+from llm_lite.core.formats.variant_writer import Slot, VariantWriter
 from tests.core.files.writing_runs import as_root, child
 from tests.paths import ROOT
 
@@ -302,7 +302,7 @@ import os, sys
 from pathlib import Path
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.folders import check_folder
-from llm_lite.core.formats.variant.reader import listed_files
+from llm_lite.core.formats.variant_reader import listed_files
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 try:
     check_folder(Path(sys.argv[1], "v"), listed_files)
@@ -343,7 +343,7 @@ import os, sys
 from pathlib import Path
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.folders import check_folder, remove_folder
-from llm_lite.core.formats.variant.reader import listed_files
+from llm_lite.core.formats.variant_reader import listed_files
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 for call, arguments in ((check_folder, ("v/x",)), (check_folder, ("v/w", listed_files)),
                         (remove_folder, ("v/w", listed_files))):

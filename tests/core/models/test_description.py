@@ -8,7 +8,7 @@ import pytest
 from gguf import MODEL_ARCH_NAMES, MODEL_TENSORS, TENSOR_NAMES, Keys
 
 from llm_lite.core.errors import FileError, UnsupportedError
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.rows import rows_of
 from llm_lite.core.models.description.tensors import numbered, split_rows, spread

@@ -14,7 +14,7 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.records import replace
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
-from llm_lite.core.text.wordpiece.special_tokens import separator_of
+from llm_lite.core.text.special_tokens import separator_of
 from tests.encoder_checks import TOLERANCE, check_case, started, stored, write_case, write_gguf
 from tests.encoder_families import family_of
 from tests.pairs import on_executors

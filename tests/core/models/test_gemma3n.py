@@ -131,7 +131,7 @@ def test_real_sizes_are_understood():
     that 32 bits do not count."""
     from pathlib import Path
 
-    from llm_lite.core.formats.huggingface.config import CheckpointConfig
+    from llm_lite.core.formats.huggingface_config import CheckpointConfig
     from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 
     metadata = GEMMA_3N.metadata_of(

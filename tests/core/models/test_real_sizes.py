@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.registry import MODEL_TYPES
 
 PATH = Path("config.json")

@@ -13,7 +13,7 @@ from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.plan.checks import expect_blocks
 from llm_lite.core.plan.plan import row_bytes
 from llm_lite.core.quant import rows
-from llm_lite.core.quant.blocks.caches import i4
+from llm_lite.core.quant.blocks import i4
 
 F32 = NDArray[np.float32]
 BLOCKS = (8, 16, 24, 64, 80, 96, 128, 256)

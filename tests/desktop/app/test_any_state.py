@@ -6,9 +6,9 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.state.quant_state import RateSample
-from llm_lite.desktop.state.state import (
+from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
+from llm_lite.desktop.features.program.state import (
     AnswerComparison,
     AppState,
     Lens,
@@ -19,8 +19,8 @@ from llm_lite.desktop.state.state import (
     Running,
     Token,
 )
-from llm_lite.desktop.state.token_state import XRay
-from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.features.quantization.state import RateSample
+from llm_lite.desktop.features.tokens.state import XRay
 from tests.desktop.fake_answers import ANSWER, KOREAN, lens
 from tests.desktop.fake_model import EXECUTOR, MODEL
 

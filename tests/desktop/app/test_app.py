@@ -12,16 +12,16 @@ from llm_lite.cli.terminal.output import warn
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import Send, SetSampling
-from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
-from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.app import pacing
 from llm_lite.desktop.app.app import CLOSE_SECONDS, App
 from llm_lite.desktop.app.settings import load, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.features.attachments.model import ChooseAttachments
+from llm_lite.desktop.features.chat.model import Send, SetSampling
+from llm_lite.desktop.features.program.model import ChooseFile, SetFontSize, SetTheme
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.sampling.asked import with_asked
 from llm_lite.desktop.render.window import Window
-from llm_lite.desktop.state.sampling.asked import with_asked
-from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 # isort: split

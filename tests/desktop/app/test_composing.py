@@ -9,26 +9,26 @@ import pytest
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.attachments import pdf, reading
 from llm_lite.core.errors import FileError
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.composing import prompts as does
-from llm_lite.desktop.actions.composing.attaching import AttachFiles, FileRead
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.app.composing.prompt_files import (
+from llm_lite.desktop.features.attachments.host import FileReader
+from llm_lite.desktop.features.attachments.model import AttachFiles, FileRead
+from llm_lite.desktop.features.attachments.state import DraftFiles
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.prompts import model as does
+from llm_lite.desktop.features.prompts.host import (
     MOST_TOLD,
     PromptFiles,
     prompt_name,
     read_prompt,
     written,
 )
-from llm_lite.desktop.app.composing.reader import FileReader
-from llm_lite.desktop.state.composing.draft_files import DraftFiles
-from llm_lite.desktop.state.composing.prompts import (
+from llm_lite.desktop.features.prompts.state import (
     LONGEST_PROMPT,
     PromptLibrary,
     SavedPrompt,
     filled,
 )
-from llm_lite.desktop.state.state import AppState
 from tests.children import PATIENCE
 
 

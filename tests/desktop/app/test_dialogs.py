@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_lite.desktop.app.dialogs import FileDialog
+from llm_lite.desktop.features.file_chooser.host import FileDialog
 from tests.children import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have a library")
@@ -18,7 +18,7 @@ def stand_in(tmp_path, monkeypatch, name, body):
     program.write_text(f'#!/bin/sh\nfor word; do echo "$word"; done > {tmp_path}/asked\n{body}\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
-    monkeypatch.setattr("llm_lite.desktop.app.dialogs.LINUX_HELPERS", (name,))
+    monkeypatch.setattr("llm_lite.desktop.features.file_chooser.host.LINUX_HELPERS", (name,))
 
 
 def answer(dialog):

@@ -7,16 +7,16 @@ from llm_lite.core.inspect.attention import layer_probabilities
 from llm_lite.core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.program import ExportAttention, SetAttention
 from llm_lite.desktop.attention import colors, work
+from llm_lite.desktop.features.attention import figures
+from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.figures.view import default_path
+from llm_lite.desktop.features.program.model import ExportAttention, SetAttention
+from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import read_png
-from llm_lite.desktop.state.token_state import XRay
-from llm_lite.desktop.tour.scenes.texts.encoding import BUNDLED
+from llm_lite.desktop.tour.scenes.encoding import BUNDLED
 from llm_lite.desktop.tour.stage import Stage
-from llm_lite.desktop.views.attention import figures
-from llm_lite.desktop.views.save import default_path
 from llm_lite.desktop.widgets.theme import DARK
 from tests.desktop.fake_engine import FakeEngine
 

@@ -7,13 +7,13 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.composing.attaching import AttachFiles, ChooseAttachments
-from llm_lite.desktop.actions.library.changing import ChooseImport, ImportLocal
-from llm_lite.desktop.actions.program import ChooseFile, OpenModel
-from llm_lite.desktop.actions.window.files import BrowseFolder, CloseFiles, ShowFiles
-from llm_lite.desktop.app import dialogs
 from llm_lite.desktop.app.choosing import FileChoice
-from llm_lite.desktop.state.window.files_state import FileEntry, FilesState, parent_of
+from llm_lite.desktop.features.attachments.model import AttachFiles, ChooseAttachments
+from llm_lite.desktop.features.file_chooser import host as dialogs
+from llm_lite.desktop.features.file_chooser.model import BrowseFolder, CloseFiles, ShowFiles
+from llm_lite.desktop.features.file_chooser.state import FileEntry, FilesState, parent_of
+from llm_lite.desktop.features.library.changing import ChooseImport, ImportLocal
+from llm_lite.desktop.features.program.model import ChooseFile, OpenModel
 from tests.desktop.headless import READY
 
 KEY = imgui.Key

@@ -7,10 +7,10 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import GenerationStats
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.state import Load, Message, Notice, Running
+from llm_lite.desktop.features.program import status_bar
+from llm_lite.desktop.features.program.rail import PANELS, entries
+from llm_lite.desktop.features.program.state import Load, Message, Notice, Running
 from llm_lite.desktop.tour.input_driver import AWAY
-from llm_lite.desktop.views.program import status_bar
-from llm_lite.desktop.views.program.rail import PANELS, entries
 from llm_lite.desktop.widgets.theme import DARK, LIGHT, vec
 from tests.desktop.headless import READY
 from tests.desktop.widgets.test_theme_contrast import contrast

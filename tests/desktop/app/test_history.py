@@ -16,7 +16,10 @@ from llm_lite.core.history import (
     history_path,
 )
 from llm_lite.core.messages import LoadModel
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.app.settings import history_file
+from llm_lite.desktop.features.attention.model import SwitchVersion
+from llm_lite.desktop.features.chat.model import (
     ContinueAnswer,
     EditMessage,
     NewChat,
@@ -25,8 +28,9 @@ from llm_lite.desktop.actions.chatting import (
     SetSystemPrompt,
     StopAnswer,
 )
-from llm_lite.desktop.actions.forking import ContinueFrom
-from llm_lite.desktop.actions.history import (
+from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.host_opening import in_chat
+from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     DeleteAll,
     DeleteConversation,
@@ -40,13 +44,9 @@ from llm_lite.desktop.actions.history import (
     ShowShelf,
     UndoHistory,
 )
-from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
-from llm_lite.desktop.app.keeping.opening import in_chat
-from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.app.settings import history_file
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import SYSTEM
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.state import SYSTEM
+from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.children import PATIENCE
 from tests.desktop.fake_answers import ANSWER, OTHER_ID
 from tests.desktop.fake_engine import FakeEngine

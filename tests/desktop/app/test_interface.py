@@ -7,13 +7,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import Send, StopAnswer
-from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.state.state import AppState, Load, Message, Notice, Running
+from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.chat.model import Send, StopAnswer
+from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
+from llm_lite.desktop.features.program.rail import PANELS, icon_style
+from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.tour.input_driver import InputDriverError
-from llm_lite.desktop.views import VIEWS
-from llm_lite.desktop.views.program.rail import PANELS, icon_style
 from tests.desktop.fake_answers import ANSWER
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL

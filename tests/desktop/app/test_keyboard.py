@@ -4,11 +4,11 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import EditMessage
-from llm_lite.desktop.actions.history import OpenConversation, RowsRead
-from llm_lite.desktop.actions.inspecting import Steer
-from llm_lite.desktop.state.history_state import ConversationRow
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.chat.model import EditMessage
+from llm_lite.desktop.features.history.model import OpenConversation, RowsRead
+from llm_lite.desktop.features.history.state import ConversationRow
+from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.by_keyboard import cell
 from tests.desktop.headless import READY
 

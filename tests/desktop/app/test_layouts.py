@@ -6,13 +6,13 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.quantizing import ShowRuns
-from llm_lite.desktop.actions.window.layouts import KeepSizes, UseLayout
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
-from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.layouts.model import KeepSizes, UseLayout
+from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.model import ShowRuns
 from tests.desktop.headless import READY, Headless
 
 KEY = imgui.Key
@@ -125,7 +125,7 @@ def test_sizes_are_kept_for_each_layout_and_over_a_restart(headless):
 
 def test_a_comparison_leads_back_and_is_not_begun_with():
     state = AppState(layouts=Layouts("read", "read"))
-    from llm_lite.desktop.actions.act import act
+    from llm_lite.desktop.features.program.act import act
 
     state, _ = act(ShowRuns(True), state, 0.0)
     assert state.layouts.name == "compare"

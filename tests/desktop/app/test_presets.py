@@ -7,8 +7,8 @@ import pytest
 from llm_lite.core.errors import FileError
 from llm_lite.core.messages import EngineOptions, Reconfigure, SamplingOptions, SetGains
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.composing.presets import (
+from llm_lite.desktop.features.presets.host import PresetFiles, file_name, read, write
+from llm_lite.desktop.features.presets.model import (
     ChoosePreset,
     DeletePreset,
     ExportPreset,
@@ -17,9 +17,9 @@ from llm_lite.desktop.actions.composing.presets import (
     SavePreset,
     UsePreset,
 )
-from llm_lite.desktop.app.presets.files import PresetFiles, file_name, read, write
-from llm_lite.desktop.state.sampling.preset import Preset
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.fake_model import MODEL
 
 FULL = Preset(

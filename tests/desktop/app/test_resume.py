@@ -17,18 +17,22 @@ from llm_lite.core.messages import (
     ResumeKept,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import due
-from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling, SetSystemPrompt
-from llm_lite.desktop.actions.history import (
+from llm_lite.desktop.features.attention.model import ReadAgain
+from llm_lite.desktop.features.chat.model import NewChat, Send, SetSampling, SetSystemPrompt
+from llm_lite.desktop.features.history import host_idle as idle
+from llm_lite.desktop.features.history.host_idle import IdleWork
+from llm_lite.desktop.features.history.model import (
     DeleteAll,
     DeleteConversation,
     OpenConversation,
     RenameConversation,
     UndoHistory,
 )
-from llm_lite.desktop.actions.inspecting import ReadAgain
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.actions.resuming import (
+from llm_lite.desktop.features.program.act import due
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.state import Work
+from llm_lite.desktop.features.resume.model import (
     AskTitle,
     ClearKept,
     DismissOffer,
@@ -37,11 +41,7 @@ from llm_lite.desktop.actions.resuming import (
     SetResume,
     SetTitles,
 )
-from llm_lite.desktop.app.keeping import idle
-from llm_lite.desktop.app.keeping.idle import IdleWork
-from llm_lite.desktop.state.quant_state import Work
-from llm_lite.desktop.state.resuming.kept import BUDGET, Offer, ResumeState
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.resume.state import BUDGET, Offer, ResumeState
 from tests.desktop.app.test_history import Chat, chat  # noqa: F401
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import sent

@@ -22,10 +22,10 @@ from llm_lite.desktop.app.settings import (
     save,
 )
 from llm_lite.desktop.app.settings_store import DELAY, SettingsStore
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.composing.draft_files import DraftFiles
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.features.attachments.state import DraftFiles
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.state import XRay
 
 LAYOUT = "[Window][chat]\nPos=0,0\nSize=300,200\n"
 

@@ -6,12 +6,12 @@ import threading
 import pytest
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.program import SetTheme, TellSystemTheme
-from llm_lite.desktop.app import system_theme
+from llm_lite.desktop import system_theme
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
-from llm_lite.desktop.app.system_theme import MOST_FAILURES, SystemTheme, ask_system
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.model import SetTheme, TellSystemTheme
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.system_theme import MOST_FAILURES, SystemTheme, ask_system
 from tests.children import PATIENCE
 
 

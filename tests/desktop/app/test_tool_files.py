@@ -6,14 +6,14 @@ import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.messages import ServerSpec
-from llm_lite.desktop.actions.tools.declaring import (
+from llm_lite.desktop.features.tools.host_files import read, write
+from llm_lite.desktop.features.tools.model import (
     ImportFunctions,
     RemoveServer,
     SetFunctions,
     SetServer,
 )
-from llm_lite.desktop.app.tools.files import read, write
-from llm_lite.desktop.state.tools.tools_state import LONGEST_DECLARED
+from llm_lite.desktop.features.tools.state import LONGEST_DECLARED
 from tests.desktop.app import test_tools
 from tests.desktop.app.test_tools import Chat
 from tests.desktop.scripted_engine import WEATHER

@@ -11,11 +11,14 @@ from llm_lite.core.history import ConversationTree, History
 from llm_lite.core.history.exchange.markdown import to_markdown
 from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec, ToolSpec
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat, Send
-from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.actions.inspecting import ReadAgain
-from llm_lite.desktop.actions.rounds import ROUNDS, approval, calls_of, may_go_on, waiting
-from llm_lite.desktop.actions.tools.calling import (
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.features.attention.model import ReadAgain
+from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.chat.rounds import ROUNDS, approval, calls_of, may_go_on, waiting
+from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.model import OpenConversation
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tools.calling import (
     REFUSED,
     AllowTool,
     AnswerCall,
@@ -28,7 +31,8 @@ from llm_lite.desktop.actions.tools.calling import (
     may_run,
     why_not,
 )
-from llm_lite.desktop.actions.tools.declaring import (
+from llm_lite.desktop.features.tools.host import ToolHost
+from llm_lite.desktop.features.tools.model import (
     OfferTool,
     RemoveServer,
     SetFunctions,
@@ -37,11 +41,7 @@ from llm_lite.desktop.actions.tools.declaring import (
     StopServer,
     TellServer,
 )
-from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
-from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.app.tools.host import ToolHost
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tools.tools_state import ToolServer, approval_of
+from llm_lite.desktop.features.tools.state import ToolServer, approval_of
 from tests.children import PATIENCE
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call

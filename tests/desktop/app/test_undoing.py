@@ -8,16 +8,16 @@ import pytest
 from llm_lite.core.messages import Stop, Thinking
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.features.attention.model import SwitchVersion
+from llm_lite.desktop.features.chat.model import (
     EditMessage,
     NewChat,
     Regenerate,
     Send,
     SetSystemPrompt,
 )
-from llm_lite.desktop.actions.composing.presets import UsePreset
-from llm_lite.desktop.actions.forking import ContinueFrom, ShowMessage
-from llm_lite.desktop.actions.history import (
+from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.history.model import (
     DeleteAll,
     ForkConversation,
     ImportConversations,
@@ -27,12 +27,12 @@ from llm_lite.desktop.actions.history import (
     ShowShelf,
     UndoHistory,
 )
-from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.requests import leave_answer
-from llm_lite.desktop.actions.undoing import undo_label
-from llm_lite.desktop.state.sampling.preset import Preset
-from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.thoughts import Thought
+from llm_lite.desktop.features.presets.model import UsePreset
+from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.program.requests import leave_answer
+from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.features.tree.model import ContinueFrom, ShowMessage
+from llm_lite.desktop.features.undo.model import undo_label
 from tests.desktop.app.test_history import Chat, all_of
 
 

@@ -6,7 +6,7 @@ import pytest
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.attention import maps
-from llm_lite.desktop.state.maps import ColorScale
+from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.core.inspect.tiny_stack import DECODER, ENCODER, HEADS, TinyStack
 from tests.desktop.attention.test_maps import rig  # noqa: F401
 from tests.desktop.attention_rig import Rig, assert_thumbnails, expected, thumbnails, values_of

@@ -8,7 +8,7 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import KV_TYPES
 from llm_lite.desktop.attention import colors, maps, work
-from llm_lite.desktop.state.maps import ColorScale
+from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
     Rig,

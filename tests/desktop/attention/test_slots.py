@@ -15,7 +15,7 @@ from llm_lite.desktop.attention.kernels import ROWS
 from llm_lite.desktop.attention.store import PANELS
 from llm_lite.desktop.attention.surface import WORD
 from llm_lite.desktop.attention.work import FrameJobs, Planner
-from llm_lite.desktop.state.maps import ColorScale
+from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import Rig, assert_thumbnails, thumbnails
 

@@ -14,7 +14,7 @@ import pytest
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import ModeSpeed
 from llm_lite.core.metrics.modes import recommend
-from llm_lite.desktop.actions.undoing import OF_THE_LIST
+from llm_lite.desktop.features.undo.model import OF_THE_LIST
 from llm_lite.desktop.language import catalogues
 from llm_lite.desktop.language.catalogues import (
     ENGLISH,

@@ -3,9 +3,9 @@
 import pytest
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.showing import ShowLibrary
-from llm_lite.desktop.app.library.host import LibraryHost
-from llm_lite.desktop.tour.examples.models import LOCAL, ExampleServices
+from llm_lite.desktop.features.library.host import LibraryHost
+from llm_lite.desktop.features.library.model import ShowLibrary
+from llm_lite.desktop.tour.example_models import LOCAL, ExampleServices
 from tests.desktop.headless import READY
 
 

@@ -3,18 +3,18 @@
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.changing import FetchModel
-from llm_lite.desktop.actions.library.showing import (
+from llm_lite.desktop.features.library.changing import FetchModel
+from llm_lite.desktop.features.library.model import (
     ChooseHubFile,
     ChooseRepo,
     ForgetFound,
     ReadRepo,
     SearchHub,
 )
-from llm_lite.desktop.actions.program import OpenLink, OpenModel
-from llm_lite.desktop.state.incoming import fit_to_show
-from llm_lite.desktop.state.library.library_state import HubSearch
-from llm_lite.desktop.tour.examples.models import CURATED, FOUND, LOCAL, ExampleServices
+from llm_lite.desktop.features.library.state import HubSearch
+from llm_lite.desktop.features.program.model import OpenLink, OpenModel
+from llm_lite.desktop.language.incoming import fit_to_show
+from llm_lite.desktop.tour.example_models import CURATED, FOUND, LOCAL, ExampleServices
 
 
 def test_nothing_is_asked_of_the_network_before_search_is_pressed(library):

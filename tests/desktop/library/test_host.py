@@ -5,16 +5,16 @@ import threading
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.messages.library import QueueState
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.changing import (
+from llm_lite.desktop.features.library.changing import (
     ImportLocal,
     PauseJob,
     RemoveModels,
     VerifyModel,
 )
-from llm_lite.desktop.actions.library.showing import ReadRepo, SearchHub, SetSearch, ShowLibrary
-from llm_lite.desktop.state.defects import defects
-from llm_lite.desktop.state.library.library_state import HubSearch
-from llm_lite.desktop.tour.examples.models import FOUND, LOCAL, QUEUE, ExampleServices
+from llm_lite.desktop.features.library.model import ReadRepo, SearchHub, SetSearch, ShowLibrary
+from llm_lite.desktop.features.library.state import HubSearch
+from llm_lite.desktop.features.program.defects import defects
+from llm_lite.desktop.tour.example_models import FOUND, LOCAL, QUEUE, ExampleServices
 from tests.children import PATIENCE
 
 HIDDEN = "\x1b[31mred\x1b[0m\nline"

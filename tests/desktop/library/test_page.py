@@ -5,7 +5,8 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.changing import (
+from llm_lite.desktop.features.library import host
+from llm_lite.desktop.features.library.changing import (
     ChooseImport,
     ImportLocal,
     QuantizeModel,
@@ -14,19 +15,18 @@ from llm_lite.desktop.actions.library.changing import (
     SliceModel,
     VerifyModel,
 )
-from llm_lite.desktop.actions.library.showing import (
+from llm_lite.desktop.features.library.local import rows_of
+from llm_lite.desktop.features.library.model import (
     ChooseLocal,
     ChooseRepo,
     ListModels,
     SetFitOptions,
     ShowLibrary,
 )
-from llm_lite.desktop.actions.program import OpenModel, SetFontSize
-from llm_lite.desktop.app.library import host
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.examples.models import FOUND, LOCAL, ExampleServices
+from llm_lite.desktop.features.program.model import OpenModel, SetFontSize
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.tour.example_models import FOUND, LOCAL, ExampleServices
 from llm_lite.desktop.tour.scenes.library import look_at_library
-from llm_lite.desktop.views.library.local import rows_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
 

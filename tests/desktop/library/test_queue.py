@@ -2,7 +2,7 @@
 
 from llm_lite.core.messages.library import QueueState
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.changing import (
+from llm_lite.desktop.features.library.changing import (
     CancelJob,
     DismissEnded,
     DismissJob,
@@ -14,8 +14,8 @@ from llm_lite.desktop.actions.library.changing import (
     TellJobs,
     UndoRemoval,
 )
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.tour.examples.models import DOWNLOADING, LOCAL, QUEUE
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.tour.example_models import DOWNLOADING, LOCAL, QUEUE
 
 
 def test_each_job_has_the_buttons_of_its_state(library):
@@ -61,7 +61,7 @@ def test_what_a_job_has_made_is_opened_from_its_row(library):
 
 
 def test_progress_says_bytes_rate_and_what_is_left_and_what_is_unknown(library):
-    from llm_lite.desktop.views.library.queue import told
+    from llm_lite.desktop.features.library.queue import told
 
     (stage,) = DOWNLOADING.stages
     assert told(stage) == "1.4 GiB of 2.3 GiB  ·  11.8 MiB a second  ·  1 minute left"

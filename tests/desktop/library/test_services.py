@@ -10,17 +10,17 @@ from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.library.changing import (
+from llm_lite.desktop.features.library.changing import (
     CancelJob,
     FetchModel,
     PauseJob,
     QuantizeModel,
     SliceModel,
 )
-from llm_lite.desktop.app.library.fitting import choice_of
-from llm_lite.desktop.app.library.queueing import edit_of
-from llm_lite.desktop.app.library.services import CoreServices
-from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch
+from llm_lite.desktop.features.library.host_fitting import choice_of
+from llm_lite.desktop.features.library.host_queueing import edit_of
+from llm_lite.desktop.features.library.host_services import CoreServices
+from llm_lite.desktop.features.library.state import FitQuestion, HubSearch
 from tests.children import PATIENCE
 from tests.core.hub.fit.test_choosing import QWEN3
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own

@@ -2,10 +2,11 @@
 
 from llm_lite.core.messages import MODES
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.actions.library.changing import TellVerified
-from llm_lite.desktop.actions.library.showing import (
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.layouts.model import KeepSizes, UseLayout
+from llm_lite.desktop.features.layouts.state import Sizes
+from llm_lite.desktop.features.library.changing import TellVerified
+from llm_lite.desktop.features.library.model import (
     ChooseLocal,
     ChooseRepo,
     ForgetFound,
@@ -20,8 +21,7 @@ from llm_lite.desktop.actions.library.showing import (
     TellModels,
     TellRepo,
 )
-from llm_lite.desktop.actions.window.layouts import KeepSizes, UseLayout
-from llm_lite.desktop.state.library.library_state import (
+from llm_lite.desktop.features.library.state import (
     MOST_CHECKED,
     MOST_FITS,
     Checked,
@@ -35,9 +35,9 @@ from llm_lite.desktop.state.library.library_state import (
     removal_choices,
     wanted_fits,
 )
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.window.layouts import Sizes
-from llm_lite.desktop.tour.examples.models import CURATED, FOUND, LOCAL, fit_of
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.tour.example_models import CURATED, FOUND, LOCAL, fit_of
 
 SHOWN = AppState(library=LibraryState(shown=True))
 WORDS = HubSearch("qwen3")

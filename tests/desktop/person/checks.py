@@ -9,11 +9,11 @@ import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.messages import ChatMessage
-from llm_lite.desktop.state.front.scopes import scopes
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.cache.totals import others
-from llm_lite.desktop.views.chat.composer import steered
-from llm_lite.desktop.views.program import status_bar
+from llm_lite.desktop.features.cache.totals import others
+from llm_lite.desktop.features.chat.composer import steered
+from llm_lite.desktop.features.program import status_bar
+from llm_lite.desktop.features.program.scopes import scopes
+from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.person.engine import FAST, STAMP
 
 TAG = re.compile(r"\bc(\d+)(?:w|a|b|d|lens|trace)")

@@ -15,13 +15,22 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions import chatting, forking, history, inspecting, resuming
-from llm_lite.desktop.actions.caching import AskMeasure, ColorCache, SetOverflow
-from llm_lite.desktop.actions.chatting import extras_of
-from llm_lite.desktop.actions.composing import attaching
-from llm_lite.desktop.actions.connecting import Disconnect, TellConnected
-from llm_lite.desktop.actions.lesson.following import ShowLesson
-from llm_lite.desktop.actions.program import (
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
+from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.attention.text import MapText
+from llm_lite.desktop.features.attachments import model as attaching
+from llm_lite.desktop.features.attachments.pasting import Pasted
+from llm_lite.desktop.features.attention import model as inspecting
+from llm_lite.desktop.features.cache.model import AskMeasure, ColorCache, SetOverflow
+from llm_lite.desktop.features.chat import model as chatting
+from llm_lite.desktop.features.chat.model import extras_of
+from llm_lite.desktop.features.history import model as history
+from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
+from llm_lite.desktop.features.lesson.model import ShowLesson
+from llm_lite.desktop.features.presets.setting_values import RANGES
+from llm_lite.desktop.features.program.model import (
     CancelLoading,
     OpenModel,
     SetAttention,
@@ -31,21 +40,16 @@ from llm_lite.desktop.actions.program import (
     SetSwitch,
     SetTheme,
 )
-from llm_lite.desktop.actions.requests import conversation
-from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
-from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
-from llm_lite.desktop.app.presets.setting_values import RANGES
-from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.app.remote.router import Router
-from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
-from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.attention.text import MapText
-from llm_lite.desktop.state.composing.pasting import Pasted
-from llm_lite.desktop.state.front.scopes import fields_of
-from llm_lite.desktop.state.remote.remote_state import Connection
-from llm_lite.desktop.state.sampling.asked import with_asked
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.switches import SWITCHES
+from llm_lite.desktop.features.program.requests import conversation
+from llm_lite.desktop.features.program.scopes import fields_of
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.switches import SWITCHES
+from llm_lite.desktop.features.remote.host_router import Router
+from llm_lite.desktop.features.remote.model import Disconnect, TellConnected
+from llm_lite.desktop.features.remote.state import Connection
+from llm_lite.desktop.features.resume import model as resuming
+from llm_lite.desktop.features.sampling.asked import with_asked
+from llm_lite.desktop.features.tree import model as forking
 from tests.children import PATIENCE
 from tests.desktop.person import checks
 from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words

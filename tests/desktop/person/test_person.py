@@ -10,17 +10,18 @@ from msgspec import Struct
 
 from llm_lite.core.messages import ExecutorChanged
 from llm_lite.core.records import NotedMeta, replace
-from llm_lite.desktop.actions import chatting, connecting, history, requests
-from llm_lite.desktop.actions import program as program_actions
 from llm_lite.desktop.app import program, settings
-from llm_lite.desktop.state import apply as folding
-from llm_lite.desktop.state.composing.draft_files import NewDraft
-from llm_lite.desktop.state.folding import caching
-from llm_lite.desktop.state.front import scopes
-from llm_lite.desktop.state.front.steering import Steering
-from llm_lite.desktop.state.sampling import asked
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.program import status_bar
+from llm_lite.desktop.features.attachments.state import NewDraft
+from llm_lite.desktop.features.cache import fold as caching
+from llm_lite.desktop.features.chat import model as chatting
+from llm_lite.desktop.features.history import model as history
+from llm_lite.desktop.features.program import apply as folding
+from llm_lite.desktop.features.program import model as program_actions
+from llm_lite.desktop.features.program import requests, scopes, status_bar
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.remote import model as connecting
+from llm_lite.desktop.features.sampling import asked
+from llm_lite.desktop.features.steer.state import Steering
 from tests.desktop.person import checks
 from tests.desktop.person.person import Person, walk
 
@@ -57,7 +58,9 @@ def asked_is_kept(monkeypatch):
 
 def change_of_what_was_asked_is_not_kept(monkeypatch):
     monkeypatch.setattr(asked, "settled", lambda before, after: after)
-    monkeypatch.setattr("llm_lite.desktop.actions.act.settled", lambda before, after: after)
+    monkeypatch.setattr(
+        "llm_lite.desktop.features.program.act.settled", lambda before, after: after
+    )
 
 
 def maps_stay(monkeypatch):
@@ -82,7 +85,9 @@ def gains_are_not_kept(monkeypatch):
 
 
 def engine_keeps_gains(monkeypatch):
-    monkeypatch.setattr("llm_lite.desktop.actions.inspecting.tell_gains", lambda state: (state, ()))
+    monkeypatch.setattr(
+        "llm_lite.desktop.features.attention.model.tell_gains", lambda state: (state, ())
+    )
 
 
 def divergence_stays(monkeypatch):
@@ -150,7 +155,7 @@ def newer_wish_is_refused(monkeypatch):
     def refusing(action, state, now):
         return (state, ()) if state.load else set_options(action, state, now)
 
-    handlers = "llm_lite.desktop.actions.act._HANDLERS"
+    handlers = "llm_lite.desktop.features.program.act._HANDLERS"
     monkeypatch.setitem(_named(handlers), program_actions.SetOptions, refusing)
 
 

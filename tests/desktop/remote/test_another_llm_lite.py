@@ -10,15 +10,15 @@ import pytest
 
 from llm_lite.core.messages import ExportMaps
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat, Send
-from llm_lite.desktop.actions.connecting import Disconnect, FindServer
-from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.program import SetAttention
-from llm_lite.desktop.app.remote.fetching import THUMBNAIL, placed, pooled, without_first
-from llm_lite.desktop.app.remote.host import RemoteHost
-from llm_lite.desktop.app.remote.maps import RemoteMaps, atlas_shape
-from llm_lite.desktop.state.maps import ColorScale
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.remote.host import RemoteHost
+from llm_lite.desktop.features.remote.host_fetching import THUMBNAIL, placed, pooled, without_first
+from llm_lite.desktop.features.remote.host_maps import RemoteMaps, atlas_shape
+from llm_lite.desktop.features.remote.model import Disconnect, FindServer
+from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import Headless, sent
@@ -106,7 +106,7 @@ def test_the_lens_and_the_cache(window: Headless) -> None:
 
 
 def test_nothing_of_the_model_here_is_saved_as_its(window: Headless) -> None:
-    from llm_lite.desktop.actions.program import ExportAttention
+    from llm_lite.desktop.features.program.model import ExportAttention
 
     window.program.do(SetAttention(replace(window.state.attention, locked=((0, 0),))))
     window.program.do(ExportAttention("heads", "npz", "/nowhere/x.npz"))

@@ -20,13 +20,13 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import ContinueAnswer, Regenerate, Send
-from llm_lite.desktop.actions.connecting import Disconnect, FindServer
-from llm_lite.desktop.actions.forking import ContinueFrom
-from llm_lite.desktop.actions.program import OpenModel, SetOptions
-from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.chat.model import ContinueAnswer, Regenerate, Send
+from llm_lite.desktop.features.program.model import OpenModel, SetOptions
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.remote.host import RemoteHost
+from llm_lite.desktop.features.remote.model import Disconnect, FindServer
+from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.core.remote.servers import ANSWER, KEY, scripted
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL

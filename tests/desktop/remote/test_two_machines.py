@@ -8,13 +8,13 @@ import pytest
 
 from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.connecting import FindServer
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.actions.quantizing import RunTask, ShowRuns, StopTask
-from llm_lite.desktop.app.remote.host import RemoteHost
-from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.quantization.divergence import summary
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.divergence import summary
+from llm_lite.desktop.features.quantization.model import RunTask, ShowRuns, StopTask
+from llm_lite.desktop.features.quantization.state import RunAnswer, RunComparison, RunToken
+from llm_lite.desktop.features.remote.host import RemoteHost
+from llm_lite.desktop.features.remote.model import FindServer
 from tests.core.remote.servers import ScriptedServer, scripted
 from tests.desktop.fake_answers import ANSWER
 from tests.desktop.fake_engine import FakeEngine

@@ -8,13 +8,13 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
-from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.actions.program import SetAttention, SetTheme
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.program.model import SetAttention, SetTheme
 from llm_lite.desktop.render import damage
 from llm_lite.desktop.render.damage import MOST, joined
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
-from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.tour.stage import Stage
 from tests.desktop.fake_engine import FramedEngine
 

@@ -8,10 +8,10 @@ import pytest
 
 from llm_lite.core.messages import LoadModel, ServingChanged, StartServing, StopServing
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.serving.switching import SetServing, SwitchServing
 from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.serving.model import SetServing, SwitchServing
+from llm_lite.desktop.features.serving.state import ServingChoice, ServingState
 from tests.children import PATIENCE
 from tests.desktop.fake_engine import FakeEngine
 from tests.server.scripted_service import ScriptedService

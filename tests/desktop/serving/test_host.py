@@ -9,18 +9,18 @@ import pytest
 
 from llm_lite.core.messages import LoadStarted, ServingChanged, StartServing, StopServing
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.serving.switching import (
+from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.serving.host import config_of, reachable
+from llm_lite.desktop.features.serving.host_key_file import key_file, new_key, read_key
+from llm_lite.desktop.features.serving.model import (
     CancelServed,
     HideKey,
     RenewKey,
     SetServing,
     SwitchServing,
 )
-from llm_lite.desktop.app.serving.host import config_of, reachable
-from llm_lite.desktop.app.serving.key_file import key_file, new_key, read_key
-from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
-from llm_lite.desktop.state.serving.serving_state import ServingChoice
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.serving.state import ServingChoice
 from llm_lite.server.config import page_history
 from tests.children import PATIENCE
 from tests.desktop.headless import sent

@@ -8,9 +8,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import ServedRequest, ServingChanged, ServingStatus
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act, due
-from llm_lite.desktop.actions.program import OpenLink
-from llm_lite.desktop.actions.serving.switching import (
+from llm_lite.desktop.features.commands.table import BY_NAME
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.model import OpenLink
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.serving import sign
+from llm_lite.desktop.features.serving.model import (
     CancelServed,
     HideKey,
     RenewKey,
@@ -20,12 +24,7 @@ from llm_lite.desktop.actions.serving.switching import (
     SetServing,
     SwitchServing,
 )
-from llm_lite.desktop.commands.table import BY_NAME
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.serving import sign
-from llm_lite.desktop.views.serving.running import (
+from llm_lite.desktop.features.serving.running import (
     MOST_SHOWN,
     counted,
     curl_of,
@@ -33,6 +32,7 @@ from llm_lite.desktop.views.serving.running import (
     ready_words,
     rows,
 )
+from llm_lite.desktop.features.serving.state import ServingChoice, ServingState
 from tests.desktop.headless import READY
 from tests.paths import ROOT
 
@@ -229,7 +229,7 @@ def test_off_it_costs_nothing():
         "one = Headless(); one.driver.frames(3); one.driver.click('rail.serving')\n"
         "one.driver.frames(3); assert one.driver.shows('serving.on')\n"
         "names = ('uvicorn', 'starlette', 'llm_lite.server', 'llm_lite.core.serving',\n"
-        "         'llm_lite.desktop.app.serving.host')\n"
+        "         'llm_lite.desktop.features.serving.host')\n"
         "print([name for name in names if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -1,7 +1,7 @@
 """The window while its server's page switches the weight mode of the model, which both use."""
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.features.program.model import SetOptions
 from tests.desktop.serving.conftest import Window
 
 

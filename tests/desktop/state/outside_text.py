@@ -60,12 +60,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.encoding.encoding_state import AskedText, AskedTexts
-from llm_lite.desktop.state.quant_state import RunComparison, Work
-from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.state import Reading as ReadingBack
-from llm_lite.desktop.state.tokenizing.tokenizer_state import Answer
+from llm_lite.desktop.features.encoder.state import AskedText, AskedTexts
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.features.program.state import Reading as ReadingBack
+from llm_lite.desktop.features.quantization.state import RunComparison, Work
+from llm_lite.desktop.features.tokenizer.state import Answer
 from tests.desktop.fake_engine import FakeEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)

@@ -22,7 +22,15 @@ from llm_lite.core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.features.attention.model import (
+    AnswerSteered,
+    EndComparison,
+    SetXRay,
+    ShowLens,
+    Steer,
+    SwitchVersion,
+)
+from llm_lite.desktop.features.chat.model import (
     CancelEdit,
     ContinueAnswer,
     EditMessage,
@@ -33,16 +41,7 @@ from llm_lite.desktop.actions.chatting import (
     SetSampling,
     StopAnswer,
 )
-from llm_lite.desktop.actions.forking import ContinueFrom
-from llm_lite.desktop.actions.inspecting import (
-    AnswerSteered,
-    EndComparison,
-    SetXRay,
-    ShowLens,
-    Steer,
-    SwitchVersion,
-)
-from llm_lite.desktop.actions.program import (
+from llm_lite.desktop.features.program.model import (
     CancelLoading,
     ChooseFile,
     ClearLog,
@@ -53,11 +52,12 @@ from llm_lite.desktop.actions.program import (
     SetOptions,
     SetTheme,
 )
-from llm_lite.desktop.actions.requests import versions
-from llm_lite.desktop.state.state import (
+from llm_lite.desktop.features.program.requests import versions
+from llm_lite.desktop.features.program.state import (
     AppState,
 )
-from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.features.tokens.state import XRay
+from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.state.test_state import STATS, play
 

@@ -5,16 +5,7 @@ import pytest
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
 from llm_lite.core.messages import CountTokens, Generate, TokensCounted
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act, due
-from llm_lite.desktop.actions.chatting import (
-    CancelEdit,
-    EditMessage,
-    NewChat,
-    Regenerate,
-    Send,
-    SetDraft,
-)
-from llm_lite.desktop.actions.composing.attaching import (
+from llm_lite.desktop.features.attachments.model import (
     AttachFiles,
     AttachWhole,
     FileRead,
@@ -25,12 +16,21 @@ from llm_lite.desktop.actions.composing.attaching import (
     budget,
     level,
 )
-from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.requests import told_beside
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES
-from llm_lite.desktop.state.front.context import Counted
-from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES
+from llm_lite.desktop.features.attention.model import SwitchVersion
+from llm_lite.desktop.features.chat.model import (
+    CancelEdit,
+    EditMessage,
+    NewChat,
+    Regenerate,
+    Send,
+    SetDraft,
+)
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.context import Counted
+from llm_lite.desktop.features.program.requests import told_beside
+from llm_lite.desktop.features.program.state import AppState, Message
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL
 

@@ -9,7 +9,7 @@ import pytest
 
 from llm_lite.core.messages import KV_TYPES
 from llm_lite.core.plan.plan import Kind
-from llm_lite.desktop.state.cache_state import reserved_bytes, used_bytes
+from llm_lite.desktop.features.cache.state import reserved_bytes, used_bytes
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 

@@ -25,16 +25,13 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plan.plan import row_bytes
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.caching import (
+from llm_lite.desktop.features.cache.model import (
     AskMeasure,
     ColorCache,
     PointAt,
     SetOverflow,
 )
-from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Send
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.cache_state import (
+from llm_lite.desktop.features.cache.state import (
     CacheState,
     age,
     retyped,
@@ -44,9 +41,12 @@ from llm_lite.desktop.state.cache_state import (
     unseen,
     used_bytes,
 )
-from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, passage, places
-from llm_lite.desktop.state.turns import forecast, token_id, with_turns
+from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Send
+from llm_lite.desktop.features.chat.turns import forecast, token_id, with_turns
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, passage, places
 from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -6,8 +6,8 @@ import pytest
 from llm_lite.core.history import ConversationSummary, StoredConversation, StoredMessage
 from llm_lite.core.messages import Alternative, Generate, SamplingDefault, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.app.settings import Settings, parse, remember, restore
+from llm_lite.desktop.features.chat.model import (
     ContinueAnswer,
     EditMessage,
     NewChat,
@@ -17,14 +17,14 @@ from llm_lite.desktop.actions.chatting import (
     SetForm,
     SetSampling,
 )
-from llm_lite.desktop.actions.composing.presets import UsePreset
-from llm_lite.desktop.actions.forking import ContinueFrom
-from llm_lite.desktop.app.keeping.opening import in_chat
-from llm_lite.desktop.app.settings import Settings, parse, remember, restore
-from llm_lite.desktop.state.sampling.advised import advice, sampler
-from llm_lite.desktop.state.sampling.form import completes
-from llm_lite.desktop.state.sampling.preset import preset_of
-from llm_lite.desktop.state.state import AppState, Message, Token
+from llm_lite.desktop.features.history.host_opening import in_chat
+from llm_lite.desktop.features.presets.model import UsePreset
+from llm_lite.desktop.features.presets.preset import preset_of
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.state import AppState, Message, Token
+from llm_lite.desktop.features.sampling.advised import advice, sampler
+from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
 BASE = AppState(model=replace(MODEL, has_chat_template=False), executor=EXECUTOR)

@@ -3,8 +3,8 @@
 from typing import get_args
 
 from llm_lite.core.messages import Event
-from llm_lite.desktop.actions.act import _HANDLERS, Action
-from llm_lite.desktop.state import apply
+from llm_lite.desktop.features.program import apply
+from llm_lite.desktop.features.program.act import _HANDLERS, Action
 
 
 def test_each_action_and_each_event_is_handled():

@@ -26,13 +26,14 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions import forking, inspecting
-from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate, Send
-from llm_lite.desktop.actions.program import OpenModel, SetAttention
-from llm_lite.desktop.actions.requests import versions
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, XRay, unread
+from llm_lite.desktop.features.attention import model as inspecting
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
+from llm_lite.desktop.features.program.model import OpenModel, SetAttention
+from llm_lite.desktop.features.program.requests import versions
+from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
+from llm_lite.desktop.features.tree import model as forking
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.state.test_state import READY, STATS, asked, play
 

@@ -9,17 +9,17 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinished, TokenDecoded
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.guard import Failed, attempt
-from llm_lite.desktop.state import incoming
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.encoding.encoding_state import EncodingMode
-from llm_lite.desktop.state.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
-from llm_lite.desktop.state.state import AppState, Load
-from llm_lite.desktop.state.tokenizing.tokenizer_state import Stage, TokenizerChoice
-from llm_lite.desktop.state.window.layouts import Layouts
-from llm_lite.desktop.views import VIEWS
-from llm_lite.desktop.views.program import status_bar
-from llm_lite.desktop.views.program.rail import PANELS
+from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.encoder.state import EncodingMode
+from llm_lite.desktop.features.layouts.state import Layouts
+from llm_lite.desktop.features.program import status_bar
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.guard import Failed, attempt
+from llm_lite.desktop.features.program.rail import PANELS
+from llm_lite.desktop.features.program.state import AppState, Load
+from llm_lite.desktop.features.tokenizer.state import Stage, TokenizerChoice
+from llm_lite.desktop.language import incoming
+from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
 from tests.desktop.encoding_fake import as_encoder
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
@@ -85,8 +85,8 @@ def test_every_kind_of_event_with_text_that_cannot_be_encoded(headless, events):
 
 
 def test_without_the_door_the_same_text_is_no_utf_8(headless, events, monkeypatch):
-    monkeypatch.setattr("llm_lite.desktop.state.apply.fit_to_show", lambda event: event)
-    monkeypatch.setattr("llm_lite.desktop.state.notices.fit_line", lambda text: text)
+    monkeypatch.setattr("llm_lite.desktop.features.program.apply.fit_to_show", lambda event: event)
+    monkeypatch.setattr("llm_lite.desktop.features.program.notices.fit_line", lambda text: text)
     state = after([with_text(event, lambda: BAD) for event in events], READY)
     one = headless()
     imgui.new_frame()

@@ -6,11 +6,11 @@ import pytest
 
 from llm_lite.core.messages import GenerationFinished, GenerationStats, TokenDecoded
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.plots.speed import RATE_PERIOD, RATE_SAMPLES
-from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.units import percent
-from llm_lite.desktop.views.program.performance import Strips, pace_of
+from llm_lite.desktop.features.performance.speed import RATE_PERIOD, RATE_SAMPLES
+from llm_lite.desktop.features.performance.view import Strips, pace_of
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.language.units import percent
 
 STATS = GenerationStats(new_tokens=20, decode_tok_s=400.0, ttft_ms=33.0)
 

@@ -26,8 +26,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import Action, act, due
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.features.chat.model import (
     CancelEdit,
     ContinueAnswer,
     EditMessage,
@@ -36,15 +35,16 @@ from llm_lite.desktop.actions.chatting import (
     Send,
     StopAnswer,
 )
-from llm_lite.desktop.actions.program import (
+from llm_lite.desktop.features.performance.speed import RATE_SAMPLES
+from llm_lite.desktop.features.program.act import Action, act, due
+from llm_lite.desktop.features.program.apply import apply, fold
+from llm_lite.desktop.features.program.model import (
     CancelLoading,
     OpenModel,
     SetOptions,
 )
-from llm_lite.desktop.state.apply import apply, fold
-from llm_lite.desktop.state.notices import expire
-from llm_lite.desktop.state.plots.speed import RATE_SAMPLES
-from llm_lite.desktop.state.state import (
+from llm_lite.desktop.features.program.notices import expire
+from llm_lite.desktop.features.program.state import (
     LOG_LINES,
     NOTICES,
     RECENT_FILES,

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.switches import SWITCHES
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.switches import SWITCHES
 
 
 @pytest.mark.parametrize("name", SWITCHES)

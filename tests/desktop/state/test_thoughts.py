@@ -12,16 +12,16 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.chatting import (
+from llm_lite.desktop.features.chat.message import spent
+from llm_lite.desktop.features.chat.model import (
     ContinueAnswer,
     Regenerate,
     Send,
     SetThinking,
     UnfoldThought,
 )
-from llm_lite.desktop.state.apply import apply, fold
-from llm_lite.desktop.views.chat.message import spent
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply, fold
 from tests.desktop.headless import READY
 
 INSIDE = Thinking("think", inside=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.desktop.state.token_state import (
+from llm_lite.desktop.features.tokens.state import (
     SYSTEM,
     TEMPLATE,
     XRay,

@@ -17,16 +17,20 @@ from llm_lite.core.messages import (
     Translate,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.chatting import NewChat, Regenerate, Send, StopAnswer
-from llm_lite.desktop.actions.composing.attaching import AttachFiles
-from llm_lite.desktop.actions.history import UndoHistory
-from llm_lite.desktop.actions.inspecting import Steer
-from llm_lite.desktop.actions.lesson.following import RunSentence, ShowLesson
-from llm_lite.desktop.actions.lesson.sentence import followed, wanted_key
-from llm_lite.desktop.actions.quantizing import RunTask
-from llm_lite.desktop.actions.resuming import keeping
-from llm_lite.desktop.actions.texts.translating import (
+from llm_lite.desktop.features.attachments.model import AttachFiles
+from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.chat.model import NewChat, Regenerate, Send, StopAnswer
+from llm_lite.desktop.features.history.model import UndoHistory
+from llm_lite.desktop.features.lesson.model import RunSentence, ShowLesson
+from llm_lite.desktop.features.lesson.sentence import followed, wanted_key
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.quantization.model import RunTask
+from llm_lite.desktop.features.resume.model import keeping
+from llm_lite.desktop.features.tokens.state import TARGET
+from llm_lite.desktop.features.translator.gains import all_gains, rows_of, with_part
+from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
     ChooseHypothesis,
     ChooseLongest,
@@ -40,11 +44,7 @@ from llm_lite.desktop.actions.texts.translating import (
     TintTarget,
     WriteTarget,
 )
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.token_state import TARGET
-from llm_lite.desktop.state.translating.gains import all_gains, rows_of, with_part
-from llm_lite.desktop.state.translating.translating_state import LONGEST, CrossLook, TokenAt
+from llm_lite.desktop.features.translator.state import LONGEST, CrossLook, TokenAt
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.translating_fake import (
     ENCODER_LAYERS,

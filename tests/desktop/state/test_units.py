@@ -2,7 +2,7 @@
 
 import pytest
 
-from llm_lite.desktop.state import units
+from llm_lite.desktop.language import units
 
 
 @pytest.mark.parametrize(

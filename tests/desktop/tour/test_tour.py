@@ -11,14 +11,14 @@ import pytest
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages import MODES, EngineOptions, SamplingOptions
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.library.state import FitQuestion
+from llm_lite.desktop.features.program.rail import PANELS
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import read_png
-from llm_lite.desktop.state.library.library_state import FitQuestion
 from llm_lite.desktop.tour import input_driver, stage
-from llm_lite.desktop.tour.examples.models import FOUND, FREE, LOCAL, ExampleServices
+from llm_lite.desktop.tour.example_models import FOUND, FREE, LOCAL, ExampleServices
 from llm_lite.desktop.tour.tour import run_tour
-from llm_lite.desktop.views import VIEWS
-from llm_lite.desktop.views.program.rail import PANELS
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import spawn
 from tests.desktop.fake_answers import ANSWER

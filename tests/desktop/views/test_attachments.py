@@ -5,17 +5,17 @@ from imgui_bundle import imgui
 
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.actions.composing.attaching import (
+from llm_lite.desktop.features.attachments import text_box
+from llm_lite.desktop.features.attachments.chip import about, note
+from llm_lite.desktop.features.attachments.model import (
     AttachFiles,
     ChooseAttachments,
     FileRead,
     FitFiles,
     UnfoldAttachment,
 )
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.views.attachments import text_box
-from llm_lite.desktop.views.attachments.chip import about, note
+from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.program.state import Message
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY

@@ -7,19 +7,20 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.inspecting import ReadAgain, ShowRow
-from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, table
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.maps import MapPicture
-from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
-from llm_lite.desktop.views.attention import grid, unkept
-from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
-from llm_lite.desktop.views.attention.heads import largest
-from llm_lite.desktop.views.attention.map import MapWindow, hatching, value_words
-from llm_lite.desktop.views.attention.zoom import AxisZoom, MapZoom, whole
+from llm_lite.desktop.features.attention import unkept
+from llm_lite.desktop.features.attention import view as grid
+from llm_lite.desktop.features.attention.coloring import LOWEST, ticks
+from llm_lite.desktop.features.attention.heads import largest
+from llm_lite.desktop.features.attention.map import MapWindow, hatching, value_words
+from llm_lite.desktop.features.attention.model import ReadAgain, ShowRow
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.attention.zoom import AxisZoom, MapZoom, whole
+from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
+from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.widgets.head_maps import MapPicture
 from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -165,7 +166,7 @@ def test_the_largest_weights_of_a_row_come_first():
 
 
 def test_what_is_read_again_for_maps_is_read_afresh():
-    from llm_lite.desktop.actions.act import act
+    from llm_lite.desktop.features.program.act import act
 
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
     state = AppState(model=MODEL, executor=EXECUTOR, messages=messages)
@@ -175,8 +176,8 @@ def test_what_is_read_again_for_maps_is_read_afresh():
 
 
 def test_rows_are_asked_one_head_after_the_other():
-    from llm_lite.desktop.actions.act import act
-    from llm_lite.desktop.state.apply import apply
+    from llm_lite.desktop.features.program.act import act
+    from llm_lite.desktop.features.program.apply import apply
 
     key = (("a", "b"), None, None)
     state, sent = act(ShowRow(1, (0, 1), key), AppState(owners=(0, 0)), 0.0)

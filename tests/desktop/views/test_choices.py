@@ -4,8 +4,8 @@ import pytest
 
 from llm_lite.core.messages import AllowedTokens, Alternative, Generate, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.state import Message, Token
-from llm_lite.desktop.views.tokens.choices import has_choices, rows_of
+from llm_lite.desktop.features.program.state import Message, Token
+from llm_lite.desktop.features.tokens.choices import has_choices, rows_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
 

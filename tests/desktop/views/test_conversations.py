@@ -8,8 +8,8 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import AnswerRun
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.actions.history import (
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     BeginRename,
     DeleteAll,
@@ -30,10 +30,10 @@ from llm_lite.desktop.actions.history import (
     UndoHistory,
     WantMoreRows,
 )
-from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.views.history.conversations import cut
-from llm_lite.desktop.views.history.rows import fitted, grouped
+from llm_lite.desktop.features.history.rows import fitted, grouped
+from llm_lite.desktop.features.history.state import ConversationRow, FoundRow, HistoryState
+from llm_lite.desktop.features.history.view import cut
+from llm_lite.desktop.features.program.state import Message
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 

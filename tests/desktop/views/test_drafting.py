@@ -17,18 +17,18 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.library.showing import ListModels
-from llm_lite.desktop.actions.program import OpenModel, SetOptions
-from llm_lite.desktop.state.apply import fold
-from llm_lite.desktop.state.library.library_state import LibraryState
-from llm_lite.desktop.state.state import Message, Running, Token
-from llm_lite.desktop.views.program import status_bar
-from llm_lite.desktop.views.program.drafting import by_source
-from llm_lite.desktop.views.program.performance import _read_rate
-from llm_lite.desktop.views.program.status_bar import draft_models
-from llm_lite.desktop.views.tokens import colors, tokens
+from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.library.model import ListModels
+from llm_lite.desktop.features.library.state import LibraryState
+from llm_lite.desktop.features.performance.drafting import by_source
+from llm_lite.desktop.features.performance.view import _read_rate
+from llm_lite.desktop.features.program import status_bar
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import fold
+from llm_lite.desktop.features.program.model import OpenModel, SetOptions
+from llm_lite.desktop.features.program.state import Message, Running, Token
+from llm_lite.desktop.features.program.status_bar import draft_models
+from llm_lite.desktop.features.tokens import colors, tokens
 from tests.desktop.headless import READY
 
 PIECES = ("The", " sea", " is", " blue")
@@ -217,7 +217,7 @@ def test_models_are_looked_for_once(headless):
 def test_what_the_draft_model_takes_is_shown(headless, monkeypatch):
     said = []
     shown = lambda ui, words, *rest: said.append(words)  # noqa: E731
-    monkeypatch.setattr("llm_lite.desktop.views.program.status_bar.wrapped", shown)
+    monkeypatch.setattr("llm_lite.desktop.features.program.status_bar.wrapped", shown)
     info = DraftModelInfo("Small", "/models/small", "int4", 80 << 20, 12 << 20, 4096)
     state = with_models(answered())
     executor = replace(state.executor, draft=info)

@@ -11,13 +11,13 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import EncodeText, TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.app.settings import Settings, restore
+from llm_lite.desktop.features.encoder.examples import SENTENCES, TEXT
+from llm_lite.desktop.features.encoder.model import ChooseEncoding
+from llm_lite.desktop.features.encoder.spelling import spelling
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import use
-from llm_lite.desktop.state.encoding.examples import SENTENCES, TEXT
-from llm_lite.desktop.state.encoding.spelling import spelling
-from llm_lite.desktop.state.state import AppState
 from tests.desktop.headless import Headless
 from tests.paths import FIXTURES
 from tests.runners import exact

@@ -6,13 +6,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import CompareTexts, EncodeText, ExecutorChanged, SetGains, TextEncoded
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act, due
-from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.actions.inspecting import Steer
-from llm_lite.desktop.actions.texts.encoding import ChooseEncoding, PutWord, TakeWordBack
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.tokens.bar import legend
+from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.encoder.model import ChooseEncoding, PutWord, TakeWordBack
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.view import legend
 from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL

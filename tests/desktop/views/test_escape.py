@@ -4,8 +4,8 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import StopAnswer
-from llm_lite.desktop.state.state import Message, Running
+from llm_lite.desktop.features.chat.model import StopAnswer
+from llm_lite.desktop.features.program.state import Message, Running
 from tests.desktop.headless import READY
 
 ANSWERING = replace(

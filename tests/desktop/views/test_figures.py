@@ -6,14 +6,14 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.program import SetAttention, SetFontSize
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.state import AppState, RowDetails
-from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
-from llm_lite.desktop.views.attention import coloring
-from llm_lite.desktop.views.attention.heads import Around, details_key, fit_maps
-from llm_lite.desktop.views.quantization import step_profile
-from llm_lite.desktop.views.quantization.divergence import legend_of
+from llm_lite.desktop.features.attention import coloring
+from llm_lite.desktop.features.attention.heads import Around, details_key, fit_maps
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
+from llm_lite.desktop.features.program.model import SetAttention, SetFontSize
+from llm_lite.desktop.features.program.state import AppState, RowDetails
+from llm_lite.desktop.features.quantization import step_profile
+from llm_lite.desktop.features.quantization.divergence import legend_of
 from llm_lite.desktop.widgets.plots import axes, head_grid
 from llm_lite.desktop.widgets.plots.axes import Axis, from_zero
 from llm_lite.desktop.widgets.plots.head_grid import columns_of

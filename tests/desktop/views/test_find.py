@@ -4,9 +4,9 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.views.selection.find import FIND
-from llm_lite.desktop.views.selection.selection import selected_text
+from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.selection.find import FIND
+from llm_lite.desktop.features.selection.selection import selected_text
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
 

@@ -5,14 +5,14 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Generate, LoadModel, ModelLoaded, SpellTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate, Send
-from llm_lite.desktop.actions.forking import ContinueText, ShowMessage
-from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import XRay
-from llm_lite.desktop.views.tree import map as view
+from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
+from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.model import OpenConversation
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.state import XRay
+from llm_lite.desktop.features.tree import view
+from llm_lite.desktop.features.tree.model import ContinueText, ShowMessage
 from llm_lite.desktop.widgets.markdown.characters import page_text, source_place
 from llm_lite.desktop.widgets.markdown.reading import Reader
 from tests.children import PATIENCE

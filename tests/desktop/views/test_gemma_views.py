@@ -7,13 +7,13 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import LoadModel, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.attention import work
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.state.cache_state import held, used_bytes
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.cache.map import group_label, label, strips
-from llm_lite.desktop.views.cache.totals import alike
+from llm_lite.desktop.features.cache.map import group_label, label, strips
+from llm_lite.desktop.features.cache.state import held, used_bytes
+from llm_lite.desktop.features.cache.totals import alike
+from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.attention.test_maps import pooled, values_of
 from tests.make_huggingface import write_tall_gemma3n
 from tests.runners import exact, running

@@ -3,9 +3,9 @@
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.caching import PointAt
-from llm_lite.desktop.views.chat import highlight
-from llm_lite.desktop.views.chat.highlight import character_places
+from llm_lite.desktop.features.cache.model import PointAt
+from llm_lite.desktop.features.chat import highlight
+from llm_lite.desktop.features.chat.highlight import character_places
 from tests.desktop.cache_view import QUESTION, point
 from tests.desktop.fake_answers import ANSWER, pieces_of
 

@@ -4,7 +4,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.views.writing import input_card
+from llm_lite.desktop.features.chat import input_card
 from llm_lite.desktop.widgets.widgets import fit
 from tests.desktop.headless import READY
 

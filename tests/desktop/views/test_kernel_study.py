@@ -12,11 +12,11 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.inspecting.profiling import SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.performance.kernel_study import RateAxis, gflops, percent_of
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.core_words import WORDS
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.scenes.quantization import scroll_to
-from llm_lite.desktop.views.program.kernel_study import RateAxis, gflops, percent_of
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import FORMS, STUDY
 from tests.desktop.views.test_quantization_views import at_rest, last, panel  # noqa: F401

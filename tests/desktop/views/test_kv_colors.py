@@ -5,8 +5,7 @@ import pytest
 
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.views.cache.colors import (
+from llm_lite.desktop.features.cache.colors import (
     CacheWindow,
     Scale,
     greatest,
@@ -15,7 +14,8 @@ from llm_lite.desktop.views.cache.colors import (
     positions_of,
     shade,
 )
-from llm_lite.desktop.views.cache.tooltip import whose
+from llm_lite.desktop.features.cache.tooltip import whose
+from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
 
 

@@ -13,24 +13,24 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.caching import ColorCache
-from llm_lite.desktop.actions.chatting import EditMessage, Send
-from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.actions.resuming import kept_path
-from llm_lite.desktop.state.cache_state import (
+from llm_lite.desktop.features.cache.colors import kind_colors, kinds, pack
+from llm_lite.desktop.features.cache.model import ColorCache
+from llm_lite.desktop.features.cache.state import (
     layer_bytes,
     reserved_bytes,
     reused_positions,
     used_bytes,
 )
-from llm_lite.desktop.state.history_state import ConversationRow
-from llm_lite.desktop.state.resuming.kept import KeptCache
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import size
-from llm_lite.desktop.views.cache.colors import kind_colors, kinds, pack
-from llm_lite.desktop.views.cache.tooltip import ranges, value_at
-from llm_lite.desktop.views.cache.totals import alike
-from llm_lite.desktop.views.cache.window import window_of
+from llm_lite.desktop.features.cache.tooltip import ranges, value_at
+from llm_lite.desktop.features.cache.totals import alike
+from llm_lite.desktop.features.cache.window import window_of
+from llm_lite.desktop.features.chat.model import EditMessage, Send
+from llm_lite.desktop.features.history.model import OpenConversation
+from llm_lite.desktop.features.history.state import ConversationRow
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.resume.model import kept_path
+from llm_lite.desktop.features.resume.state import KeptCache
+from llm_lite.desktop.language.units import size
 from llm_lite.desktop.widgets.theme import DARK, u32
 from tests.desktop.cache_view import RINGS, click, point, say
 from tests.desktop.fake_answers import ANSWER, pieces_of

@@ -10,13 +10,13 @@ from llm_lite.core.messages import (
     SourceDrafts,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.history import EmptyTrash
-from llm_lite.desktop.actions.learned_drafts import ForgetLearned
-from llm_lite.desktop.actions.program import SetOptions
-from llm_lite.desktop.state.apply import fold
-from llm_lite.desktop.views.program.drafting import by_source
-from llm_lite.desktop.views.program.status_bar import learned_words
+from llm_lite.desktop.features.history.model import EmptyTrash
+from llm_lite.desktop.features.performance.drafting import by_source
+from llm_lite.desktop.features.performance.model import ForgetLearned
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import fold
+from llm_lite.desktop.features.program.model import SetOptions
+from llm_lite.desktop.features.program.status_bar import learned_words
 from tests.desktop.headless import READY
 
 LEARNED = DraftsLearned(answers=1234, tokens=56_000, disk_bytes=3 << 20)

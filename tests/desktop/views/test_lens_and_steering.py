@@ -11,12 +11,12 @@ from llm_lite.core.messages import (
     LoadModel,
     SetGains,
 )
-from llm_lite.desktop.actions.inspecting import Steer
-from llm_lite.desktop.actions.program import SetAttention
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.state import AppState, Message, Token
-from llm_lite.desktop.views.chat.conversation import first_difference
-from llm_lite.desktop.views.tokens.lens import leads_words, settled
+from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.conversation import first_difference
+from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.state import AppState, Message, Token
+from llm_lite.desktop.features.tokens.lens import leads_words, settled
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import sent

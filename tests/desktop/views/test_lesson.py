@@ -11,8 +11,9 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import Generate, ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import TEMPERATURES
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.lesson.following import (
+from llm_lite.desktop.features.lesson import motion
+from llm_lite.desktop.features.lesson.formulas import formula
+from llm_lite.desktop.features.lesson.model import (
     DrawAgain,
     FollowPosition,
     GoToStep,
@@ -23,18 +24,17 @@ from llm_lite.desktop.actions.lesson.following import (
     ShowScaled,
     ShowWhy,
 )
-from llm_lite.desktop.actions.program import OpenModel, SetLanguage, SetSwitch
+from llm_lite.desktop.features.lesson.numbers import angle
+from llm_lite.desktop.features.lesson.sampled import token_shares
+from llm_lite.desktop.features.lesson.scene import SHOWN
+from llm_lite.desktop.features.lesson.state import STEPS
+from llm_lite.desktop.features.lesson.words import said, words_of
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.model import OpenModel, SetLanguage, SetSwitch
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import tr, use
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.lesson.lesson_state import STEPS
-from llm_lite.desktop.state.lesson.numbers import angle
-from llm_lite.desktop.state.lesson.sampled import token_shares
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.lesson import motion
-from llm_lite.desktop.views.lesson.formulas import formula
-from llm_lite.desktop.views.lesson.scene import SHOWN
-from llm_lite.desktop.views.lesson.words import said, words_of
 from tests.desktop.headless import Headless
 from tests.desktop.lesson_expected import Expected, compare
 from tests.families import family_of

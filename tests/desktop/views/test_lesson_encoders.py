@@ -8,21 +8,21 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.engine.lesson.following import traced
+from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep, ShowLesson
-from llm_lite.desktop.actions.lesson.sentence import wanted_key
-from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.lesson.lesson_state import LessonState
-from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.views.lesson.formulas import _pooling
-from llm_lite.desktop.views.lesson.scene import SHOWN
+from llm_lite.desktop.features.encoder.model import ChooseEncoding
+from llm_lite.desktop.features.lesson.formulas import _pooling
+from llm_lite.desktop.features.lesson.model import CompareWith, GoToStep, ShowLesson
+from llm_lite.desktop.features.lesson.scene import SHOWN
+from llm_lite.desktop.features.lesson.sentence import wanted_key
+from llm_lite.desktop.features.lesson.state import LessonState
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState, Message
 from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
 from tests.desktop.encoding_fake import as_encoder
 from tests.desktop.fake_model import EXECUTOR, MODEL

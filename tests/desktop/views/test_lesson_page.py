@@ -5,16 +5,16 @@ from typing import get_args
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import FollowToken, LoadModel
-from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.actions.lesson.following import GoToStep, RunSentence, ShowLesson
-from llm_lite.desktop.actions.lesson.sentence import is_sentence_only
-from llm_lite.desktop.actions.program import SetFontSize
-from llm_lite.desktop.state.lesson.lesson_state import StepName
-from llm_lite.desktop.state.lesson.number import Number
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.lesson.glossary import terms_in
-from llm_lite.desktop.views.lesson.links import OF_STEPS, THERE
-from llm_lite.desktop.views.lesson.meanings import meaning_of, parts_of
+from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.lesson.glossary import terms_in
+from llm_lite.desktop.features.lesson.links import OF_STEPS, THERE
+from llm_lite.desktop.features.lesson.meanings import meaning_of, parts_of
+from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
+from llm_lite.desktop.features.lesson.number import Number
+from llm_lite.desktop.features.lesson.sentence import is_sentence_only
+from llm_lite.desktop.features.lesson.state import StepName
+from llm_lite.desktop.features.program.model import SetFontSize
+from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.lesson_expected import compare
 from tests.desktop.views import test_lesson

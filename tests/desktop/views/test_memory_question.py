@@ -11,7 +11,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.features.program.apply import apply
 from tests.desktop.headless import sent
 
 OPTIONS = EngineOptions(context=8192)

@@ -2,7 +2,7 @@
 
 from llm_lite.core.messages import Reconfigure
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.features.program.model import SetOptions
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY, sent
 
@@ -29,7 +29,7 @@ def test_what_does_not_fit_is_said(headless, monkeypatch):
     one = headless(replace(READY, model=replace(MODEL, trained_context=1 << 20)), size=(1400, 900))
     said = []
     monkeypatch.setattr(
-        "llm_lite.desktop.views.cache.memory.wrapped", lambda ui, words, *_: said.append(words)
+        "llm_lite.desktop.features.cache.memory.wrapped", lambda ui, words, *_: said.append(words)
     )
     one.program.do(SetOptions(replace(one.state.options, context=1 << 19)))
     one.program.state = replace(one.state, load=None)

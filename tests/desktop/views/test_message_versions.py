@@ -2,13 +2,13 @@
 
 from llm_lite.core.messages import ModelIdentity
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
-from llm_lite.desktop.actions.history import (
+from llm_lite.desktop.features.attention.model import SwitchVersion
+from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
+from llm_lite.desktop.features.history.model import (
     Reveal,
 )
-from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.program import OpenModel, SetOptions
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.features.program.model import OpenModel, SetOptions
+from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
 from tests.desktop.views.test_conversations import TALK, WROTE
 

@@ -7,20 +7,21 @@ from imgui_bundle import imgui
 
 from llm_lite.core import history as kept
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.actions.composing.presets import ChoosePreset
-from llm_lite.desktop.actions.history import OpenConversation, RowsRead
-from llm_lite.desktop.actions.program import OpenModel, SetAttention, SetLanguage
-from llm_lite.desktop.actions.window.palette import PaletteAnswered, SearchPalette
-from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
-from llm_lite.desktop.commands.settings import SETTINGS
-from llm_lite.desktop.state.choices import CatalogueEntry
-from llm_lite.desktop.state.history_state import ConversationRow, FoundRow
-from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.window.palette_state import MOST_RECENT, PaletteState
-from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.palette.matching import fold, match
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.commands.settings import SETTINGS
+from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.model import OpenConversation, RowsRead
+from llm_lite.desktop.features.history.state import ConversationRow, FoundRow
+from llm_lite.desktop.features.palette import shortcuts
+from llm_lite.desktop.features.palette import view as palette
+from llm_lite.desktop.features.palette.matching import fold, match
+from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
+from llm_lite.desktop.features.palette.state import MOST_RECENT, PaletteState
+from llm_lite.desktop.features.presets.model import ChoosePreset
+from llm_lite.desktop.features.program.choices import CatalogueEntry
+from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetLanguage
+from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.widgets.ui import Ui
 from tests.desktop.headless import READY, Headless
 

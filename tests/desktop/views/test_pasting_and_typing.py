@@ -4,16 +4,16 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import SetDraft, SetForm
-from llm_lite.desktop.actions.composing.attaching import (
+from llm_lite.desktop.features.attachments.model import (
     IntoText,
     PasteText,
     RemoveFile,
     budget,
     files_obstacle,
 )
-from llm_lite.desktop.state.composing.pasting import LONG, Pasted, pasted
-from llm_lite.desktop.state.incoming import TYPED
+from llm_lite.desktop.features.attachments.pasting import LONG, Pasted, pasted
+from llm_lite.desktop.features.chat.model import SetDraft, SetForm
+from llm_lite.desktop.language.incoming import TYPED
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY

@@ -3,11 +3,11 @@
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.chatting import Send, SetDraft
-from llm_lite.desktop.actions.composing.prompts import ImportPrompts, PromptsRead
-from llm_lite.desktop.app.composing.prompt_files import PromptFiles
-from llm_lite.desktop.state.composing.prompts import SavedPrompt
-from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
+from llm_lite.desktop.features.chat.model import Send, SetDraft
+from llm_lite.desktop.features.prompts.host import PromptFiles
+from llm_lite.desktop.features.prompts.model import ImportPrompts, PromptsRead
+from llm_lite.desktop.features.prompts.state import SavedPrompt
+from llm_lite.desktop.features.prompts.view import PROMPTS_SHOWN
 
 PROMPTS = (
     SavedPrompt("Explain", "Explain {{subject}} in {{words}} words."),

@@ -14,13 +14,13 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.program import SetLanguage
-from llm_lite.desktop.actions.quantizing import SetQuantization
-from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.quantization import divergence, tensors
-from llm_lite.desktop.views.quantization import modes as quant_modes
-from llm_lite.desktop.views.quantization import report as quant_report
+from llm_lite.desktop.features.program.model import SetLanguage
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization import divergence, tensors
+from llm_lite.desktop.features.quantization import report as quant_report
+from llm_lite.desktop.features.quantization import view as quant_modes
+from llm_lite.desktop.features.quantization.model import SetQuantization
+from llm_lite.desktop.features.quantization.state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.widgets import controls
 from tests.desktop import fake_engine
 from tests.desktop.fake_engine import FakeEngine

@@ -4,8 +4,10 @@ import pytest
 
 from llm_lite.core.messages import AnswerRun, GenerationStats
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.actions.resuming import (
+from llm_lite.desktop.features.history.model import OpenConversation
+from llm_lite.desktop.features.history.state import HistoryState
+from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.resume.model import (
     ClearKept,
     DismissOffer,
     Resume,
@@ -13,10 +15,8 @@ from llm_lite.desktop.actions.resuming import (
     SetTitles,
     running,
 )
-from llm_lite.desktop.state.history_state import HistoryState
-from llm_lite.desktop.state.resuming.kept import KeptCache, Offer, ResumeState
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.views.cache.resume import WHY, said, seconds_to_read
+from llm_lite.desktop.features.resume.state import KeptCache, Offer, ResumeState
+from llm_lite.desktop.features.resume.view import WHY, said, seconds_to_read
 from tests.desktop.headless import READY
 
 OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, asked=running(READY))

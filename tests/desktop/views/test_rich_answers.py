@@ -8,8 +8,8 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.program import OpenLink, SaveText
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.features.program.model import OpenLink, SaveText
+from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.headless import READY
 from tests.paths import ROOT
@@ -148,7 +148,7 @@ def test_libraries_are_imported_when_they_are_needed():
     code = (
         "import sys\n"
         "from llm_lite.core.records import replace\n"
-        "from llm_lite.desktop.state.state import Message\n"
+        "from llm_lite.desktop.features.program.state import Message\n"
         "from tests.desktop.headless import Headless, READY\n"
         "names = ('markdown_it', 'pygments', 'ziamath')\n"
         "one = Headless(READY)\n"

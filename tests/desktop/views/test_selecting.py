@@ -6,9 +6,9 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import Thinking
 from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
-from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.state.thoughts import Thought
-from llm_lite.desktop.views.selection.selection import SELECTION, selection
+from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.selection.selection import SELECTION, selection
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.desktop.headless import READY
 

@@ -9,9 +9,9 @@ import pytest
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import interface
-from llm_lite.desktop.state.front.scopes import scopes
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views import VIEWS, draw_view
+from llm_lite.desktop.features import VIEWS, draw_view
+from llm_lite.desktop.features.program.scopes import scopes
+from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.app.test_any_state import random_state
 from tests.desktop.fake_model import EXECUTOR, MODEL
 

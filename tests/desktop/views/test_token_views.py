@@ -18,16 +18,16 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.inspecting import SetXRay, Steer
-from llm_lite.desktop.actions.program import SetTheme
-from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.state import AppState, Message, Token
-from llm_lite.desktop.state.token_state import TEMPLATE, XRay
-from llm_lite.desktop.views.chat.conversation import first_difference
-from llm_lite.desktop.views.tokens import colors
-from llm_lite.desktop.views.tokens.bar import legend
-from llm_lite.desktop.views.tokens.colors import likely
-from llm_lite.desktop.views.tokens.lens import fitting
+from llm_lite.desktop.features.attention.model import SetXRay, Steer
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.conversation import first_difference
+from llm_lite.desktop.features.program.model import SetTheme
+from llm_lite.desktop.features.program.state import AppState, Message, Token
+from llm_lite.desktop.features.tokens import colors
+from llm_lite.desktop.features.tokens.colors import likely
+from llm_lite.desktop.features.tokens.lens import fitting
+from llm_lite.desktop.features.tokens.state import TEMPLATE, XRay
+from llm_lite.desktop.features.tokens.view import legend
 from llm_lite.desktop.widgets import token_text
 from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
@@ -238,7 +238,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     laid = []
     lay_out = token_text.lay_out
     monkeypatch.setattr(
-        "llm_lite.desktop.views.tokens.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a)
+        "llm_lite.desktop.features.tokens.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a)
     )
     calls = {}
     for count in (20, 200):

@@ -9,20 +9,20 @@ from llm_lite.core.messages import EngineOptions, LoadModel, TextTokenized, Toke
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.texts.tokenizing import AskTokenizer, ChooseTokenizing
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tokenizing.examples import EXAMPLES, LANGUAGES
-from llm_lite.desktop.state.tokenizing.tokenizer_state import (
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokenizer.chips import Chip, lay_out_chips
+from llm_lite.desktop.features.tokenizer.examples import EXAMPLES, LANGUAGES
+from llm_lite.desktop.features.tokenizer.lattice import arriving, stacked
+from llm_lite.desktop.features.tokenizer.merges import moment
+from llm_lite.desktop.features.tokenizer.model import AskTokenizer, ChooseTokenizing
+from llm_lite.desktop.features.tokenizer.state import (
     MODEL,
     OTHER,
     TokenizerChoice,
     interesting,
 )
-from llm_lite.desktop.views.tokenizing.chips import Chip, lay_out_chips
-from llm_lite.desktop.views.tokenizing.lattice import arriving, stacked
-from llm_lite.desktop.views.tokenizing.merges import moment
 from tests.counting import python_calls
 from tests.desktop.fake_engine import FIXTURES, FakeEngine
 from tests.desktop.headless import READY, sent

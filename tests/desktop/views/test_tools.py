@@ -9,7 +9,9 @@ from llm_lite.core.messages import ServerSpec
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.declared import read_functions
-from llm_lite.desktop.actions.tools.calling import (
+from llm_lite.desktop.features.chat import view as chat
+from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.features.tools.calling import (
     AllowTool,
     AnswerCall,
     GoOn,
@@ -18,7 +20,8 @@ from llm_lite.desktop.actions.tools.calling import (
     StopCall,
     UnfoldResult,
 )
-from llm_lite.desktop.actions.tools.declaring import (
+from llm_lite.desktop.features.tools.calls import shown_arguments
+from llm_lite.desktop.features.tools.model import (
     OfferTool,
     RemoveServer,
     SetFunctions,
@@ -27,8 +30,9 @@ from llm_lite.desktop.actions.tools.declaring import (
     StopServer,
     TellServer,
 )
-from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.tools.tools_state import (
+from llm_lite.desktop.features.tools.results import figures, heading
+from llm_lite.desktop.features.tools.servers import read_form
+from llm_lite.desktop.features.tools.state import (
     MOST_SERVERS,
     MOST_VARIABLES,
     CallRound,
@@ -38,11 +42,7 @@ from llm_lite.desktop.state.tools.tools_state import (
     ToolsState,
     approval_of,
 )
-from llm_lite.desktop.views.chat import chat
-from llm_lite.desktop.views.tools.calls import shown_arguments
-from llm_lite.desktop.views.tools.panel import model_note
-from llm_lite.desktop.views.tools.results import figures, heading
-from llm_lite.desktop.views.tools.servers import read_form
+from llm_lite.desktop.features.tools.view import model_note
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.scripted_engine import WEATHER, call
 

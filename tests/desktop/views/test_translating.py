@@ -11,10 +11,14 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import LoadModel, SetGains, TargetFinished, Translate
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.actions.inspecting import Steer
-from llm_lite.desktop.actions.program import OpenModel, SetAttention, SetOptions
-from llm_lite.desktop.actions.texts.translating import (
+from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.encoder.no_writing import OF_TARGETS
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetOptions
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.view import effect_is_told
+from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
     ChooseLongest,
     ChooseTask,
@@ -27,12 +31,8 @@ from llm_lite.desktop.actions.texts.translating import (
     TintTarget,
     WriteTarget,
 )
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.translating.translating_state import CrossLook, TokenAt
-from llm_lite.desktop.views.encoding.no_writing import OF_TARGETS
-from llm_lite.desktop.views.tokens.steer import effect_is_told
-from llm_lite.desktop.views.translating.target import facts
+from llm_lite.desktop.features.translator.state import CrossLook, TokenAt
+from llm_lite.desktop.features.translator.target import facts
 from llm_lite.desktop.widgets import controls
 from llm_lite.desktop.widgets.widgets import fit
 from tests.desktop.fake_model import EXECUTOR, MODEL

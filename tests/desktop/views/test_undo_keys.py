@@ -4,9 +4,9 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.actions.chatting import NewChat
-from llm_lite.desktop.actions.history import RedoHistory, UndoHistory
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.history.model import RedoHistory, UndoHistory
+from llm_lite.desktop.features.program.state import Message
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
 

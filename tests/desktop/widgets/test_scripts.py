@@ -4,7 +4,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.scripts import NAMES, cannot_draw
 from tests.desktop.headless import READY
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from llm_lite.core.messages import ProfileStep
-from llm_lite.desktop.views.quantization.step_profile import milliseconds
+from llm_lite.desktop.features.quantization.step_profile import milliseconds
 from llm_lite.desktop.widgets.step_flame import kinds, lay_out, shared_parts
 from tests.desktop.fake_tasks import STEP
 from tests.desktop.views.test_quantization_views import at_rest, last, panel  # noqa: F401

@@ -12,7 +12,7 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.formats.huggingface import reader
+from llm_lite.core.formats import huggingface_reader as reader
 from llm_lite.core.models import gemma3, ministral3, smollm3
 from llm_lite.core.models.description import decoder, rope
 from llm_lite.core.models.description.architecture import Architecture

@@ -30,8 +30,8 @@ from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.engine import executor_info, model_info
 from llm_lite.core.remote.glass import Glass
 from llm_lite.core.remote.sse import EventReader
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import AppState, Message, Running
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.state import AppState, Message, Running
 from tests.core.remote.servers import ScriptedServer
 from tests.fuzz.door import Case, Door, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, to_json

@@ -16,7 +16,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.targets.texts import encode_source
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.loading.encoders.starting import start_encoder
+from llm_lite.core.loading.encoder_starting import start_encoder
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.models.registry import ARCHITECTURES
 from llm_lite.core.quant.modes import MADE

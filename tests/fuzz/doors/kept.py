@@ -16,7 +16,7 @@ from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.hub.queue.jobs import to_json as job_to_json
 from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile
 from llm_lite.core.hub.queue.running import with_progress
-from llm_lite.desktop.app.composing.prompt_files import read_prompt
+from llm_lite.desktop.features.prompts.host import read_prompt
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
 

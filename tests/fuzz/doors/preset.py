@@ -9,11 +9,11 @@ from functools import cache
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import asdict, replace
-from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.composing.presets import UsePreset
-from llm_lite.desktop.app.presets import files
-from llm_lite.desktop.state.sampling.preset import Preset
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.presets import host as files
+from llm_lite.desktop.features.presets.model import UsePreset
+from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.state import AppState
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
 

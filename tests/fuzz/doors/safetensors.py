@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from llm_lite.core.formats.safetensors.reader import INDEX_FILE, open_folder, open_safetensors
+from llm_lite.core.formats.safetensors_reader import INDEX_FILE, open_folder, open_safetensors
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import find_non_finite
 from tests.fuzz import whole

@@ -8,7 +8,7 @@ from functools import cache
 
 from llm_lite.core.records import asdict
 from llm_lite.desktop.app import settings
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.features.program.state import AppState
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
 

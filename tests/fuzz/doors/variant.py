@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from llm_lite.core.formats.variant import reader
-from llm_lite.core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE
-from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.formats import variant_reader as reader
+from llm_lite.core.formats.variant_reader import MANIFEST_FILE, METADATA_FILE
+from llm_lite.core.formats.variant_writer import Slot, VariantWriter
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.quant.registry import FORMATS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from llm_lite.core.generation.ending.repetition import PROSE, repeats
+from llm_lite.core.generation.repetition import PROSE, repeats
 from llm_lite.core.messages import ChatMessage, SamplingOptions, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from llm_lite.core.generation.ending import repetition
-from llm_lite.core.generation.ending.repetition import (
+from llm_lite.core.generation import repetition
+from llm_lite.core.generation.repetition import (
     CODE,
     OTHER,
     PROSE,

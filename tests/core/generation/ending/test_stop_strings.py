@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_lite.core.generation.ending.stop_strings import StopStrings
+from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import ChatMessage, Thinking, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer

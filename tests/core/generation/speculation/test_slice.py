@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource

@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 
-from llm_lite.core.engine.lesson.following import traced
+from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_TOKENS, DenseShape, FollowToken
 from tests.encoder_checks import started, stored, write_case

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from llm_lite.core.loading.checking import checked_before
-from llm_lite.core.loading.checking.checked_before import verify_once
-from llm_lite.core.loading.checking.verification import Part
+from llm_lite.core.loading import checked_before
+from llm_lite.core.loading.checked_before import verify_once
+from llm_lite.core.loading.verification import Part
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import pytest
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import slice_model
 from llm_lite.core.errors import FileError
-from llm_lite.core.loading import loader
-from llm_lite.core.loading.checking import verification
-from llm_lite.core.loading.checking.verification import Part, Verification, tensor_parts, verify
+from llm_lite.core.loading import loader, verification
+from llm_lite.core.loading.verification import Part, Verification, tensor_parts, verify
 from llm_lite.core.messages import (
     FileDamaged,
     GenerationFinished,

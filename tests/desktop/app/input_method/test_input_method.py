@@ -10,14 +10,14 @@ from imgui_bundle import imgui
 if sys.platform != "linux":
     pytest.skip("input methods by D-Bus are Linux's", allow_module_level=True)
 
-from llm_lite.desktop.actions.chatting import SetDraft
-from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.app.input_method.exchange import LIMIT
 from llm_lite.desktop.app.input_method.input_method import instead_of_xim
 from llm_lite.desktop.app.input_method.messages import NOTHING, Composition, Span
 from llm_lite.desktop.app.input_method.overlay import _in_line
-from llm_lite.desktop.state.defects import ReportDefect
-from llm_lite.desktop.views.history.conversations import FOCUS
+from llm_lite.desktop.features.chat.model import SetDraft
+from llm_lite.desktop.features.history.model import ShowHistory
+from llm_lite.desktop.features.history.view import FOCUS
+from llm_lite.desktop.features.program.defects import ReportDefect
 from tests.desktop import x11
 from tests.desktop.app.input_method.fake_ibus import FakeIbus, commit, compose
 from tests.desktop.app.test_app import app, ready, turn  # noqa: F401

@@ -4,7 +4,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.markdown import table
 from llm_lite.desktop.widgets.markdown.geometry import block_rects, character_at
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text

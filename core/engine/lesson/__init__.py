@@ -1,1 +1,0 @@
-"""The lesson, which traces one token through the loaded model."""

@@ -1,1 +1,0 @@
-"""Directories of Hugging Face: config.json and safetensors, under their own names."""

@@ -1,1 +1,0 @@
-"""Safetensors files: a JSON header and raw tensors, read and written."""

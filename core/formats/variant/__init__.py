@@ -1,1 +1,0 @@
-"""Quantized variants: safetensors files whose blocks lie as the kernels read them."""

@@ -1,1 +1,0 @@
-"""Ends an answer because of its text: stop strings, invented roles, repetition."""

@@ -1,1 +1,0 @@
-"""The check that the files of a model hold what was written."""

@@ -1,1 +1,0 @@
-"""Encoders on an executor: their weights and what makes vectors of texts, kept together."""

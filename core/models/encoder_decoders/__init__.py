@@ -1,1 +1,0 @@
-"""Encoder-decoders: two programs, the decoder's with cross-attention."""

@@ -1,1 +1,0 @@
-"""GPT-1 and GPT-2: learned positions, LayerNorm, biases."""

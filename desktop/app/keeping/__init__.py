@@ -1,1 +1,0 @@
-"""Between the window and the history: what is said is recorded, what is asked for is read."""

@@ -1,1 +1,0 @@
-"""Tools, as the program has them: servers run, calls are handed to them, declarations are kept."""

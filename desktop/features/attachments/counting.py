@@ -1,0 +1,26 @@
+"""Tokens of the conversation in front, counted by the model in use where no answer told them."""
+
+from __future__ import annotations
+
+from llm_lite.core.messages import CountTokens
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.chat.rounds import offered
+from llm_lite.desktop.features.program.context import Counted
+from llm_lite.desktop.features.program.requests import Result, conversation, told_beside
+from llm_lite.desktop.features.program.state import AppState
+
+
+def count_due(state: AppState) -> Result:
+    """Asks for what is in front once it is another conversation than was counted."""
+    if not state.messages or state.model is None or not state.holds_conversations:
+        return state, ()
+    if state.load or state.running or state.counted.request:
+        return state, ()
+    beside = told_beside(state)
+    if state.counted.is_of(state.messages, beside):
+        return state, ()
+    request = state.next_step_request
+    counted = Counted(state.messages, beside, None, request)
+    told = conversation(state, state.messages)
+    command = CountTokens(request, messages=told, thinking=state.thinking, tools=offered(state))
+    return replace(state, counted=counted, next_step_request=request + 1), (command,)

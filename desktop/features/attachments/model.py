@@ -1,0 +1,361 @@
+"""What a person does with the files that go with a draft, and what these take of the context. The
+files are read by the program's part (`desktop.app.composing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import PurePath
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.attached_text import Attachment, attachment_text, message_text
+from llm_lite.core.messages import CountTokens
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attachments.pasting import Pasted
+from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, DraftFile, Part
+from llm_lite.desktop.features.chat.turns import tokens_in_front
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.language.incoming import NAME, TYPED, fit_line, typed
+from llm_lite.desktop.language.translate import tr
+
+TEMPLATE = 32  # tokens that a turn takes beside its text, or less
+COUNTED = 2000  # characters of a draft without files, from which on its tokens are counted
+LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit
+ANSWER_SHARE, MOST_ANSWER = 8, 1024  # what is left for the answer where files are cut to fit
+
+
+class AttachFiles(Struct, frozen=True):
+    paths: tuple[str, ...]
+
+
+class ChooseAttachments(Struct, frozen=True):
+    """In the system's file dialog."""
+
+
+class FileRead(Struct, frozen=True):
+    """What the reader found: a text, or a sentence why there is none."""
+
+    key: int
+    attached: Attachment | None
+    problem: str = ""
+
+
+class RemoveFile(Struct, frozen=True):
+    key: int
+
+
+class RemoveFiles(Struct, frozen=True):
+    """All of the draft's."""
+
+
+class FitFiles(Struct, frozen=True):
+    """Keep only the first part of the longest files, so that the draft fits the context."""
+
+
+class AttachWhole(Struct, frozen=True):
+    """All of a file that was cut."""
+
+    key: int
+
+
+class PasteText(Struct, frozen=True):
+    """A long text was pasted into the draft: it goes with it as a file does, where it can."""
+
+    pasted: Pasted
+
+
+class IntoText(Struct, frozen=True):
+    """Put the text of a file behind the draft's words, in the place of the file."""
+
+    key: int
+
+
+class UnfoldAttachment(Struct, frozen=True):
+    """Show the text of a message's attachment, or fold it; one of a message at a time."""
+
+    index: int
+    place: int  # -1: none
+
+
+AttachingAction = (
+    AttachFiles
+    | ChooseAttachments
+    | FileRead
+    | RemoveFile
+    | RemoveFiles
+    | FitFiles
+    | AttachWhole
+    | PasteText
+    | IntoText
+    | UnfoldAttachment
+)
+
+
+class DraftBudget(Struct, frozen=True):
+    """Tokens."""
+
+    before: int  # the conversation up to the draft
+    draft: int  # its words and files
+    context: int
+    counted: bool  # all of it
+
+    @property
+    def used(self) -> int:
+        return self.before + self.draft
+
+    @property
+    def fits(self) -> bool:
+        return self.used + LEAST_ANSWER <= self.context
+
+
+def is_counted(state: AppState) -> bool:
+    """Whether it is said how much of the context the draft takes, while it is written."""
+    return bool(state.files.files) or len(state.draft) >= COUNTED
+
+
+def budget(state: AppState) -> DraftBudget | None:
+    """Of a draft with files, or a long one; None of another, and where there is no model."""
+    files = state.files
+    if not is_counted(state) or state.model is None:
+        return None
+    key = _before(state)
+    known = tokens_in_front(state)
+    before = (known or 0) if key is None else files.before[1]
+    counted = [max(0, file.tokens) for file in files.files]
+    is_whole = all(file.tokens >= 0 for file in files.files) and files.request == 0
+    is_whole = is_whole and (key is not None or known is not None)
+    draft = sum(counted) + files.draft[1] + TEMPLATE
+    return DraftBudget(before, draft, state.model.context, is_whole)
+
+
+def files_obstacle(state: AppState) -> str:
+    """Why the draft cannot be sent with its files now, as a sentence; "" when it can."""
+    if not state.files.are_read:
+        return tr("A file is still being read.")
+    known = budget(state)
+    if known is not None and not known.fits and state.overflow == "stop":
+        words = tr("The draft does not fit: {used:,} of {context:,} tokens. Shorten it.")
+        if state.files.files:
+            words = tr(
+                "The draft with its files does not fit: {used:,} of {context:,} tokens. "
+                "Attach only what fits, or remove a file."
+            )
+        return words.format(used=known.used, context=known.context)
+    return ""
+
+
+def count_due(state: AppState) -> Result:
+    """Asks for the tokens of what is new in a draft that is counted; one request at a time."""
+    files = state.files
+    if not is_counted(state) or state.model is None:
+        return state, ()
+    if files.model != state.model.path:
+        files = files.uncounted(state.model.path)
+    elif files.request or files.failures >= TRIES:
+        return state, ()
+    wanted: list[tuple[Part, str]] = [
+        (("file", file.key), attachment_text(file.attached))
+        for file in files.files
+        if file.attached is not None and file.tokens < 0
+    ]
+    if files.draft[0] != state.draft:
+        wanted.append((("draft", state.draft), state.draft))
+    key = _before(state)
+    if key is not None and files.before[0] != key:
+        said = state.messages[: state.editing]
+        texts = (message_text(message.whole, message.attachments) for message in said)
+        wanted.append((("before", key), "\n\n".join((state.system_prompt, *texts))))
+    if not wanted:
+        return replace(state, files=files), ()
+    return _ask(replace(state, files=files), wanted)
+
+
+def _ask(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] = ()) -> Result:
+    request = state.next_step_request
+    asked = tuple(part for part, _ in wanted)
+    files = replace(state.files, request=request, asked=asked, fitting=bool(most))
+    command = CountTokens(request, tuple(text for _, text in wanted), most)
+    return replace(state, files=files, next_step_request=request + 1), (command,)
+
+
+def _before(state: AppState) -> object:
+    """What tells the conversation up to a message that is edited from others; None where the draft
+    follows all of it."""
+    if state.editing is None:
+        return None
+    before = state.messages[: state.editing]
+    return (state.chat, len(before), before[-1].key if before else 0, state.system_prompt)
+
+
+def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
+    if state.encodes:
+        words = tr("An encoder takes no files: they are attached to messages of a chat.")
+        return notify(state, "info", words, now), ()
+    if state.writes_targets:
+        words = tr("An encoder-decoder takes no files: paste the text as the source.")
+        return notify(state, "info", words, now), ()
+    edited = state.messages[state.editing] if state.editing is not None else None
+    if edited is not None and edited.role == "assistant":
+        words = tr("Files go with a question, not with an answer that is edited.")
+        return notify(state, "warning", words, now), ()
+    known = {file.path for file in state.files.files if file.path}
+    fresh: dict[str, str] = {}
+    for path in action.paths:
+        name = fit_line(PurePath(path).name or path, NAME)
+        if path in known or path in fresh:
+            words = tr("“{name}” is attached already.").format(name=name)
+            state = notify(state, "info", words, now)
+        else:
+            fresh[path] = name
+    room = MOST_FILES - len(state.files.files)
+    if len(fresh) > room:
+        words = tr("A message takes at most {most} files; the others were left out.")
+        state = notify(state, "warning", words.format(most=MOST_FILES), now)
+    return replace(state, files=state.files.with_paths(tuple(fresh.items())[:room])), ()
+
+
+def _leave_to_the_program(action: ChooseAttachments, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _read(action: FileRead, state: AppState, now: float) -> Result:
+    file = _file(state, action.key)
+    if file is None or file.attached is not None:  # gone, or read twice
+        return state, ()
+    if action.attached is None:
+        state = replace(state, files=state.files.without(action.key))
+        words = _about(file.name, action.problem)
+        return (notify(state, "warning", words, now) if action.problem else state), ()
+    attached = replace(action.attached, name=file.name)
+    same = next((f for f in state.files.files if _is_same(f.attached, attached)), None)
+    if same is not None:
+        words = tr("“{name}” holds the same text as “{other}”, which is attached already.")
+        words = words.format(name=file.name, other=same.name)
+        state = notify(state, "info", words, now)
+        return replace(state, files=state.files.without(action.key)), ()
+    if attached.kind == "picture":
+        words = tr("The model sees no pictures: it is told only the name “{name}”.")
+        state = notify(state, "info", words.format(name=file.name), now)
+    return replace(state, files=state.files.changed(action.key, attached)), ()
+
+
+def _about(name: str, problem: str) -> str:
+    """In quotation marks a name stays as it is written."""
+    verb = problem.partition(" ")[0] in ("has", "is", "holds", "cannot")
+    return f"“{name}”{'' if verb else ':'} {problem}"
+
+
+def _is_same(one: Attachment | None, other: Attachment) -> bool:
+    if one is None or one.kind == "picture":
+        return False
+    return one.text == other.text and one.name == other.name
+
+
+def _file(state: AppState, key: int) -> DraftFile | None:
+    return next((file for file in state.files.files if file.key == key), None)
+
+
+def _remove(action: RemoveFile, state: AppState, now: float) -> Result:
+    return replace(state, files=state.files.without(action.key)), ()
+
+
+def _remove_all(action: RemoveFiles, state: AppState, now: float) -> Result:
+    return replace(state, files=replace(state.files, files=())), ()
+
+
+def _fit(action: FitFiles, state: AppState, now: float) -> Result:
+    known = budget(state)
+    if known is None or known.fits or not known.counted:
+        return state, ()
+    left = min(MOST_ANSWER, max(LEAST_ANSWER, known.context // ANSWER_SHARE))
+    texts = [file for file in state.files.files if file.attached is not None and file.attached.text]
+    others = known.used - sum(file.tokens for file in texts)
+    room = known.context - left - others
+    most = level([file.tokens for file in texts], room)
+    if most <= 2 * TEMPLATE:
+        words = tr("There is no room for the files: begin a new chat, or load a larger context.")
+        return notify(state, "warning", words, now), ()
+    long = [file for file in texts if file.tokens > most]
+    wanted: list[tuple[Part, str]] = [
+        (("file", f.key), f.attached.text) for f in long if f.attached is not None
+    ]
+    # What is told of a file is its text and some tokens about it.
+    return _ask(state, wanted, (most - TEMPLATE,) * len(wanted))
+
+
+def level(tokens: list[int], room: int) -> int:
+    """The most that each may have so that together they have `room`: what is shorter stays."""
+    left = sorted(tokens)
+    while left:
+        share = room // len(left)
+        if left[0] > share:
+            return max(share, 0)
+        room -= left.pop(0)
+    return room
+
+
+def _whole(action: AttachWhole, state: AppState, now: float) -> Result:
+    file = _file(state, action.key)
+    if file is None or file.attached is None or not file.text:
+        return state, ()
+    whole = file.attached.whole if file.attached.whole > len(file.text) else 0
+    attached = replace(file.attached, text=file.text, whole=whole)
+    return replace(state, files=state.files.changed(action.key, attached)), ()
+
+
+def takes_pastes(state: AppState) -> bool:
+    """Whether a long text that is pasted becomes a file of the draft: not in a text that goes on as
+    it is, nor in a model's answer that is edited."""
+    edited = state.messages[state.editing] if state.editing is not None else None
+    is_answer = edited is not None and edited.role == "assistant"
+    return not (completes(state) or is_answer or len(state.files.files) >= MOST_FILES)
+
+
+def _paste(action: PasteText, state: AppState, now: float) -> Result:
+    one = action.pasted
+    if not takes_pastes(state):
+        return replace(state, draft=typed(one.before + one.text + one.after)), ()
+    names = {file.name for file in state.files.files}
+    first = tr("Pasted text")
+    more = (tr("Pasted text {n}").format(n=n) for n in count(2))
+    name = first if first not in names else next(n for n in more if n not in names)
+    files = state.files.with_text(name, one.text)
+    return replace(state, draft=one.before + one.after, files=files), ()
+
+
+def _into_text(action: IntoText, state: AppState, now: float) -> Result:
+    file = _file(state, action.key)
+    if file is None or file.attached is None or not file.attached.text:
+        return state, ()
+    text = "\n\n".join(filter(None, (state.draft, file.text or file.attached.text)))
+    if len(text) > TYPED:
+        words = tr("The input holds at most {most:,} characters: “{name}” stays a file.")
+        return notify(state, "warning", words.format(most=TYPED, name=file.name), now), ()
+    return replace(state, draft=text, files=state.files.without(action.key)), ()
+
+
+def _unfold(action: UnfoldAttachment, state: AppState, now: float) -> Result:
+    if not 0 <= action.index < len(state.messages):
+        return state, ()
+    changed = replace(state.messages[action.index], unfolded=action.place)
+    before, after = state.messages[: action.index], state.messages[action.index + 1 :]
+    return replace(state, messages=(*before, changed, *after)), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    AttachFiles: _attach,
+    ChooseAttachments: _leave_to_the_program,
+    FileRead: _read,
+    RemoveFile: _remove,
+    RemoveFiles: _remove_all,
+    FitFiles: _fit,
+    AttachWhole: _whole,
+    PasteText: _paste,
+    IntoText: _into_text,
+    UnfoldAttachment: _unfold,
+}

@@ -1,0 +1,1 @@
+"""Attention maps of every head, one head at full size, and figures of both."""

@@ -1,0 +1,247 @@
+"""What a person does to look inside an answer and to change it, as pure functions of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.messages import (
+    AttentionRows,
+    AttentionRowsMode,
+    Command,
+    CompareGains,
+    Direction,
+    Gains,
+    Inspect,
+    ReadAttentionRows,
+    SetGains,
+)
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.state import Head
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import (
+    Result,
+    ask_again,
+    end_reading,
+    obstacle,
+    read_again,
+    switch,
+    versions,
+)
+from llm_lite.desktop.features.program.state import AnswerComparison, AppState, RowDetails
+from llm_lite.desktop.features.tokens.state import XRay
+from llm_lite.desktop.language.translate import mark, tr
+
+NOTHING_LOCKED = mark("Lock heads in the Attention view first: click their maps.")
+MODES: dict[str, AttentionRowsMode] = {
+    "head": "heads",
+    "layer": "layer-mean",
+    "locked": "heads",
+    "rollout": "rollout",
+}
+
+
+class SetXRay(Struct, frozen=True):
+    """What the text shows; with another `at`, where that token looks is asked."""
+
+    xray: XRay
+
+
+class ShowLens(Struct, frozen=True):
+    """Ask what every layer would say after the token at `position`; `key` is the view's."""
+
+    position: int
+    key: tuple[object, ...]
+
+
+class SwitchVersion(Struct, frozen=True):
+    index: int
+    place: int
+
+
+class ShowRow(Struct, frozen=True):
+    """Tell what the token at a position looks at by one head; `key` is what the text is now."""
+
+    position: int
+    head: Head
+    key: tuple[object, ...]
+
+
+class ReadAgain(Struct, frozen=True):
+    """Bring the conversation as it is shown back into the cache, to look into it; `afresh`, with
+    the queries of all its tokens."""
+
+    afresh: bool = False
+
+
+class Steer(Struct, frozen=True):
+    """Weigh the heads; None: all by 1."""
+
+    gains: Gains | None
+
+
+class AnswerSteered(Struct, frozen=True):
+    """Answer the last message again with these gains, beside the answer that is there."""
+
+
+class EndComparison(Struct, frozen=True):
+    pass
+
+
+InsideAction = (
+    SetXRay | ShowLens | SwitchVersion | ReadAgain | ShowRow | Steer | AnswerSteered | EndComparison
+)
+
+
+def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
+    before, state = state.xray, replace(state, xray=action.xray)
+    if action.xray == before:
+        return state, ()
+    shown = action.xray.shown or state.encodes
+    if action.xray.at is None or not shown:
+        xray = replace(action.xray, at=None)
+        return replace(state, xray=xray, rows_request=0, attention_rows=None), ()
+    return ask_rows(state)
+
+
+def is_held(state: AppState, position: int) -> bool:
+    """Whether the cache holds a token of what is in front at a position: behind it there may be
+    tokens of another conversation."""
+    if state.elsewhere:  # a server need not tell the tokens of its prompt
+        return bool(state.owners)
+    return position < len(state.owners) or not state.holds_conversations
+
+
+def ask_rows(state: AppState) -> Result:
+    """Ask again where the token under the pointer looks, if there is one."""
+    xray, request = state.xray, state.next_step_request
+    if xray.at is None or not is_held(state, xray.at):
+        return state, ()
+    direction: Direction = "to" if xray.looks_back else "from"
+    heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
+    if xray.by == "locked" and not heads:
+        nothing = AttentionRows(0, xray.at, direction, (), NOTHING_LOCKED)
+        return replace(state, rows_request=0, attention_rows=nothing), ()
+    asked = ReadAttentionRows(
+        request,
+        xray.at,
+        direction,
+        MODES[xray.by],
+        heads if MODES[xray.by] == "heads" else (),
+        xray.layer,
+        state.attention.exclude_first,
+    )
+    details = replace(state.row_details, request=0)  # one that waits gives way to this one
+    state = replace(state, rows_request=request, row_details=details)
+    return replace(state, next_step_request=request + 1), (asked,)
+
+
+def show_row(action: ShowRow, state: AppState, now: float) -> Result:
+    request, details = state.next_step_request, state.row_details
+    if not is_held(state, action.position):
+        return state, ()
+    rows = details.rows if details.key == action.key else ()
+    details = RowDetails(action.key, action.head, request, rows)
+    asked = ReadAttentionRows(
+        request, action.position, "from", "heads", (action.head,), part=state.attention.part
+    )
+    return replace(state, row_details=details, next_step_request=request + 1), (asked,)
+
+
+def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
+    if not is_held(state, action.position):
+        return state, ()
+    request = state.next_step_request
+    lens = replace(state.lens, key=action.key, request=request)
+    return replace(state, lens=lens, next_step_request=request + 1), (
+        Inspect(action.position, request),
+    )
+
+
+def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
+    if not 0 <= action.index < len(state.messages):
+        return state, ()
+    if not 0 <= action.place <= len(state.messages[action.index].versions):
+        return state, ()
+    if state.running:
+        return notify(state, "warning", obstacle(state), now), ()
+    state, stop = end_reading(state)
+    return replace(switch(state, action.index, action.place), comparing=None), stop
+
+
+def reread(action: ReadAgain, state: AppState, now: float) -> Result:
+    problem = obstacle(state)
+    if state.elsewhere:
+        problem = tr("A server reads the conversation with the next answer, when it is asked.")
+    if problem:
+        return notify(state, "warning", problem, now), ()
+    return read_again(state, action.afresh)
+
+
+def _answers(state: AppState, index: int) -> bool:
+    return 0 <= index < len(state.messages) and state.messages[index].role == "assistant"
+
+
+def steer(action: Steer, state: AppState, now: float) -> Result:
+    model, gains = state.model, action.gains
+    if model is None or gains == state.steering.gains or state.elsewhere:
+        return state, ()
+    if gains is not None and all(gain == 1.0 for row in gains for gain in row):
+        gains = None
+    state = replace(state, steering=state.steering.set(gains, model))
+    state, told = tell_gains(state)
+    state, commands = compare_gains(state)
+    return state, (*told, *commands)
+
+
+def tell_gains(state: AppState) -> Result:
+    """Tell the engine here the gains that are in force, where it has others: those of the
+    conversation in front, whatever brought it there. A model that is being loaded has its own."""
+    wanted, told = state.steering.gains, state.gains_told
+    if wanted == told or (state.load and not state.load.request):
+        return state, ()
+    gains = wanted
+    if gains is None:
+        gains = tuple((1.0,) * len(row) for row in told or ())
+    return replace(state, gains_told=wanted), (SetGains(gains),)
+
+
+def compare_gains(state: AppState) -> Result:
+    """Ask for the effect of gains that changed, one question at a time."""
+    steering, request = state.steering, state.next_step_request
+    if not steering.stale or steering.request or not state.context_used:
+        return state, ()
+    steering = replace(steering, request=request, stale=False)
+    commands: tuple[Command, ...] = (CompareGains(request),)
+    return replace(state, steering=steering, next_step_request=request + 1), commands
+
+
+def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result:
+    index, gains = len(state.messages) - 1, state.steering.gains
+    if gains is None or not _answers(state, index):
+        return state, ()
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    known = state.comparing
+    base = known.base if known and known.index == index else state.messages[index].place
+    sampling = versions(state, index)[base][0].sampling
+    state, commands = ask_again(state, index, now, sampling=sampling, gains=gains)
+    return replace(state, comparing=AnswerComparison(index, base)), commands
+
+
+def end_comparison(action: EndComparison, state: AppState, now: float) -> Result:
+    return replace(state, comparing=None), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetXRay: set_xray,
+    ShowLens: show_lens,
+    SwitchVersion: switch_version,
+    ReadAgain: reread,
+    ShowRow: show_row,
+    Steer: steer,
+    AnswerSteered: answer_steered,
+    EndComparison: end_comparison,
+}

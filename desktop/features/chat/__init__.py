@@ -1,0 +1,1 @@
+"""The conversation in front: its messages, where one is written, what the engine is asked."""

@@ -1,0 +1,115 @@
+"""What fields that a person writes to the model in have in common: the card, the field with its
+keys, and the buttons that send and stop."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
+
+from llm_lite.desktop.features.commands.dispatch import UNTOUCHED
+from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.typing import ACTIVE
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.widgets.icons import ICON_SEND
+from llm_lite.desktop.widgets.text_input import Input
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, tip
+
+
+class Written(Struct, frozen=True):
+    """`sent`: Enter was pressed. `escaped`: Escape was."""
+
+    words: str
+    sent: bool
+    escaped: bool
+
+
+def held_input(ui: Ui, draft: str, begun: tuple[int, bool]) -> Input:
+    """The field of the chat pane; it takes the keys where `begun` is another than before: in a new
+    chat, and the first moment something can be asked."""
+    held: Input = ui.memory.setdefault("input", Input(draft))
+    if held.text != draft:
+        held.renew(draft)
+    if begun != held.begun:
+        held.begun = begun
+        has_keys = bool(ui.memory.get(ACTIVE))
+        if held.touched and not held.text:  # what was typed in another chat is not undone here
+            held.renew("")
+        held.focus = has_keys or not imgui.get_io().want_text_input
+    return held
+
+
+def lines_height(ui: Ui, draft: str, width: float, least: int, most: int) -> float:
+    """Pixels of a field whose words take so many lines, in a width."""
+    with ui.font():
+        wanted = imgui.calc_text_size(draft + "|", wrap_width=width).y
+    lines = min(most, max(least, round(wanted / ui.theme.text)))
+    return lines * ui.theme.text + ui.u(3)
+
+
+def draw_card(ui: Ui, at: ImVec2, width: float, height: float) -> None:
+    draw, high = imgui.get_window_draw_list(), ImVec2(at.x + width, at.y + height)
+    draw.add_rect_filled(at, high, ui.color("raised"), ui.u(3))
+    edge = "accent" if ui.memory.get(ACTIVE) else "border"
+    draw.add_rect(at, high, ui.color(edge), ui.u(3), ui.u(0.35))
+
+
+def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint: str) -> Written:
+    """A field of several lines; `hint` stands in it while it is empty."""
+    flags = imgui.InputTextFlags_
+    imgui.set_cursor_screen_pos(spot)
+    if held.focus:
+        imgui.set_keyboard_focus_here()
+        held.focus = False
+    escaped = imgui.is_key_pressed(imgui.Key.escape, False)
+    with (
+        ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
+        ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
+    ):
+        sent, words = imgui.input_text_multiline(
+            f"##{name}{held.generation}",
+            held.text,
+            size,
+            flags.ctrl_enter_for_new_line
+            | flags.enter_returns_true
+            | flags.word_wrap
+            | (flags.callback_always if held.to_end else 0),
+            held.place_caret if held.to_end else None,
+        )
+    ui.mark(name)
+    ui.memory[ACTIVE] = imgui.is_item_active()
+    held.touched |= words != held.text
+    ui.memory[UNTOUCHED] = imgui.is_item_active() and not held.touched and not held.text
+    if not held.text and not words:
+        place = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
+        shown = fit(hint, size.x - ui.u(3))  # buttons stand beside the field
+        imgui.get_window_draw_list().add_text(place, ui.color("muted"), shown)
+    return Written(words, sent, escaped)
+
+
+def draw_send(ui: Ui, name: str, side: float, ready: bool, hint: str) -> bool:
+    """At the cursor; whether it was pressed."""
+    fill = "accent" if ready else "hover"
+    colors = {"button": fill, "button_hovered": "accent_hover" if ready else fill}
+    with (
+        ui.colored(text="on_accent" if ready else "faint", button_active=fill, **colors),
+        ui.styled(frame_padding=(0.0, 0.0), frame_rounding=ui.u(2)),
+    ):
+        clicked = imgui.button(f"{ICON_SEND}##{name}", ImVec2(side, side))
+    ui.mark(name)
+    tip(ui, hint)
+    return clicked
+
+
+def draw_stop(ui: Ui, name: str, side: float, stopping: bool) -> bool:
+    """At the cursor; whether it was pressed."""
+    colors = {"button": "hover", "button_hovered": "pressed", "button_active": "pressed"}
+    with ui.colored(**colors), ui.styled(frame_rounding=ui.u(2)):
+        clicked = imgui.button(f"##{name}", ImVec2(side, side))
+    ui.mark(name)
+    low, inset = imgui.get_item_rect_min(), side * 0.34
+    end = ImVec2(low.x + side - inset, low.y + side - inset)
+    fill, draw = ui.color("faint" if stopping else "text"), imgui.get_window_draw_list()
+    draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
+    tip(ui, tr("Stopping") if stopping else with_keys(tr("Stop"), "escape"))
+    return clicked

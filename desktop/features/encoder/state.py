@@ -1,0 +1,135 @@
+"""The page of an encoder: a text, sentences to compare, or a text with masked tokens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from llm_lite.core.messages import EncodeText, Gains, TextEncoded, TextsCompared
+from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.encoder.examples import (
+    example_filled,
+    example_sentences,
+    example_text,
+)
+from llm_lite.desktop.features.encoder.spelling import Spelling, spelling
+
+EncodingMode = Literal["text", "pairs", "fill"]
+LONGEST = 20_000  # characters of a text
+LONGEST_SENTENCE = 1_000
+MOST_SENTENCES = 12
+
+
+class EncodingChoice(Struct, frozen=True):
+    """What a person has written; None: the example of the window's language."""
+
+    mode: EncodingMode = "text"
+    text: str | None = None
+    filled: str | None = None  # the text with masked tokens
+    sentences: tuple[str, ...] | None = None
+    pair: tuple[int, int] = (0, 1)  # places of the two sentences that maps are shown of
+    before: tuple[str, ...] = ()  # texts with masks that words were put into, the latest last
+    typing: bool = False  # what is typed waits for a pause, or for Enter
+    english: bool = False  # of examples: the vocabulary does not spell the window's language
+
+    @property
+    def shown_text(self) -> str:
+        return example_text(self.english) if self.text is None else self.text
+
+    @property
+    def shown_sentences(self) -> tuple[str, ...]:
+        return example_sentences(self.english) if self.sentences is None else self.sentences
+
+    def shown_filled(self, mask: str) -> str:
+        return example_filled(mask, self.english) if self.filled is None else self.filled
+
+    @property
+    def is_example(self) -> bool:
+        """Whether the page shows what no person has written."""
+        written = {"text": self.text, "pairs": self.sentences, "fill": self.filled}
+        return written[self.mode] is None
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """Places of the sentences that say something."""
+        return tuple(i for i, one in enumerate(self.shown_sentences) if one.strip())
+
+    def without(self, place: int) -> EncodingChoice:
+        """One sentence fewer; the pair stays the same two, where both are left."""
+        sentences = self.shown_sentences
+        left = (*sentences[:place], *sentences[place + 1 :])
+        last = max(len(left) - 1, 0)
+        one, other = (min(p - (p > place), last) for p in self.pair)
+        return replace(self, sentences=left, pair=(one, other))
+
+
+class AskedText(Struct, frozen=True):
+    """A text that the encoder was asked to read, for a page, with the gains of then."""
+
+    mode: EncodingMode
+    command: EncodeText  # its request is 0
+    gains: Gains | None = None
+
+
+class AskedTexts(Struct, frozen=True):
+    texts: tuple[str, ...]
+    gains: Gains | None = None
+
+
+class EncodingState(Struct, frozen=True):
+    """`asked`: of what was asked last; `answered`: of what `encoded` and `compared` tell."""
+
+    choice: EncodingChoice = field(default_factory=EncodingChoice)
+    asked: AskedText | None = None
+    request: int = 0  # not answered yet; 0: none
+    answered: AskedText | None = None
+    encoded: TextEncoded | None = None
+    asked_texts: AskedTexts | None = None
+    texts_request: int = 0
+    answered_texts: AskedTexts | None = None
+    compared: TextsCompared | None = None
+
+    @property
+    def shown(self) -> TextEncoded | None:
+        """What was encoded for the page that is shown."""
+        mode = self.answered.mode if self.answered else None
+        return self.encoded if mode == self.choice.mode else None
+
+    @property
+    def spelling(self) -> Spelling:
+        """How well the model's vocabulary spells what is shown."""
+        told = self.shown
+        return spelling(self.answered.command, told) if told and self.answered else "words"
+
+    def outdated(self) -> EncodingState:
+        """Another executor: all is to be asked again, and shown meanwhile."""
+        return replace(self, asked=None, request=0, asked_texts=None, texts_request=0)
+
+    def forgotten(self) -> EncodingState:
+        """Another model."""
+        return EncodingState(replace(self.choice, english=False))
+
+
+def wanted_text(choice: EncodingChoice, encoder: EncoderInfo) -> EncodeText | None:
+    """What the encoder is to read for the page that is shown; None: nothing."""
+    if choice.mode == "text":
+        return EncodeText(0, choice.shown_text)
+    if choice.mode == "fill":
+        if not encoder.mask_token:
+            return None
+        return EncodeText(0, choice.shown_filled(encoder.mask_token), fills=True)
+    sentences = choice.shown_sentences
+    one, other = choice.pair
+    if not (one < len(sentences) and other < len(sentences)):
+        return None
+    is_pair = one != other and encoder.has_pairs
+    return EncodeText(0, sentences[one], sentences[other].strip() if is_pair else "")
+
+
+def wanted_texts(choice: EncodingChoice) -> tuple[str, ...]:
+    """Sentences to compare; () where there are not two."""
+    if choice.mode != "pairs" or len(choice.compared) < 2:
+        return ()
+    return tuple(choice.shown_sentences[i] for i in choice.compared)

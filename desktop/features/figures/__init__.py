@@ -1,0 +1,1 @@
+"""Pictures of views that a person saves as files."""

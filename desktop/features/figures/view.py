@@ -1,0 +1,100 @@
+"""Where to save: a small panel with a path that can be changed."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Literal
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.plain_text import one_line
+from llm_lite.desktop.features.attention.state import FigureName
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.model import ExportAttention
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, icon_button, popover, primary_button, wrapped
+
+LONGEST = 4096  # characters of a path
+TITLES: dict[FigureName, str] = {
+    "grid": mark("Save a picture of all heads"),
+    "heads": mark("Save these heads"),
+    "text": mark("Save a picture of the conversation with its highlighting"),
+}
+HINTS: dict[FigureName, str] = {
+    "grid": mark("Save a picture of all heads"),
+    "heads": mark("Save these heads: a picture, or the numbers"),
+    "text": mark("Save a picture of the conversation with its highlighting"),
+}
+ENCODED: dict[str, str] = {  # of an encoder's text
+    "title": mark("Save a picture of the text with its highlighting"),
+    "note": mark("All tokens of the text, as they are coloured now. Click a token to hold it."),
+}
+NOTES: dict[FigureName, str] = {
+    "grid": mark("The heads that pass the filters, in this order, with their scale."),
+    "heads": mark(
+        "A picture with axes, title and scale; or the exact probabilities for NumPy (.npz)."
+    ),
+    "text": mark(
+        "All messages, token by token, as they are coloured now. Click a token to hold it."
+    ),
+}
+
+
+def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Action]:
+    """The button, and its panel once it is open."""
+    panel = f"save.{view}"
+    encoded = view == "text" and state.encodes
+    hint = ENCODED["title"] if encoded else HINTS[view]
+    if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, tr(hint), side=side):
+        ui.memory[panel] = one_line(str(default_path(state, view)))
+        ui.opened = panel
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))
+    title = ENCODED["title"] if encoded else TITLES[view]
+    note = ENCODED["note"] if encoded else NOTES[view]
+    with popover(ui, panel, tr(title), at, ui.u(104)) as shown:
+        return _draw_panel(ui, view, panel, tr(note)) if shown else []
+
+
+def default_path(state: AppState, view: FigureName) -> Path:
+    """In the documents, named after the model, the view and the moment."""
+    model = re.sub(r"[^\w.-]+", "-", state.model.name) if state.model else "model"
+    name = f"{model}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.png"
+    return user_folder("documents") / name
+
+
+def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]:
+    wrapped(ui, note)
+    imgui.set_next_item_width(-1)
+    path = ui.memory.get(panel, "")
+    _, path = imgui.input_text(f"##{panel}.path", path)
+    ui.mark(f"{panel}.path")
+    ui.memory[panel] = path = path[:LONGEST]
+    kinds: list[str] = []
+    if primary_button(ui, f"{panel}.png", tr("Save picture"), enabled=bool(path.strip())):
+        kinds.append("png")
+    if view == "heads":
+        imgui.same_line()
+        if button(ui, f"{panel}.npz", tr("Save numbers"), enabled=bool(path.strip())):
+            kinds.append("npz")
+    if not kinds:
+        return []
+    imgui.close_current_popup()
+    wanted = _expanded(path.strip().removesuffix(".png").removesuffix(".npz"))
+    kind: Literal["png", "npz"] = "npz" if kinds[0] == "npz" else "png"
+    return [ExportAttention(view, kind, f"{wanted}.{kind}")]
+
+
+def _expanded(path: str) -> Path:
+    """As it is where a home directory is unknown: the writer says what is wrong."""
+    try:
+        return expanded(path)
+    except FileError:
+        return Path(path)

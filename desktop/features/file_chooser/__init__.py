@@ -1,0 +1,1 @@
+"""The window's own chooser of files, for systems that have none."""

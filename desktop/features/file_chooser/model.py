@@ -1,0 +1,104 @@
+"""What a person does in the window's own file chooser, and what was read of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.file_chooser.state import FileEntry, Place, Purpose
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState
+
+
+class ShowFiles(Struct, frozen=True):
+    """Choose files in the window, beginning in `folder`; the program reads it."""
+
+    purpose: Purpose
+    folder: str
+    places: tuple[tuple[Place, str], ...] = ()
+
+
+class BrowseFolder(Struct, frozen=True):
+    """List another folder; the program reads it in a thread of its own."""
+
+    folder: str
+
+
+class FolderRead(Struct, frozen=True):
+    """What is in a folder that was asked for; `problem`: why it cannot be listed. Where a file was
+    asked for, it is `named`, and the folder is the one that it lies in."""
+
+    asked: str
+    folder: str
+    entries: tuple[FileEntry, ...] = ()
+    left_out: int = 0
+    named: str = ""
+    problem: str = ""
+
+
+class FilterFiles(Struct, frozen=True):
+    """Show hidden entries, and files of all kinds, or not."""
+
+    hidden: bool
+    all_kinds: bool
+
+
+class CloseFiles(Struct, frozen=True):
+    """The chooser is done; `chosen`: the paths that were chosen in it, none where cancelled."""
+
+    chosen: tuple[str, ...] = ()
+
+
+FilesAction = ShowFiles | BrowseFolder | FolderRead | FilterFiles | CloseFiles
+
+
+def _show(action: ShowFiles, state: AppState, now: float) -> Result:
+    files = replace(
+        state.chooser, shown=True, purpose=action.purpose, folder=action.folder, entries=(),
+        left_out=0, wanted=action.folder, named="", problem="",
+        places=action.places,
+    )  # fmt: skip
+    return replace(state, chooser=files), ()
+
+
+def _browse(action: BrowseFolder, state: AppState, now: float) -> Result:
+    return replace(state, chooser=replace(state.chooser, wanted=action.folder)), ()
+
+
+def _read(action: FolderRead, state: AppState, now: float) -> Result:
+    """A folder that cannot be listed leaves the one before on the screen."""
+    files = state.chooser
+    if action.asked != files.wanted:
+        return state, ()
+    files = replace(files, wanted="", problem=action.problem)
+    if not action.problem:
+        files = replace(
+            files, folder=action.folder, entries=action.entries, left_out=action.left_out,
+            named=action.named,
+        )  # fmt: skip
+    return replace(state, chooser=files), ()
+
+
+def _filter(action: FilterFiles, state: AppState, now: float) -> Result:
+    files = replace(state.chooser, hidden=action.hidden, all_kinds=action.all_kinds)
+    return replace(state, chooser=files), ()
+
+
+def _close(action: CloseFiles, state: AppState, now: float) -> Result:
+    files = replace(state.chooser, shown=False, wanted="", entries=(), problem="")
+    if action.chosen:
+        files = replace(files, recent=files.chose_from(str(Path(action.chosen[0]).parent)))
+    return replace(state, chooser=files), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    ShowFiles: _show,
+    BrowseFolder: _browse,
+    FolderRead: _read,
+    FilterFiles: _filter,
+    CloseFiles: _close,
+}

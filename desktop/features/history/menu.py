@@ -1,0 +1,230 @@
+"""What is done with a conversation, or with the list: menus, and panels that ask first."""
+
+from __future__ import annotations
+
+import re
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.plain_text import one_line
+from llm_lite.desktop.features.history.model import (
+    ArchiveConversation,
+    BeginRename,
+    DeleteAll,
+    DeleteConversation,
+    EmptyTrash,
+    ExportConversation,
+    FileKind,
+    ImportConversations,
+    OpenConversation,
+    PinConversation,
+    RestoreConversation,
+    ShowShelf,
+)
+from llm_lite.desktop.features.history.state import ConversationRow
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.widgets.by_keyboard import press_area
+from llm_lite.desktop.widgets.icons import (
+    ICON_ARCHIVE,
+    ICON_CHAT,
+    ICON_DOWNLOAD,
+    ICON_EDIT,
+    ICON_PIN,
+    ICON_TRASH,
+    ICON_UNDO,
+    ICON_UPLOAD,
+)
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, popover, primary_button, wrapped
+
+LIST, OF_ROW = "history.list", "history.menu"  # popups
+EXPORT, IMPORT, SURE = "history.export", "history.import", "history.sure"
+ROW, SHOWN = "history.menu.row", "history.menu.shown"  # in the memory of the surroundings
+LONGEST = 4096  # characters of a path
+KINDS: tuple[tuple[FileKind, str, str], ...] = (
+    ("markdown", ".md", "Markdown"),
+    ("html", ".html", "HTML"),
+    ("json", ".json", "JSON"),
+)
+EXPORT_NOTE = mark(
+    "Markdown and HTML say what is shown, to read. JSON has every version, to import again."
+)
+IMPORT_NOTE = mark(
+    "A file that was exported here as JSON, conversations.json of ChatGPT, or a conversation of "
+    "LM Studio."
+)
+SURE_NOTES = {
+    "all": mark("All conversations leave the list, archived ones too. They can be restored."),
+    "trash": mark(
+        "What was deleted is deleted for good, and so is what drafts learned from answers. This "
+        "cannot be taken back."
+    ),
+}
+
+
+def open_for(ui: Ui, row: ConversationRow) -> None:
+    """The menu of a conversation, at the pointer."""
+    ui.memory[ROW] = row
+    ui.opened = OF_ROW
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    """All that may be open."""
+    actions = _draw_row_menu(ui) + _draw_list_menu(state, ui)
+    return actions + _draw_export(ui) + _draw_import(ui) + _draw_sure(ui)
+
+
+def _begin(ui: Ui, name: str) -> bool:
+    if ui.opened == name:
+        imgui.open_popup(name)
+        ui.opened = ""
+    with ui.styled(window_padding=(ui.u(1.5), ui.u(1.5)), item_spacing=(0.0, 0.0)):
+        shown = bool(imgui.begin_popup(name, imgui.WindowFlags_.no_move))
+    if shown:
+        low, size = imgui.get_window_pos(), imgui.get_window_size()
+        ui.rects[name] = (low.x, low.y, low.x + size.x, low.y + size.y)
+        if imgui.is_key_pressed(imgui.Key.escape, False):
+            imgui.close_current_popup()
+    return shown
+
+
+def _item(ui: Ui, name: str, icon: str, label: str, color: str = "text") -> bool:
+    """A line of a menu; a click closes it."""
+    at, size, height = imgui.get_cursor_screen_pos(), ui.theme.size("small"), ui.u(7.5)
+    width = ui.u(48)
+    with ui.styled(item_spacing=(0.0, 0.0)):
+        clicked = press_area(name, ImVec2(width, height))
+    ui.mark(name)
+    draw = imgui.get_window_draw_list()
+    if imgui.is_item_hovered() or imgui.is_item_focused():
+        end = ImVec2(at.x + width, at.y + height)
+        draw.add_rect_filled(at, end, ui.color("hover"), ui.u(1.5))
+    y, font = round(at.y + (height - size) / 2), ui.fonts["regular"]
+    draw.add_text(font, size, ImVec2(at.x + ui.u(2), y), ui.color("muted"), icon)
+    draw.add_text(font, size, ImVec2(at.x + ui.u(7.5), y), ui.color(color), label)
+    if clicked:
+        imgui.close_current_popup()
+    return clicked
+
+
+def _draw_row_menu(ui: Ui) -> list[Action]:
+    row: ConversationRow | None = ui.memory.get(ROW)
+    ui.memory[SHOWN] = shown = row is not None and _begin(ui, OF_ROW)
+    if not shown or row is None:
+        return []
+    actions: list[Action] = []
+    if row.shelf == "deleted":
+        if _item(ui, f"{OF_ROW}.restore", ICON_UNDO, tr("Restore")):
+            actions.append(RestoreConversation(row.id))
+        imgui.end_popup()
+        return actions
+    if _item(ui, f"{OF_ROW}.open", ICON_CHAT, tr("Open")):
+        actions.append(OpenConversation(row.id))
+    if row.shelf == "all":
+        if _item(ui, f"{OF_ROW}.rename", ICON_EDIT, tr("Rename")):
+            actions.append(BeginRename(row.id))
+        if _item(ui, f"{OF_ROW}.pin", ICON_PIN, tr("Unpin") if row.pinned else tr("Pin")):
+            actions.append(PinConversation(row.id, not row.pinned))
+    archived = row.shelf == "archived"
+    if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, tr("Unarchive") if archived else tr("Archive")):
+        actions.append(ArchiveConversation(row.id, not archived))
+    if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
+        ui.memory.pop(EXPORT, None)
+        ui.opened = EXPORT
+    if _item(ui, f"{OF_ROW}.delete", ICON_TRASH, tr("Delete"), "error"):
+        actions.append(DeleteConversation(row.id))
+    imgui.end_popup()
+    return actions
+
+
+def _draw_list_menu(state: AppState, ui: Ui) -> list[Action]:
+    shelf, actions = state.history.shelf, list[Action]()
+    if not _begin(ui, LIST):
+        return actions
+    if shelf != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, tr("All conversations")):
+        actions.append(ShowShelf("all"))
+    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_ARCHIVE, tr("Archived")):
+        actions.append(ShowShelf("archived"))
+    if shelf != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, tr("Deleted")):
+        actions.append(ShowShelf("deleted"))
+    if _item(ui, f"{LIST}.import", ICON_UPLOAD, tr("Import")):
+        ui.opened = IMPORT
+    if shelf == "deleted" and state.history.rows:
+        if _item(ui, f"{LIST}.purge", ICON_TRASH, tr("Delete for good"), "error"):
+            ui.memory[SURE], ui.opened = "trash", SURE
+    elif state.history.rows and _item(
+        ui, f"{LIST}.delete_all", ICON_TRASH, tr("Delete all"), "error"
+    ):
+        ui.memory[SURE], ui.opened = "all", SURE
+    imgui.end_popup()
+    return actions
+
+
+def _place(ui: Ui) -> ImVec2:
+    """Of a panel: beside the list, at its upper edge."""
+    low, size = imgui.get_window_pos(), imgui.get_window_size()
+    return ImVec2(low.x + size.x + ui.u(2), low.y + ui.u(12))
+
+
+def _path(ui: Ui, name: str) -> str:
+    imgui.set_next_item_width(-1)
+    if imgui.is_window_appearing():
+        imgui.set_keyboard_focus_here()
+    hint, held = tr("Path of a file"), ui.memory.get(name, "")
+    _, path = imgui.input_text_with_hint(f"##{name}.path", hint, held)
+    ui.mark(f"{name}.path")
+    ui.memory[name] = path = path[:LONGEST]
+    return path.strip()
+
+
+def _proposed(row: ConversationRow) -> str:
+    """A path that is called like the conversation, without its ending."""
+    name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
+    return one_line(str(user_folder("documents") / (name or "conversation")))
+
+
+def _draw_export(ui: Ui) -> list[Action]:
+    row: ConversationRow | None = ui.memory.get(ROW)
+    with popover(ui, EXPORT, tr("Export"), _place(ui), ui.u(96)) as shown:
+        if not shown or row is None:
+            return []
+        wrapped(ui, tr(EXPORT_NOTE))
+        if EXPORT not in ui.memory:
+            ui.memory[EXPORT] = _proposed(row)
+        path, actions = _path(ui, EXPORT), list[Action]()
+        for kind, ending, label in KINDS:
+            if kind != KINDS[0][0]:
+                imgui.same_line()
+            if button(ui, f"{EXPORT}.{kind}", label, enabled=bool(path)):
+                bare = path.removesuffix(ending)
+                actions.append(ExportConversation(row.id, kind, bare + ending))
+                imgui.close_current_popup()
+        return actions
+
+
+def _draw_import(ui: Ui) -> list[Action]:
+    with popover(ui, IMPORT, tr("Import conversations"), _place(ui), ui.u(96)) as shown:
+        if not shown:
+            return []
+        wrapped(ui, tr(IMPORT_NOTE))
+        path = _path(ui, IMPORT)
+        if primary_button(ui, f"{IMPORT}.go", tr("Import"), enabled=bool(path)):
+            imgui.close_current_popup()
+            return [ImportConversations(path)]
+        return []
+
+
+def _draw_sure(ui: Ui) -> list[Action]:
+    what = ui.memory.get(SURE, "all")
+    title = tr("Delete all conversations?") if what == "all" else tr("Delete for good?")
+    with popover(ui, SURE, title, _place(ui), ui.u(84)) as shown:
+        if not shown:
+            return []
+        wrapped(ui, tr(SURE_NOTES[what]))
+        if button(ui, f"{SURE}.yes", tr("Delete all") if what == "all" else tr("Delete for good")):
+            imgui.close_current_popup()
+            return [DeleteAll() if what == "all" else EmptyTrash()]
+        return []

@@ -1,0 +1,374 @@
+"""What a person does with the conversations that are kept, and what the history says of them.
+
+What needs the file (`NEEDS_HISTORY`) is done by the program's keeper of it, on a thread of its own;
+what that finds comes back as the actions at the end. Here is what each means for the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from llm_lite.core.attached_text import ConversationExtras
+from llm_lite.core.messages import Level
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.chat.model import turn_to
+from llm_lite.desktop.features.history.state import (
+    LONGEST_QUERY,
+    ConversationRow,
+    FoundRow,
+    Shelf,
+)
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.tree.spelling import as_known
+from llm_lite.desktop.language.incoming import fit_line
+from llm_lite.desktop.language.translate import tr
+
+TITLE = 200  # characters
+FileKind = Literal["markdown", "html", "json"]
+
+
+class ShowHistory(Struct, frozen=True):
+    shown: bool
+
+
+class OpenConversation(Struct, frozen=True):
+    """Bring it into the chat; at a message, whose version is then shown."""
+
+    id: int
+    message: int | None = None
+
+
+class BeginRename(Struct, frozen=True):
+    id: int | None  # None: leave it as it was
+
+
+class RenameConversation(Struct, frozen=True):
+    id: int
+    title: str
+
+
+class PinConversation(Struct, frozen=True):
+    id: int
+    pinned: bool
+
+
+class ArchiveConversation(Struct, frozen=True):
+    id: int
+    archived: bool
+
+
+class DeleteConversation(Struct, frozen=True):
+    """It can be restored."""
+
+    id: int
+
+
+class DeleteAll(Struct, frozen=True):
+    """All conversations; they can be restored."""
+
+
+class RestoreConversation(Struct, frozen=True):
+    id: int
+
+
+class EmptyTrash(Struct, frozen=True):
+    """Delete for good what was deleted."""
+
+
+class UndoHistory(Struct, frozen=True):
+    pass
+
+
+class RedoHistory(Struct, frozen=True):
+    pass
+
+
+class ForkConversation(Struct, frozen=True):
+    """A conversation with the path to a message of the chat, by its key, and nothing else."""
+
+    key: int
+
+
+class SearchHistory(Struct, frozen=True):
+    query: str
+
+
+class ShowShelf(Struct, frozen=True):
+    shelf: Shelf
+
+
+class WantMoreRows(Struct, frozen=True):
+    """The end of the list is in sight."""
+
+
+class ExportConversation(Struct, frozen=True):
+    id: int
+    kind: FileKind
+    path: str
+
+
+class ImportConversations(Struct, frozen=True):
+    path: str
+
+
+class RowsRead(Struct, frozen=True):
+    """Of a shelf, from the first, or those that follow `after`."""
+
+    shelf: Shelf
+    rows: tuple[ConversationRow, ...]
+    more: bool
+    after: int | None = None  # id of the row before them
+
+
+class RowsChanged(Struct, frozen=True):
+    rows: tuple[ConversationRow, ...]
+    gone: tuple[int, ...] = ()  # ids of conversations that there are no more
+
+
+class ConversationRead(Struct, frozen=True):
+    """What `OpenConversation` asked for. `reveal` is the key of the message asked for."""
+
+    id: int
+    messages: tuple[Message, ...]
+    system_prompt: str
+    reveal: int | None = None
+    extras: ConversationExtras = field(default_factory=ConversationExtras)
+
+
+class ConversationMissing(Struct, frozen=True):
+    id: int
+    problem: str
+
+
+class SearchAnswered(Struct, frozen=True):
+    query: str
+    found: tuple[FoundRow, ...]
+    complete: bool
+
+
+class ConversationBegun(Struct, frozen=True):
+    """The messages in the chat are kept as this one."""
+
+    id: int
+
+
+class Reveal(Struct, frozen=True):
+    """Scroll to the message of this key; None: it has been done."""
+
+    key: int | None
+
+
+class LeaveConversations(Struct, frozen=True):
+    """They are not in the list any more, and leave the chat too."""
+
+    ids: frozenset[int]
+
+
+class TellHistory(Struct, frozen=True):
+    """A sentence for the person."""
+
+    level: Level
+    text: str
+    undo: bool = False
+
+
+NeedsHistory = (
+    OpenConversation
+    | RenameConversation
+    | PinConversation
+    | ArchiveConversation
+    | DeleteConversation
+    | DeleteAll
+    | RestoreConversation
+    | EmptyTrash
+    | UndoHistory
+    | RedoHistory
+    | SearchHistory
+    | ShowShelf
+    | WantMoreRows
+    | ExportConversation
+    | ImportConversations
+    | ForkConversation
+)
+HistoryAction = (
+    NeedsHistory
+    | ShowHistory
+    | BeginRename
+    | RowsRead
+    | RowsChanged
+    | ConversationRead
+    | ConversationMissing
+    | ConversationBegun
+    | SearchAnswered
+    | Reveal
+    | LeaveConversations
+    | TellHistory
+)
+
+
+def _with(state: AppState, **changes: Any) -> AppState:
+    return replace(state, history=replace(state.history, **changes))
+
+
+def _show_history(action: ShowHistory, state: AppState, now: float) -> Result:
+    state = replace(state, layouts=state.layouts.with_list(action.shown))
+    return _with(state, renaming=None), ()
+
+
+def _open(action: OpenConversation, state: AppState, now: float) -> Result:
+    return _with(state, opening=action.id), ()
+
+
+def _begin_rename(action: BeginRename, state: AppState, now: float) -> Result:
+    return _with(state, renaming=action.id), ()
+
+
+def _rename(action: RenameConversation, state: AppState, now: float) -> Result:
+    """The list says so at once; a title of nothing is none."""
+    state = done_since(state)
+    title, history = fit_title(action.title), replace(state.history, renaming=None)
+    if title:
+        rows = (replace(r, title=title) if r.id == action.id else r for r in history.rows)
+        history = replace(history, rows=tuple(rows))
+    return replace(state, history=history), ()
+
+
+def fit_title(title: str) -> str:
+    return fit_line(" ".join(title.split()), TITLE)
+
+
+def _take_away(action: DeleteConversation | DeleteAll, state: AppState, now: float) -> Result:
+    """Out of the chat, if it is there; the list follows when the history has done it."""
+    history = state.history
+    if history.open is None or (
+        isinstance(action, DeleteConversation) and action.id != history.open
+    ):
+        return state, ()
+    return turn_to(state, ())
+
+
+def _search(action: SearchHistory, state: AppState, now: float) -> Result:
+    query = action.query[:LONGEST_QUERY]
+    history = replace(state.history, query=query)
+    if not query.strip():
+        history = replace(history, found=(), found_for="", complete=True)
+    return replace(state, history=history), ()
+
+
+def _show_shelf(action: ShowShelf, state: AppState, now: float) -> Result:
+    if action.shelf == state.history.shelf:
+        return state, ()
+    return _with(state, shelf=action.shelf, rows=(), more=False, read=False, renaming=None), ()
+
+
+def _rows_read(action: RowsRead, state: AppState, now: float) -> Result:
+    history = state.history
+    if action.shelf != history.shelf:
+        return state, ()
+    rows = action.rows
+    if action.after is not None:
+        known = {row.id for row in rows}  # rows may have come, gone and moved since it was asked
+        every = [*(row for row in history.rows if row.id not in known), *rows]
+        rows = tuple(sorted(every, key=lambda row: row.place, reverse=True))
+    return _with(state, rows=rows, more=action.more, read=True), ()
+
+
+def _rows_changed(action: RowsChanged, state: AppState, now: float) -> Result:
+    history = state.history.with_rows(action.rows).without(action.gone)
+    return (state if history is state.history else replace(state, history=history)), ()
+
+
+def _conversation_read(action: ConversationRead, state: AppState, now: float) -> Result:
+    if action.id != state.history.opening:
+        return state, ()
+    if action.id == state.history.open and action.reveal is None:
+        return _with(state, opening=None), ()
+    own = state.history.own_prompt
+    own = state.system_prompt if own is None else own
+    messages = action.messages
+    if action.system_prompt.strip() == state.system_prompt.strip():
+        messages = as_known(messages, state.messages)  # of a fork: what it was made of
+    state, commands = turn_to(state, messages, action.extras)
+    state = _with(state, open=action.id, reveal=action.reveal, own_prompt=own)
+    return replace(state, system_prompt=action.system_prompt), commands
+
+
+def _conversation_missing(action: ConversationMissing, state: AppState, now: float) -> Result:
+    if action.id == state.history.opening:
+        state = _with(state, opening=None)
+    history = state.history if action.problem else state.history.without([action.id])
+    problem = action.problem or tr("This conversation is not there any more.")
+    return notify(replace(state, history=history), "warning", problem, now), ()
+
+
+def _conversation_begun(action: ConversationBegun, state: AppState, now: float) -> Result:
+    return _with(state, open=action.id), ()
+
+
+def _search_answered(action: SearchAnswered, state: AppState, now: float) -> Result:
+    if action.query != state.history.query:
+        return state, ()
+    found = {"found": action.found, "found_for": action.query, "complete": action.complete}
+    return _with(state, **found), ()
+
+
+def _reveal(action: Reveal, state: AppState, now: float) -> Result:
+    return _with(state, reveal=action.key, opening=None), ()
+
+
+def _tell(action: TellHistory, state: AppState, now: float) -> Result:
+    if action.undo:
+        state = done_since(state)
+    return notify(state, action.level, action.text, now, action.undo), ()
+
+
+def _leave(action: LeaveConversations, state: AppState, now: float) -> Result:
+    return turn_to(state, ()) if state.history.open in action.ids else (state, ())
+
+
+def _leave_to_the_keeper(action: NeedsHistory, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _journalled(action: NeedsHistory, state: AppState, now: float) -> Result:
+    return done_since(state), ()
+
+
+def done_since(state: AppState) -> AppState:
+    """Undo takes back what is done last: a toast of something before no longer offers it."""
+    if not any(notice.undo for notice in state.notices):
+        return state
+    return replace(state, notices=tuple(replace(n, undo=False) for n in state.notices))
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    ShowHistory: _show_history,
+    OpenConversation: _open,
+    BeginRename: _begin_rename,
+    RenameConversation: _rename,
+    PinConversation: _journalled,
+    ArchiveConversation: _journalled,
+    DeleteConversation: _take_away,
+    DeleteAll: _take_away,
+    RestoreConversation: _journalled,
+    SearchHistory: _search,
+    ShowShelf: _show_shelf,
+    WantMoreRows: _leave_to_the_keeper,
+    ExportConversation: _leave_to_the_keeper,
+    ImportConversations: _leave_to_the_keeper,
+    RowsRead: _rows_read,
+    RowsChanged: _rows_changed,
+    ConversationRead: _conversation_read,
+    ConversationMissing: _conversation_missing,
+    ConversationBegun: _conversation_begun,
+    SearchAnswered: _search_answered,
+    Reveal: _reveal,
+    LeaveConversations: _leave,
+    ForkConversation: _leave_to_the_keeper,
+    TellHistory: _tell,
+}

@@ -1,0 +1,1 @@
+"""Arrangements of panels that a person keeps under a name."""

@@ -1,0 +1,55 @@
+"""What a person does with the window's layout: choose one, show and hide its side panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.layouts.state import LayoutName, Sizes
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.model import ShowRuns, show_runs
+
+
+class UseLayout(Struct, frozen=True):
+    name: LayoutName
+
+
+class ShowInspector(Struct, frozen=True):
+    shown: bool
+
+
+class KeepSizes(Struct, frozen=True):
+    """The side panels of a layout are as wide as this now."""
+
+    name: LayoutName
+    sizes: Sizes
+
+
+LayoutAction = UseLayout | ShowInspector | KeepSizes
+
+
+def _use_layout(action: UseLayout, state: AppState, now: float) -> Result:
+    if action.name == "compare":
+        return show_runs(ShowRuns(True), state, now)
+    return replace(state, layouts=state.layouts.to(action.name)), ()
+
+
+def _show_inspector(action: ShowInspector, state: AppState, now: float) -> Result:
+    return replace(state, layouts=state.layouts.with_inspector(action.shown)), ()
+
+
+def _keep_sizes(action: KeepSizes, state: AppState, now: float) -> Result:
+    layouts = state.layouts
+    sides = replace(layouts.of(action.name), sizes=action.sizes)
+    return replace(state, layouts=layouts.with_sides(action.name, sides)), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    UseLayout: _use_layout,
+    ShowInspector: _show_inspector,
+    KeepSizes: _keep_sizes,
+}

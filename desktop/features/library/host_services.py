@@ -1,0 +1,170 @@
+"""What the page of models asks of the machine and of the hub. Calls wait, for disks and networks;
+they raise LlmLiteError, whose sentence is shown."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
+from llm_lite.desktop.features.library.changing import FetchModel, QuantizeModel, SliceModel
+from llm_lite.desktop.features.library.hosted import JobAction
+from llm_lite.desktop.features.library.state import FitAnswer, FitQuestion, HubSearch, Weighed
+from llm_lite.desktop.language.translate import tr
+
+if TYPE_CHECKING:
+    from llm_lite.core.gpu.info import DeviceInfo
+    from llm_lite.core.hub.queue.jobs import Edit
+    from llm_lite.core.hub.queue.queue import ModelQueue
+
+Stop = Callable[[], bool]
+MOST_FOUND = 30  # results of a search; each is a question more, and hubs count them
+CLOSING = 0.8  # seconds for the queue to end by itself; the window is gone in under two
+
+
+class ModelServices(Protocol):
+    """`CoreServices`, or an example of it for the tour and for tests."""
+
+    def local(self) -> tuple[LocalModel, ...]: ...
+
+    def disk_free(self) -> int | None: ...
+
+    def curated(self) -> tuple[CuratedModel, ...]: ...
+
+    def hub(self) -> str: ...
+
+    def search(self, search: HubSearch) -> tuple[HubModel, ...]: ...
+
+    def read(self, repo: str) -> HubModel: ...
+
+    def fits(
+        self,
+        questions: Sequence[FitQuestion],
+        subject: LocalModel | HubModel,
+        options: EngineOptions,
+    ) -> Mapping[FitQuestion, FitAnswer]: ...
+
+    def verify(self, model: LocalModel, stop: Stop) -> str: ...
+
+    def weigh(self, models: Sequence[LocalModel]) -> Weighed: ...
+
+    def import_model(self, path: Path) -> str: ...
+
+    def begin_queue(self, told: Callable[[QueueState], None]) -> None: ...
+
+    def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None: ...
+
+    def remove(self, models: Sequence[LocalModel]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class CoreServices:
+    """Those of this machine. Everything is imported when it is first asked for."""
+
+    def __init__(self, device: Callable[[], DeviceInfo | None] = lambda: None) -> None:
+        """`device`: the one that draws, now."""
+        self._device = device
+        self._queue: ModelQueue | None = None
+        self._known: Mapping[str, LocalModel] = {}
+
+    def local(self) -> tuple[LocalModel, ...]:
+        from llm_lite.core.hub.local.listing import local_models
+
+        found = tuple(local_models())
+        self._known = {model.name: model for model in found}
+        return found
+
+    def disk_free(self) -> int | None:
+        folder = user_folder("data")
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        try:
+            return shutil.disk_usage(folder).free
+        except OSError:
+            return None
+
+    def curated(self) -> tuple[CuratedModel, ...]:
+        from llm_lite.core.hub.remote.curated import curated_models
+
+        return curated_models()
+
+    def hub(self) -> str:
+        from llm_lite.core.hub.remote.access import hub_of_environment
+
+        return hub_of_environment().endpoint
+
+    def search(self, search: HubSearch) -> tuple[HubModel, ...]:
+        from llm_lite.core.hub.remote.searching import SearchFilters
+        from llm_lite.core.hub.remote.searching import search as search_hub
+
+        filters = SearchFilters(search.task, search.largest, search.licence, search.runnable)
+        return tuple(search_hub(search.words, filters, MOST_FOUND))
+
+    def read(self, repo: str) -> HubModel:
+        from llm_lite.core.hub.remote.searching import show
+
+        return show(repo)
+
+    def fits(
+        self,
+        questions: Sequence[FitQuestion],
+        subject: LocalModel | HubModel,
+        options: EngineOptions,
+    ) -> Mapping[FitQuestion, FitAnswer]:
+        from llm_lite.desktop.features.library.host_fitting import fits_of_files, fits_of_path
+
+        if isinstance(subject, LocalModel):
+            return fits_of_path(subject.path, questions, options, self._device())
+        return fits_of_files(subject, questions, options, self._device())
+
+    def verify(self, model: LocalModel, stop: Stop) -> str:
+        from llm_lite.desktop.features.library.host_verifying import verified
+
+        return verified(model, stop)
+
+    def weigh(self, models: Sequence[LocalModel]) -> Weighed:
+        from llm_lite.core.hub.local.removal import removal
+
+        plan = removal([str(model.path) for model in models])
+        return Weighed(plan.frees, plan.notes)
+
+    def import_model(self, path: Path) -> str:
+        from llm_lite.core.hub.local.importing import import_model
+
+        return import_model(path).name
+
+    def begin_queue(self, told: Callable[[QueueState], None]) -> None:
+        from llm_lite.core.hub.local.places.ours import models_folder
+        from llm_lite.core.hub.queue.queue import ModelQueue
+        from llm_lite.core.hub.queue.queue_file import queue_folder
+
+        self._queue = ModelQueue(queue_folder(), models_folder(), told)
+
+    def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None:
+        from llm_lite.desktop.features.library.host_queueing import edit_of
+
+        self._do(edit_of(action, self._known))
+
+    def remove(self, models: Sequence[LocalModel]) -> None:
+        from llm_lite.core.hub.queue import commands
+
+        self._do(commands.delete(models, self.weigh(models).freed))
+
+    def close(self) -> None:
+        """What runs for the queue ends with this program at the latest, and is gone on with."""
+        if self._queue is not None:
+            ending = threading.Thread(target=self._queue.close, name="queue", daemon=True)
+            ending.start()
+            ending.join(CLOSING)
+
+    def _do(self, edit: Edit) -> None:
+        if self._queue is None:
+            raise RequestError(tr("The queue of models has not begun."))
+        self._queue.do(edit)

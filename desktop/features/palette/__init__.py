@@ -1,0 +1,1 @@
+"""The command palette: one field that finds all there is to do; the list of shortcuts."""

@@ -1,0 +1,139 @@
+"""Presets as files: one JSON file each in the data folder. Files from elsewhere are untrusted: what
+is wrong with one is a sentence that names the file and the field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import convert_in_file
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import found, read_object
+from llm_lite.core.files.places import expanded, plain_name, user_folder
+from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.messages import Mode, SamplingOptions
+from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.plain_text import lines, one_line
+from llm_lite.core.records import asdict, replace
+from llm_lite.desktop.features.presets.model import (
+    ChoosePreset,
+    DeletePreset,
+    ImportPreset,
+    ListPresets,
+    PresetFileAction,
+    SavePreset,
+    UsePreset,
+)
+from llm_lite.desktop.features.presets.preset import LONGEST_NAME, Preset, preset_of
+from llm_lite.desktop.features.presets.setting_values import values_of
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.sampling.fields import FIELDS, read_lists
+from llm_lite.desktop.language.incoming import TYPED
+
+LARGEST_FILE = 4 << 20  # bytes; gains of a large model have some hundred thousand
+MOST_PRESETS = 200
+MOST_GAIN = 100.0
+
+
+def presets_folder() -> Path:
+    return user_folder("data") / "presets"
+
+
+class PresetFiles:
+    """Carries out what a person wants of presets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> tuple[str, ...]:
+        """Of the files that are there; what is in them is looked at when one is chosen."""
+        try:
+            found = sorted(path.stem for path in self.folder.glob("*.json"))
+        except OSError:
+            return ()
+        return tuple(name for name in found[:MOST_PRESETS] if name == one_line(name))
+
+    def do(self, action: PresetFileAction, state: AppState) -> list[Action]:
+        """What follows of it. FileError where a file cannot be read or written."""
+        used = state.preset
+        follows: list[Action] = []
+        if isinstance(action, SavePreset):
+            used = file_name(action.name)
+            make_folder(self.folder)
+            write(self._path(used), preset_of(state, used))
+        elif isinstance(action, ChoosePreset):
+            used = action.name
+            follows.append(UsePreset(read(self._path(used))))
+        elif isinstance(action, DeletePreset):
+            used = ""
+            self._delete(action.name)
+        elif isinstance(action, ImportPreset):
+            preset = read(expanded(action.path))
+            used = file_name(preset.name)
+            make_folder(self.folder)
+            write(self._path(used), preset)
+            follows.append(UsePreset(preset))
+        else:
+            write(expanded(action.path), preset_of(state, used or "preset"))
+        return [ListPresets(self.names(), used), *follows]
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{file_name(name)}.json"
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(self._path(name), f"cannot be deleted: {reason(error)}") from None
+
+
+def file_name(name: str) -> str:
+    """What a preset of this name is kept as."""
+    return plain_name(name, LONGEST_NAME, "preset")
+
+
+def write(path: Path, preset: Preset) -> None:
+    text = json.dumps(asdict(preset), ensure_ascii=False, indent=2)
+    write_file(path, text.encode(errors="backslashreplace"))
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    """What a file of a preset holds; `_sampling` reads the options of the sampler."""
+
+    name: Annotated[
+        str,
+        Meta(min_length=1, max_length=10 * LONGEST_NAME, extra={"expected": "a short text"}),
+    ] = ""  # "": that of the file
+    system_prompt: Annotated[str, Meta(max_length=TYPED)] = ""
+    sampling: dict[str, Any] = {}
+    mode: Mode = "as-stored"
+    gains: tuple[tuple[Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)], ...], ...] | None = None
+
+
+def read(path: Path) -> Preset:
+    """FileError that names the field where one is not as `write` leaves it."""
+    kept = convert_in_file(read_object(path, limit=LARGEST_FILE), _File, path)
+    sampling = _sampling(path, kept.sampling)
+    name = file_name(kept.name or path.stem)
+    return Preset(name, lines(kept.system_prompt), sampling, kept.mode, kept.gains)
+
+
+def _sampling(path: Path, data: dict[str, Any]) -> SamplingOptions:
+    defaults = SamplingOptions()
+    unknown = next((name for name in data if name not in OPTIONS), None)
+    if unknown is not None:
+        raise FileError(path, f"sampling has a field {one_line(unknown[:60])!r}: not a preset's")
+    plain = {name: value for name, value in data.items() if name not in FIELDS}
+    problems: list[str] = []
+    values = values_of(plain, defaults, problems, "")
+    for name in plain:
+        if name not in values:
+            raise FileError(path, f"sampling.{name}: cannot be {found(plain[name])}")
+    lists, wrong = read_lists(data)
+    if wrong:
+        raise FileError(path, f"sampling.{wrong[0]}")
+    return replace(defaults, **values, **lists)

@@ -1,0 +1,105 @@
+"""What a person does with presets. The files are the program's part (`desktop.app.presets`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import Steer, steer
+from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.program.model import SetOptions, set_options
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.language.translate import tr
+
+
+class SavePreset(Struct, frozen=True):
+    """Keep what is set now under a name; one of that name is replaced."""
+
+    name: str
+
+
+class ChoosePreset(Struct, frozen=True):
+    name: str
+
+
+class DeletePreset(Struct, frozen=True):
+    name: str
+
+
+class ImportPreset(Struct, frozen=True):
+    path: str
+
+
+class ExportPreset(Struct, frozen=True):
+    """Write what is set now to a file."""
+
+    path: str
+
+
+class ListPresets(Struct, frozen=True):
+    """The names that there are now, and the one in use."""
+
+    names: tuple[str, ...]
+    used: str
+
+
+class UsePreset(Struct, frozen=True):
+    preset: Preset
+
+
+PresetFileAction = SavePreset | ChoosePreset | DeletePreset | ImportPreset | ExportPreset
+PresetAction = PresetFileAction | ListPresets | UsePreset
+
+
+def _leave_to_the_program(action: PresetFileAction, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _list(action: ListPresets, state: AppState, now: float) -> Result:
+    return replace(state, presets=action.names, preset=action.used), ()
+
+
+def _use(action: UsePreset, state: AppState, now: float) -> Result:
+    """Gains of another model's heads are left out, and that is said."""
+    preset = action.preset
+    state = replace(
+        state,
+        sampling=preset.sampling,
+        sampling_chosen=frozenset(OPTIONS),
+        system_prompt=preset.system_prompt,
+    )
+    options = replace(state.options, mode=preset.mode)
+    state, commands = set_options(SetOptions(options), state, now)
+    if not _fit(preset, state):
+        problem = tr(
+            "The gains of {name} are for another model's heads: they stay as they are."
+        ).format(name=preset.name)
+        return notify(state, "warning", problem, now), commands
+    state, more = steer(Steer(preset.gains), state, now)
+    return state, (*commands, *more)
+
+
+def _fit(preset: Preset, state: AppState) -> bool:
+    if preset.gains is None:
+        return True
+    model = state.model
+    return (
+        model is not None and [len(row) for row in preset.gains] == [model.heads] * model.gain_rows
+    )
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SavePreset: _leave_to_the_program,
+    ChoosePreset: _leave_to_the_program,
+    DeletePreset: _leave_to_the_program,
+    ImportPreset: _leave_to_the_program,
+    ExportPreset: _leave_to_the_program,
+    ListPresets: _list,
+    UsePreset: _use,
+}

@@ -1,0 +1,258 @@
+"""What a person does with the model, the settings and the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from llm_lite.core.messages import (
+    CancelLoad,
+    EngineOptions,
+    ExportMaps,
+    LoadModel,
+    Reconfigure,
+    Stop,
+)
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention import model as inspecting
+from llm_lite.desktop.features.attention.state import AttentionChoice, FigureName
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import Result, end_reading
+from llm_lite.desktop.features.program.state import AppState, Load
+from llm_lite.desktop.features.remote.model import disconnected
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.system_theme import Appearance, ThemeName
+
+MIN_FONT, MAX_FONT = 10.0, 32.0
+
+
+class SetOptions(Struct, frozen=True):
+    options: EngineOptions
+
+
+class OpenModel(Struct, frozen=True):
+    source: str | None
+
+
+class CancelLoading(Struct, frozen=True):
+    pass
+
+
+class SetTheme(Struct, frozen=True):
+    theme: Appearance
+
+
+class TellSystemTheme(Struct, frozen=True):
+    """What the system's own windows look like now."""
+
+    theme: ThemeName
+
+
+class SetLanguage(Struct, frozen=True):
+    """A code of the catalogues, or "system"."""
+
+    language: str
+
+
+class SetSwitch(Struct, frozen=True):
+    """Turn a setting of `SWITCHES` on or off."""
+
+    name: str
+    on: bool
+
+
+class SetFontSize(Struct, frozen=True):
+    size: float
+
+
+class DismissNotice(Struct, frozen=True):
+    id: int
+
+
+class ClearLog(Struct, frozen=True):
+    pass
+
+
+class SetAttention(Struct, frozen=True):
+    choice: AttentionChoice
+
+
+class ExportAttention(Struct, frozen=True):
+    """Write a file: a picture of a view, which the program draws, or the numbers of the locked
+    heads, which the engine writes."""
+
+    view: FigureName
+    kind: Literal["png", "npz"]
+    path: str
+
+
+class SaveText(Struct, frozen=True):
+    """Write a file that is not there yet; the program does it."""
+
+    path: str
+    text: str
+
+
+class OpenLink(Struct, frozen=True):
+    """Show an address in the browser, as a person was asked; the program does it."""
+
+    address: str
+
+
+class ChooseFile(Struct, frozen=True):
+    """Ask the system for a file; the window does it, the state does not change."""
+
+
+class ResetLayout(Struct, frozen=True):
+    """Put the docked views back where they were at first; the window does it."""
+
+
+ProgramAction = (
+    SetOptions
+    | OpenModel
+    | CancelLoading
+    | SetTheme
+    | TellSystemTheme
+    | SetLanguage
+    | SetSwitch
+    | SetFontSize
+    | DismissNotice
+    | ClearLog
+    | SetAttention
+    | ExportAttention
+    | SaveText
+    | OpenLink
+    | ChooseFile
+    | ResetLayout
+)
+
+
+def set_options(action: SetOptions, state: AppState, now: float) -> Result:
+    if action.options == state.options:
+        return state, ()
+    if state.load and not state.load.request:
+        problem = tr("Wait until the model is loaded, then change this.")
+        return notify(state, "warning", problem, now), ()
+    if state.elsewhere:
+        problem = tr(
+            "These settings apply to models on this machine. Disconnect first, then change them."
+        )
+        return notify(state, "warning", problem, now), ()
+    if state.model is None:
+        return replace(state, options=action.options), ()
+    state, ended = end_reading(state)  # a running answer goes on: it is switched between tokens
+    state, commands = reconfigure(state, action.options)
+    return state, (*ended, *commands)
+
+
+def reconfigure(state: AppState, options: EngineOptions) -> Result:
+    """Run the model in use otherwise; what is still being prepared gives way."""
+    request, path = state.next_step_request, state.model.path if state.model else ""
+    in_use = state.load.in_use if state.load and state.load.request else state.options
+    load = Load(path, request=request, in_use=in_use)
+    state = replace(state, options=options, load=load, next_step_request=request + 1)
+    return state, (Reconfigure(options, request),)
+
+
+def for_any_model(options: EngineOptions) -> EngineOptions:
+    """Without what only the model in use can draft by."""
+    speculate = "auto" if options.speculate == "slice" else options.speculate
+    return replace(options, draft_model="", speculate=speculate)
+
+
+def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
+    if state.load:
+        return notify(state, "warning", tr("A model is already loading. Cancel it first."), now), ()
+    first = (action.source or "") if state.first_source is None else state.first_source
+    # What drafts is of the model in use, or of the one that was asked for at start.
+    is_other = state.model is not None or first != (action.source or "")
+    state, ended = end_reading(disconnected(state))
+    busy = state.running or state.quantization.work
+    stop = (Stop(),) if busy else ended
+    load = Load(action.source or tr("the default model"))
+    options = for_any_model(state.options) if is_other else state.options
+    state = replace(state, load=load, options=options, first_source=first)
+    return state, (*stop, LoadModel(action.source, options))
+
+
+def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Result:
+    if state.load is None or state.load.cancelling:
+        return state, ()
+    return replace(state, load=replace(state.load, cancelling=True)), (CancelLoad(),)
+
+
+def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
+    shown = state.system_theme or "dark" if action.theme == "system" else action.theme
+    return replace(state, appearance=action.theme, theme=shown), ()
+
+
+def _tell_system_theme(action: TellSystemTheme, state: AppState, now: float) -> Result:
+    shown = action.theme if state.appearance == "system" else state.theme
+    return replace(state, system_theme=action.theme, theme=shown), ()
+
+
+def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
+    return replace(state, language=action.language), ()
+
+
+def _set_switch(action: SetSwitch, state: AppState, now: float) -> Result:
+    changed: dict[str, Any] = {action.name: action.on}
+    return replace(state, **changed), ()
+
+
+def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
+    return replace(state, font_size=min(MAX_FONT, max(MIN_FONT, action.size))), ()
+
+
+def _dismiss_notice(action: DismissNotice, state: AppState, now: float) -> Result:
+    return replace(state, notices=tuple(n for n in state.notices if n.id != action.id)), ()
+
+
+def _clear_log(action: ClearLog, state: AppState, now: float) -> Result:
+    return replace(state, log=()), ()
+
+
+def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
+    before, state = state.attention, replace(state, attention=action.choice)
+    other = (before.locked, before.exclude_first) != (
+        action.choice.locked,
+        action.choice.exclude_first,
+    )
+    return inspecting.ask_rows(state) if other else (state, ())
+
+
+def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
+    if action.kind == "png":
+        return state, ()
+    export = ExportMaps(
+        state.next_step_request, action.path, state.attention.locked, state.attention.part
+    )
+    return replace(state, next_step_request=state.next_step_request + 1), (export,)
+
+
+def _leave_to_the_program(
+    action: SaveText | OpenLink | ChooseFile | ResetLayout, state: AppState, now: float
+) -> Result:
+    return state, ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetOptions: set_options,
+    OpenModel: _open_model,
+    CancelLoading: _cancel_loading,
+    SetTheme: _set_theme,
+    TellSystemTheme: _tell_system_theme,
+    SetLanguage: _set_language,
+    SetSwitch: _set_switch,
+    SetFontSize: _set_font_size,
+    DismissNotice: _dismiss_notice,
+    ClearLog: _clear_log,
+    SetAttention: _set_attention,
+    ExportAttention: _export_attention,
+    SaveText: _leave_to_the_program,
+    OpenLink: _leave_to_the_program,
+    ChooseFile: _leave_to_the_program,
+    ResetLayout: _leave_to_the_program,
+}

@@ -1,0 +1,238 @@
+"""How a conversation becomes an answer to be made: what is told, what is kept of the one before."""
+
+from __future__ import annotations
+
+import zlib
+
+from llm_lite.core.messages import (
+    AnswerRun,
+    ChatMessage,
+    Command,
+    Gains,
+    Generate,
+    Read,
+    SamplingOptions,
+    Stop,
+)
+from llm_lite.core.records import replace
+from llm_lite.core.tools.calls import CallSplit
+from llm_lite.desktop.features.chat.reading import first_messages
+from llm_lite.desktop.features.chat.rounds import offered
+from llm_lite.desktop.features.program.state import AppState, Message, Reading, Running, Token
+from llm_lite.desktop.features.sampling.advised import sampler
+from llm_lite.desktop.language.translate import tr
+
+Result = tuple[AppState, tuple[Command, ...]]
+
+
+def hindrance(state: AppState) -> str:
+    """Why the model can be asked for nothing now, as a sentence; "" when it can."""
+    if state.busy:
+        return tr("An answer is being written. Stop it first, or wait until it ends.")
+    if state.quantization.work:
+        return tr("Something is being measured. Stop it first, or wait until it ends.")
+    if state.load:
+        return tr("The model is still loading. The message stays in the input.")
+    if state.model is None:
+        return tr("No model is loaded. Choose one first; the message stays in the input.")
+    return ""
+
+
+def obstacle(state: AppState) -> str:
+    """Why nothing can be said in the chat now, as a sentence; "" when it can."""
+    problem = hindrance(state)
+    if problem or state.model is None:
+        return problem
+    if state.encodes:
+        return tr("{name} is an encoder: it writes no text.").format(name=state.model.name)
+    if state.writes_targets:
+        words = tr("{name} is an encoder-decoder: it writes a target about a source, and no chat.")
+        return words.format(name=state.model.name)
+    return ""
+
+
+def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
+    """What the engine is given: the system prompt, where there is one, and the messages."""
+    prompt = state.system_prompt.strip()
+    system = (ChatMessage("system", prompt),) if prompt else ()
+    return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
+
+
+def told_beside(state: AppState) -> tuple[object, ...]:
+    """What the engine is given of a conversation beside its messages."""
+    return (state.system_prompt.strip(), state.thinking, offered(state))
+
+
+def own_tokens(state: AppState, message: Message) -> bool:
+    """Whether the tokens of an answer are the loaded model's; those of another are told as text."""
+    return wrote(state, message) and not message.untokenized and not state.elsewhere
+
+
+def wrote(state: AppState, message: Message) -> bool:
+    """Whether the model in use wrote the tokens that are known of an answer."""
+    written, model = message.written, state.model
+    if not message.tokens:
+        return False
+    return written is None or model is None or written.model.path in ("", model.path)
+
+
+def ask(
+    state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
+) -> Result:
+    """Start an answer to `messages`; a fresh, empty one is shown at once."""
+    sampling = _seeded(sampler(state), state.next_request, now)
+    if continue_last:
+        shown = messages
+    else:
+        shown = (*messages, _answer(state, sampling))
+    told = conversation(state, messages)
+    return _send(state, shown, now, Generate(0, told, sampling, continue_last))
+
+
+def ask_again(
+    state: AppState,
+    index: int,
+    now: float,
+    *,
+    sampling: SamplingOptions | None = None,
+    gains: Gains | None = None,
+    forced: tuple[Token, ...] = (),
+    begin: ChatMessage | None = None,
+) -> Result:
+    """Another version of the answer at `index`; those that are there are kept beside it."""
+    sampling = sampling or _seeded(sampler(state), state.next_request, now)
+    before, kept = state.messages[:index], versions(state, index)
+    fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
+    ids = tuple(token.id for token in forced)
+    command = Generate(
+        0, conversation(state, before), sampling, gains=gains, forced=ids, begin=begin
+    )
+    return _send(state, (*before, fresh), now, command, forced)
+
+
+def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
+    """One without words yet, by the model that is loaded."""
+    written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
+    calls = CallSplit(state.model.tool_style) if state.model and offered(state) else None
+    return Message("assistant", "", sampling=sampling, written=written, calls=calls)
+
+
+def as_version(state: AppState, index: int, message: Message) -> tuple[Message, ...]:
+    """The messages up to `index`, where `message` is shown; what was said there before and behind
+    it is kept beside it."""
+    kept = versions(state, index)
+    return (*state.messages[:index], replace(message, versions=kept, place=len(kept)))
+
+
+def show(state: AppState, messages: tuple[Message, ...]) -> AppState:
+    """The state with these messages; what the cache has of others is no longer theirs."""
+    return replace(_cut(state, _same(state.messages, messages)), messages=messages)
+
+
+def versions(state: AppState, index: int) -> tuple[tuple[Message, ...], ...]:
+    """All that was said from `index` on, the present version in its place."""
+    first = state.messages[index]
+    bare = replace(first, versions=(), place=0)
+    present = (bare, *state.messages[index + 1 :])
+    return (*first.versions[: first.place], present, *first.versions[first.place :])
+
+
+def switch(state: AppState, index: int, place: int) -> AppState:
+    """The state with another version of what was said from `index` on."""
+    kept = versions(state, index)
+    others = kept[:place] + kept[place + 1 :]
+    first = replace(kept[place][0], versions=others, place=place)
+    messages = (*state.messages[:index], first, *kept[place][1:])
+    return replace(_cut(state, index), messages=messages)
+
+
+def end_edit(state: AppState) -> AppState:
+    """No message is edited any more: what the draft was before comes back, with its files."""
+    if state.editing is None:
+        return state
+    files = state.files.emptied()
+    return replace(state, draft=state.aside, aside="", editing=None, files=files)
+
+
+def _cut(state: AppState, messages: int) -> AppState:
+    """Without what the cache has of the messages after so many, and without an edit of them: others
+    stand in their places."""
+    if state.editing is not None and state.editing >= messages:
+        state = end_edit(state)
+    return first_messages(state, messages)
+
+
+def read_again(state: AppState, afresh: bool = False) -> Result:
+    """Bring the conversation as it is shown back into the cache."""
+    if state.reading or not state.messages:
+        return state, ()
+    told, request = conversation(state, state.messages), state.next_request
+    reading = Reading(request, lead=len(told) - len(state.messages))
+    state = replace(state, reading=reading, next_request=request + 1)
+    return state, (Read(request, told, state.thinking, tools=offered(state), afresh=afresh),)
+
+
+def end_reading(state: AppState) -> Result:
+    """The state without the reading that is going on: something else is wanted now."""
+    if state.reading is None:
+        return state, ()
+    return replace(state, reading=None), (Stop(),)
+
+
+def leave_answer(state: AppState) -> Result:
+    """The state without an answer that is being written: what it has said stays."""
+    running = state.running
+    if running is None:
+        return end_reading(state)
+    sent = state.queued is None
+    last = replace(state.messages[-1].ended(), stop_reason="stopped")
+    state = replace(
+        state,
+        messages=(*state.messages[:-1], last),
+        running=None,
+        queued=None,
+        draining=running.request if sent else state.draining,
+    )
+    return state, (Stop(),) if sent else ()
+
+
+def _send(
+    state: AppState,
+    shown: tuple[Message, ...],
+    now: float,
+    command: Generate,
+    forced: tuple[Token, ...] = (),
+) -> Result:
+    state, stop = end_reading(state)
+    request, lead = (
+        state.next_request,
+        len(command.messages) - len(shown) + (not command.continue_last),
+    )
+    tools = offered(state)
+    style = state.model.tool_style if tools and state.model else ""
+    state = replace(
+        show(state, shown),
+        running=Running(
+            request, now, lead=lead, forced=forced, tool_style=style, beside=told_beside(state)
+        ),
+        next_request=request + 1,
+    )
+    command = replace(command, request=request, overflow=state.overflow, thinking=state.thinking)
+    command = replace(command, tools=tools)
+    if state.draining is not None:  # the engine answers one at a time
+        return replace(state, queued=command), stop
+    return state, (*stop, command)
+
+
+def _same(messages: tuple[Message, ...], others: tuple[Message, ...]) -> int:
+    """How many of the first are the same in both."""
+    pairs = enumerate(zip(messages, others, strict=False))
+    shorter = min(len(messages), len(others))
+    return next((index for index, (a, b) in pairs if a is not b), shorter)
+
+
+def _seeded(sampling: SamplingOptions, request: int, now: float) -> SamplingOptions:
+    """With a seed that is known, so that the same answer can be given again."""
+    if sampling.seed is not None:
+        return sampling
+    return replace(sampling, seed=zlib.crc32(f"{request} {now!r}".encode()))

@@ -1,0 +1,403 @@
+"""What the desktop knows: frozen records that views read, and nothing that does I/O.
+
+Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per second.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+from operator import attrgetter
+from typing import Literal
+
+from msgspec import Struct, field
+
+from llm_lite.core.attached_text import Attachment, message_text
+from llm_lite.core.messages import (
+    AllowedTokens,
+    Alternative,
+    AnswerRun,
+    AttentionRows,
+    ChatMessage,
+    DraftsLearned,
+    EngineOptions,
+    ExecutorInfo,
+    Gains,
+    Generate,
+    GenerationStats,
+    LensResult,
+    Level,
+    LoadNeedsMemory,
+    Mode,
+    ModelInfo,
+    Overflow,
+    Role,
+    SamplingOptions,
+    StopReason,
+    Thinking,
+    ToolStyle,
+)
+from llm_lite.core.records import replace
+from llm_lite.core.tools.calls import CallSplit
+from llm_lite.desktop.features.attachments.state import DraftFiles, NewDraft
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.cache.state import CacheState
+from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.encoder.state import EncodingState
+from llm_lite.desktop.features.file_chooser.state import FilesState
+from llm_lite.desktop.features.history.state import HistoryState
+from llm_lite.desktop.features.layouts.state import Layouts
+from llm_lite.desktop.features.lesson.state import LessonState
+from llm_lite.desktop.features.library.state import LibraryState
+from llm_lite.desktop.features.palette.state import PaletteState
+from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
+from llm_lite.desktop.features.program.context import Counted
+from llm_lite.desktop.features.program.scopes import divided, made, of
+from llm_lite.desktop.features.program.switches import Switches
+from llm_lite.desktop.features.prompts.state import PromptLibrary
+from llm_lite.desktop.features.quantization.state import Quantization, RateSample
+from llm_lite.desktop.features.remote.state import RemoteState
+from llm_lite.desktop.features.resume.state import ResumeState
+from llm_lite.desktop.features.serving.state import ServingState
+from llm_lite.desktop.features.steer.state import Steering
+from llm_lite.desktop.features.tokenizer.state import TokenizerState
+from llm_lite.desktop.features.tokens.state import DraftOutcome, XRay
+from llm_lite.desktop.features.tools.state import ToolReply, ToolsState
+from llm_lite.desktop.features.translator.state import TranslatingState
+from llm_lite.desktop.features.undo.state import Undoing
+from llm_lite.desktop.system_theme import Appearance, ThemeName
+
+LOG_LINES = 1000
+NOTICES = 4
+RECENT_FILES = 8
+RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
+RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
+
+ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
+Phase = Literal["waiting", "prefill", "decode"]
+
+_keys = count(1)
+
+
+def next_key() -> int:
+    """Of a message, in this process."""
+    return next(_keys)
+
+
+class Token(Struct, frozen=True):
+    id: int
+    text: str
+    probability: float  # nan: not judged
+    alternatives: tuple[Alternative, ...] = ()
+    allowed: AllowedTokens | None = None  # by a schema or grammar; None: all were
+    accepted: bool = False  # it was drafted, and verified with an earlier token
+    rejected: tuple[str, ...] = ()  # texts of what was drafted for its place and behind, in vain
+
+
+class Message(Struct, frozen=True):
+    role: Role
+    text: str
+    tokens: tuple[Token, ...] = ()
+    stop_reason: StopReason | None = None  # None while it is being written, and for users
+    stats: GenerationStats | None = None
+    problem: str = ""  # a sentence, where the answer ended early
+    sampling: SamplingOptions | None = None  # of an answer, its seed included
+    # What was said from here on in other ways, and the place of this one among them.
+    versions: tuple[tuple[Message, ...], ...] = ()
+    place: int = 0
+    thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
+    written: AnswerRun | None = None  # what wrote an answer; None: that is not known
+    edited: bool = False  # an answer whose text a person wrote
+    calls: CallSplit | None = None  # None: no functions were offered; `text` is without its calls
+    reply: ToolReply | None = None  # of a tool's message
+    restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    untokenized: bool = False  # the tokens of its beginning are not known, or another model's
+    attachments: tuple[Attachment, ...] = ()
+    unfolded: int = -1  # the attachment whose text is shown
+    likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
+    key: int = field(default_factory=next_key)  # the same whatever is replaced
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what two messages hold; each has a key of its own."""
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return _content(self) == _content(other)
+
+    def __hash__(self) -> int:
+        return hash(_content(self))
+
+    @property
+    def whole(self) -> str:
+        """All that its tokens spell: thoughts and their marks too."""
+        return self.thought.split.raw if self.thought else self.spoken
+
+    @property
+    def spoken(self) -> str:
+        """Without its thoughts, but with its calls and their marks."""
+        return self.calls.raw if self.calls else self.text
+
+    @property
+    def markdown(self) -> str:
+        """What is laid out: an answer of a JSON schema is code, whose end is not written."""
+        of_schema = self.sampling is not None and bool(self.sampling.json_schema)
+        if not of_schema or self.text[:1] not in ("{", "[") or "```" in self.text:
+            return self.text
+        return f"```json\n{self.text}"
+
+    @property
+    def pieces(self) -> list[str]:
+        """The text of each token; none where that is not known."""
+        return [] if self.restored else [token.text for token in self.tokens]
+
+    def drafting(self, at: int | None) -> DraftOutcome:
+        """How drafts for the place of a token did; empty where there were none, or none is
+        known."""
+        if at is None or not 0 <= at < len(self.tokens):
+            return ""
+        token = self.tokens[at]
+        return "accepted" if token.accepted else "rejected" if token.rejected else ""
+
+    def likelihood(self, at: int) -> float:
+        """Of a token: how likely the model found it; nan where nobody asked."""
+        if 0 <= at < len(self.likelihoods):
+            return self.likelihoods[at] if self.likelihoods[at] >= 0 else math.nan
+        return self.tokens[at].probability if 0 <= at < len(self.tokens) else math.nan
+
+    def ended(self) -> Message:
+        """Of an answer: nothing more comes, its thoughts and calls end where they are."""
+        thought = self.thought and self.thought.ended()
+        spoken = thought.split.visible_text if thought else self.spoken
+        calls = self.calls and self.calls.up_to(spoken).ended()
+        return replace(
+            self, text=calls.visible_text if calls else spoken, thought=thought, calls=calls
+        )
+
+    def as_chat(self, with_tokens: bool = True) -> ChatMessage:
+        ids = tuple(token.id for token in self.tokens) if with_tokens else ()
+        text = message_text(self.text, self.attachments) if self.attachments else self.text
+        thought = self.thought.text if self.thought else ""
+        calls, name = self.calls.calls if self.calls else (), self.reply.name if self.reply else ""
+        return ChatMessage(self.role, text, ids, thought, calls, name)
+
+
+_content = attrgetter(*(name for name in Message.__struct_fields__ if name != "key"))
+
+
+class Running(Struct, frozen=True):
+    """The answer being made."""
+
+    request: int
+    started: float
+    phase: Phase = "waiting"
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    done: int = 0  # prompt tokens read so far
+    first_token: float | None = None  # when the window heard of it
+    ttft_ms: float = 0.0  # to the first token, as the engine measures it; 0: not yet
+    stopping: bool = False
+    arrivals: tuple[float, ...] = ()  # of the last tokens, within RATE_WINDOW
+    lead: int = 0  # messages told before those of the conversation
+    forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
+    thinking: Thinking | None = None  # how the answer marks its thoughts
+    tool_style: ToolStyle = ""  # how it marks its calls; "": no functions were offered
+    heard: float | None = None  # when its last tokens came
+    beside: tuple[object, ...] = ()  # what was told beside the messages, as of `Counted`
+
+    @property
+    def rate(self) -> float:
+        """Live decode rate over the window; 0 until the arrivals span long enough."""
+        span = self.arrivals[-1] - self.arrivals[0] if self.arrivals else 0.0
+        return (len(self.arrivals) - 1) / span if span >= RATE_SPAN else 0.0
+
+
+class Reading(Struct, frozen=True):
+    """The conversation on its way back into the cache, without an answer."""
+
+    request: int
+    lead: int = 0  # messages told before those of the conversation
+    done: int = 0  # tokens
+    total: int = 0
+
+
+class AnswerComparison(Struct, frozen=True):
+    """An answer beside the version of it at place `base`."""
+
+    index: int
+    base: int
+
+
+class RowDetails(Struct, frozen=True):
+    """What a token looks at by each of the large heads, in numbers."""
+
+    key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
+    head: tuple[int, int] | None = None  # whose row was asked for
+    request: int = 0  # not answered yet; 0: none
+    rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
+
+
+class Lens(Struct, frozen=True):
+    """What was asked of the layers, and what they said last."""
+
+    key: tuple[object, ...] = ()  # of what was asked last
+    request: int = 0  # not answered yet; 0: none
+    result: LensResult | None = None
+
+
+class Load(Struct, frozen=True):
+    source: str
+    stage: str = "opening"
+    fraction: float = 0.0
+    cancelling: bool = False
+    request: int = 0  # of a change of how the model in use runs; 0: a model is loaded
+    in_use: EngineOptions | None = None  # until then
+    mode: Mode | None = None  # that a client of the server asked for
+
+
+class LogLine(Struct, frozen=True):
+    level: Level
+    text: str
+    time: float  # since the epoch
+
+
+class Notice(Struct, frozen=True):
+    """A toast: one sentence, gone after a while, or when dismissed."""
+
+    id: int
+    level: Level
+    text: str
+    until: float
+    undo: bool = False  # offers to take back what it tells
+
+
+class AppState(Switches, frozen=True):
+    messages: tuple[Message, ...] = of("conversation", ())
+    draft: str = of("conversation", "")
+    # index of the message whose text is in the draft
+    editing: int | None = of("conversation", None)
+    aside: str = of("conversation", "")  # the draft of before, which comes back when the edit ends
+    files: DraftFiles = divided(DraftFiles)  # that go with the draft
+    new_draft: NewDraft = made("program", NewDraft)  # of new chats, while another is in front
+    running: Running | None = of("conversation", None)
+    reading: Reading | None = of("conversation", None)
+    next_request: int = of("program", 1)
+    draining: int | None = of("program", None)  # a dropped request that has not ended yet
+    queued: Generate | None = of("conversation", None)  # what is asked as soon as it has
+    chat: int = of("program", 0)  # counts conversations that came to the front
+
+    model: ModelInfo | None = of("model", None)
+    executor: ExecutorInfo | None = of("model", None)
+    load: Load | None = of("program", None)
+    # of the model that was opened first; None: none was yet
+    first_source: str | None = of("program", None)
+    # before what does not fit is loaded
+    memory_question: LoadNeedsMemory | None = of("program", None)
+    load_seconds: float = of("model", 0.0)
+    context_used: int = of("reading", 0)  # tokens of the conversation that the cache holds
+    counted: Counted = made("reading", Counted)  # tokens of the whole conversation
+    rates: tuple[RateSample, ...] = of("conversation", ())
+
+    # as the person set it
+    sampling: SamplingOptions = made("setting", SamplingOptions)
+    # fields of it that are set to the program's own default
+    sampling_chosen: frozenset[str] = of("setting", frozenset())
+    form: ChatForm = of("conversation", "auto")  # of a conversation that has not begun
+    presets: tuple[str, ...] = of("program", ())  # names of those that are kept
+    preset: str = of("program", "")  # the one that was chosen or saved last
+    prompts: PromptLibrary = made("program", PromptLibrary)
+    # that of new chats is a setting: `HistoryState.own_prompt`
+    system_prompt: str = of("conversation", "")
+    overflow: Overflow = of("setting", "stop")
+    thinking: bool = of("setting", True)  # what the switch of a template is set to
+    options: EngineOptions = made("setting", EngineOptions)
+    # Settings, by "sampling.temperature", that only the command line asked for: they are not kept.
+    unkept: frozenset[str] = of("program", frozenset())
+    theme: ThemeName = of("setting", "dark")  # what is shown
+    appearance: Appearance = of("setting", "system")
+    system_theme: ThemeName | None = of("program", None)  # None: the system does not say
+    language: str = of("setting", "en")  # a code, or "system"
+    font_size: float = of("setting", 15.0)  # logical pixels
+    recent: tuple[str, ...] = of("setting", ())
+    devices: tuple[DeviceChoice, ...] = of("program", ())
+    catalogue: tuple[CatalogueEntry, ...] = of("program", ())
+    memory_available: int | None = of("program", None)  # bytes of the machine; None: not known
+
+    positions: tuple[str, ...] = of("reading", ())  # text of the tokens in the cache, by position
+    attention: AttentionChoice = divided(AttentionChoice)
+
+    owners: tuple[int, ...] = of("reading", ())  # by position: message, or TEMPLATE or SYSTEM
+    cache: CacheState = divided(CacheState)
+    xray: XRay = divided(XRay)
+    row_details: RowDetails = made("reading", RowDetails)
+    rows_request: int = of("reading", 0)  # the one whose answer is wanted
+    attention_rows: AttentionRows | None = of("reading", None)
+    lens: Lens = made("reading", Lens)
+    lesson: LessonState = divided(LessonState)
+    steering: Steering = divided(Steering)
+    gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1
+    encoding: EncodingState = made("model", EncodingState)  # of a text, which it shows
+    tokenizer: TokenizerState = made("program", TokenizerState)  # of a text, which it shows
+    translating: TranslatingState = made("model", TranslatingState)  # of a source, likewise
+    comparing: AnswerComparison | None = of("conversation", None)
+    quantization: Quantization = made("model", Quantization)  # of prompts and texts that it names
+    history: HistoryState = divided(HistoryState)
+    tools: ToolsState = divided(ToolsState)
+    undoing: Undoing = made("program", Undoing)  # each step says of which conversation it is
+    resume: ResumeState = divided(ResumeState)
+    learned_drafts: DraftsLearned | None = of("model", None)  # None: the engine has not said
+    layouts: Layouts = made("setting", Layouts)
+    palette: PaletteState = made("program", PaletteState)
+    chooser: FilesState = made("program", FilesState)  # of files, in the window
+    library: LibraryState = made("program", LibraryState)
+    serving: ServingState = made("program", ServingState)
+    remote: RemoteState = divided(RemoteState)
+    next_step_request: int = of("program", 1)  # requests that are no answers
+
+    log: tuple[LogLine, ...] = of("program", ())
+    notices: tuple[Notice, ...] = of("program", ())
+    next_notice: int = of("program", 1)
+
+    @property
+    def busy(self) -> bool:
+        return self.running is not None or self.translating.running
+
+    @property
+    def writes_targets(self) -> bool:
+        """Whether the model in use is an encoder-decoder, which holds no conversation."""
+        return self.model is not None and self.model.kind == "encoder-decoder"
+
+    @property
+    def holds_conversations(self) -> bool:
+        """Whether the model in use answers messages; while there is none, as if it did."""
+        return not (self.encodes or self.writes_targets)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the model computes on another machine, behind a server's protocol."""
+        return self.remote.connection is not None
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the model in use is an encoder, which writes no text."""
+        return self.model is not None and self.model.kind == "encoder"
+
+    @property
+    def answering(self) -> Message | None:
+        """The answer being written, if one is."""
+        last = self.messages[-1] if self.messages else None
+        return last if self.running and last and last.role == "assistant" else None
+
+    @property
+    def last_stats(self) -> GenerationStats | None:
+        """Return the figures of the newest answer in front; None where another model wrote it."""
+        for message in reversed(self.messages):
+            if message.stats is not None and message.stats.new_tokens:
+                written, model = message.written, self.model
+                known = written is None or model is None or written.model.path in ("", model.path)
+                return message.stats if known else None
+        return None
+
+    @property
+    def decode_rate(self) -> float:
+        if self.running:
+            return self.running.rate
+        return self.last_stats.decode_tok_s if self.last_stats else 0.0

@@ -1,0 +1,118 @@
+"""What a person does with the library of prompts. The files are the program's part
+(`desktop.app.composing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.messages import Level
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.prompts.state import PromptLibrary, SavedPrompt
+from llm_lite.desktop.language.incoming import typed
+
+
+class WantPrompts(Struct, frozen=True):
+    """Read the folder."""
+
+
+class SavePrompt(Struct, frozen=True):
+    """Keep a text under a name. `before` is the name that it had; "" for a new one."""
+
+    name: str
+    text: str
+    before: str = ""
+
+
+class DeletePrompt(Struct, frozen=True):
+    name: str
+
+
+class RestorePrompt(Struct, frozen=True):
+    """Bring back the one that was deleted last."""
+
+
+class ImportPrompts(Struct, frozen=True):
+    """From files, or all files of a folder."""
+
+    paths: tuple[str, ...]
+
+
+class ExportPrompts(Struct, frozen=True):
+    """All to a folder, or the one of a name to a file."""
+
+    path: str
+    name: str = ""
+
+
+class AddExamples(Struct, frozen=True):
+    pass
+
+
+class PromptsRead(Struct, frozen=True):
+    """What the folder holds now, and the one that was just deleted."""
+
+    prompts: tuple[SavedPrompt, ...]
+    deleted: SavedPrompt | None = None
+
+
+class TellPrompts(Struct, frozen=True):
+    level: Level
+    text: str
+
+
+class InsertPrompt(Struct, frozen=True):
+    """Into the draft: in the place of the command that was typed, else behind what is there."""
+
+    text: str
+
+
+PromptFileAction = (
+    WantPrompts
+    | SavePrompt
+    | DeletePrompt
+    | RestorePrompt
+    | ImportPrompts
+    | ExportPrompts
+    | AddExamples
+)
+PromptAction = PromptFileAction | PromptsRead | TellPrompts | InsertPrompt
+
+
+def _leave_to_the_program(action: PromptFileAction, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _read(action: PromptsRead, state: AppState, now: float) -> Result:
+    return replace(state, prompts=PromptLibrary(action.prompts, True, action.deleted)), ()
+
+
+def _tell(action: TellPrompts, state: AppState, now: float) -> Result:
+    return notify(state, action.level, action.text, now), ()
+
+
+def _insert(action: InsertPrompt, state: AppState, now: float) -> Result:
+    before = state.draft
+    if before.startswith("/") or not before.strip():
+        return replace(state, draft=typed(action.text)), ()
+    between = "" if before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
+    return replace(state, draft=typed(f"{before}{between}{action.text}")), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    WantPrompts: _leave_to_the_program,
+    SavePrompt: _leave_to_the_program,
+    DeletePrompt: _leave_to_the_program,
+    RestorePrompt: _leave_to_the_program,
+    ImportPrompts: _leave_to_the_program,
+    ExportPrompts: _leave_to_the_program,
+    AddExamples: _leave_to_the_program,
+    PromptsRead: _read,
+    TellPrompts: _tell,
+    InsertPrompt: _insert,
+}

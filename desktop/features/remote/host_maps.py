@@ -1,0 +1,269 @@
+"""`HeadMaps` of an engine elsewhere: what another llm-lite tells, coloured here; of others, why
+there are none."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from math import isqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.attention.colors import faded
+from llm_lite.desktop.features.remote.host_fetching import (
+    F32,
+    THUMBNAIL,
+    LayerMaps,
+    placed,
+    without_first,
+)
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.widgets.head_maps import ColorScale, MapPicture
+from llm_lite.desktop.widgets.pixel_image import PixelImage
+
+if TYPE_CHECKING:
+    from llm_lite.core.remote.engine import RemoteEngine
+    from llm_lite.core.remote.glass import RemoteResponse
+
+U32 = NDArray[np.uint32]
+ACROSS = 16  # thumbnails beside each other in their image, at least
+PICTURES = 6  # large maps that are kept
+LARGEST = 1024  # pixels
+_Key = tuple[object, ...]
+
+
+def atlas_shape(count: int) -> tuple[int, int]:
+    """Rows and columns of so many thumbnails. Two such images lie above each other in a texture,
+    which is about square: devices take 16,384 pixels a side, some no more than 4,096."""
+    across = max(ACROSS, isqrt(2 * count))
+    return -(-count // across), across
+
+
+class RemoteMaps:
+    """For the thread that draws; `heard` is called on another one when maps have come."""
+
+    def __init__(self, heard: Callable[[], None]) -> None:
+        self._heard = heard
+        self._engine: RemoteEngine | None = None
+        self._source: LayerMaps | None = None
+        self._layers: tuple[AttentionLayer, ...] = ()
+        self._scale = ColorScale()
+        self._atlas, self._atlas_pixels = PixelImage(), np.zeros((0, 0), np.uint32)
+        self._drawn: set[int] = set()  # layers in the atlas
+        self._stale = False  # the atlas is to be written
+        self._pictures: OrderedDict[str, tuple[PixelImage, _Key]] = OrderedDict()
+        self._regions: dict[str, tuple[int, int]] = {}  # of pictures: layer, head
+        self._begun: set[PixelImage] = set()  # images of this frame
+        self.milliseconds = 0.0
+        self.vanished = 0
+
+    # What the program calls.
+
+    def begin(self, engine: RemoteEngine, shown: bool) -> None:
+        """A frame is about to be built."""
+        held = engine.held if shown else None
+        if engine is not self._engine or held is not (self._source and self._source.held):
+            self._adopt(engine, held)
+        self._begun.clear()
+
+    def leave(self) -> None:
+        """The engine is no longer connected."""
+        if self._engine is not None:
+            self._adopt(None, None)
+
+    def _adopt(self, engine: RemoteEngine | None, held: RemoteResponse | None) -> None:
+        if self._source is not None:
+            self._source.close()
+        self._engine, self._source, self._layers = engine, None, ()
+        self._drawn.clear()
+        self._regions.clear()
+        self._pictures = OrderedDict((name, (im, ())) for name, (im, _) in self._pictures.items())
+        if engine is None or held is None:
+            return
+        self._source = LayerMaps(engine.glass, held, self._heard)
+        groups = engine.model.kv_heads or held.heads
+        one = AttentionLayer(None, "", held.heads, min(groups, held.heads), 0, 1.0, 0)
+        self._layers = (one,) * held.layers
+        rows, across = atlas_shape(held.layers * held.heads)
+        self._atlas_pixels = np.zeros((rows * THUMBNAIL, across * THUMBNAIL), np.uint32)
+        self._stale = True
+
+    # What views ask.
+
+    @property
+    def problem(self) -> str:
+        engine, source = self._engine, self._source
+        if engine is None:
+            return tr("No server is connected.")
+        if not engine.server.glass:
+            words = tr(
+                "{server} reports no attention maps: OpenAI's protocol has none. A model on this "
+                "machine shows them, or one of another llm-lite."
+            )
+            return words.format(server=engine.server.title)
+        if source is None:
+            return tr("Maps of another llm-lite come when an answer has ended: say something.")
+        return source.problem
+
+    @property
+    def length(self) -> int:
+        return len(self._source.held.tokens) if self._source else 0
+
+    @property
+    def rows(self) -> range:
+        return self._source.rows if self._source else range(0)
+
+    @property
+    def layers(self) -> Sequence[AttentionLayer]:
+        return self._layers
+
+    def column_tokens(self, layer: int) -> tuple[int, ...]:
+        return self._source.held.tokens if self._source else ()
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        copies = self._source.nbytes if self._source else 0
+        return {"queries": 0, "maps": self._atlas_pixels.nbytes, "copies": copies}
+
+    @property
+    def pending(self) -> bool:
+        return self._source is not None and self._source.pending
+
+    @property
+    def scored_rows(self) -> int:
+        """Each layer that is there counts whole: no more of it comes."""
+        if self._source is None:
+            return 0
+        return len(self._source.scores) * self._source.held.heads * self.length
+
+    def asks(self, view: str) -> None:
+        pass
+
+    def drop(self, name: str) -> None:
+        self._regions.pop(name, None)
+
+    def use(self, scale: ColorScale) -> None:
+        if scale != self._scale:
+            self._scale = scale
+            self._drawn.clear()
+
+    def thumbnail(self, layer: int, head: int) -> MapPicture:
+        source = self._source
+        assert source is not None
+        if layer not in source.thumbnails:
+            source.want(layer)
+        elif layer not in self._drawn:
+            self._draw_thumbnails(layer, source.thumbnails[layer][self._scale.exclude_first])
+        image, pixels = self._atlas, self._atlas_pixels
+        self._begin(image)
+        if self._stale:
+            self._stale = False
+            image.write(pixels)
+        texture, low, high = image.whole(pixels.shape[1], pixels.shape[0])
+        number = layer * source.held.heads + head
+        row, column = divmod(number, self._across)
+        wide, tall = high[0] / self._across, (high[1] - low[1]) * THUMBNAIL / pixels.shape[0]
+        x, y = column * wide, low[1] + row * tall
+        waiting = 0 if layer in self._drawn else self.length
+        return MapPicture(texture, (x, y), (x + wide, y + tall), 1, waiting, self._missing())
+
+    def _draw_thumbnails(self, layer: int, maps: F32) -> None:
+        first = layer * len(maps)
+        for head, pixels in enumerate(self._painted(maps)):
+            row, column = divmod(first + head, self._across)
+            y, x = row * THUMBNAIL, column * THUMBNAIL
+            self._atlas_pixels[y : y + THUMBNAIL, x : x + THUMBNAIL] = pixels
+        self._drawn.add(layer)
+        self._stale = True
+
+    def picture(
+        self, name: str, layer: int, head: int, rows: range, columns: range, side: float
+    ) -> MapPicture:
+        source = self._source
+        assert source is not None
+        size = max(1, min(int(side), LARGEST))
+        maps = source.layer(layer)
+        there = maps is not None
+        key: _Key = (layer, head, rows, columns, size, self._scale, there)
+        image, known = self._pictures.pop(name, (None, ()))
+        if image is None:
+            image = self._pictures.popitem(last=False)[1][0] if self._is_full else PixelImage()
+        self._begin(image)
+        if known != key:
+            image.write(self._pixels(maps, head, rows, columns, size))
+        self._pictures[name] = (image, key)
+        self._regions[name] = (layer, head)
+        texture, low, high = image.whole(size, size)
+        return MapPicture(texture, low, high, 1, 0 if there else len(rows), self._missing())
+
+    @property
+    def _across(self) -> int:
+        return self._atlas_pixels.shape[1] // THUMBNAIL
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pictures) >= PICTURES
+
+    def _begin(self, image: PixelImage) -> None:
+        if image not in self._begun:
+            self._begun.add(image)
+            image.begin()
+
+    def _missing(self) -> tuple[tuple[int, int], ...]:
+        first = self.rows.start
+        return ((0, first),) if first else ()
+
+    def _pixels(self, maps: F32 | None, head: int, rows: range, columns: range, size: int) -> U32:
+        if maps is None:
+            return np.zeros((size, size), np.uint32)
+        first = self.rows.start
+        low, high = max(rows.start, first), min(rows.stop, first + maps.shape[1])
+        if high <= low:
+            return np.zeros((size, size), np.uint32)
+        part = maps[head, low - first : high - first]
+        if self._scale.exclude_first:
+            part = without_first(part)
+        part = part[:, columns.start : columns.stop]
+        return self._painted(placed(part, low - rows.start, len(rows), size))
+
+    def _painted(self, values: F32) -> U32:
+        """Packed colours; nothing is transparent."""
+        scale = self._scale
+        if scale.logarithmic:
+            span = np.log(scale.high / scale.low)
+            share = np.log(np.maximum(values, scale.low) / scale.low) / span
+        else:
+            share = values / scale.high
+        table = faded(scale.colors, scale.light).view(np.uint32).reshape(-1)
+        place = np.clip(share * (len(table) - 1), 0, len(table) - 1).astype(np.intp)
+        return np.where(values > 0, table[place], np.uint32(0))
+
+    def value(self, name: str, row: int, column: int) -> float | None:
+        source, region = self._source, self._regions.get(name)
+        maps = source.layer(region[0]) if source and region else None
+        if maps is None or region is None or row not in self.rows or column > row:
+            return None
+        at = maps[region[1], row - self.rows.start]
+        if not self._scale.exclude_first:
+            return float(at[column])
+        return float(without_first(at[None])[0, column])
+
+    def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
+        source = self._source
+        if source is None:
+            return None
+        heads = source.held.heads
+        found = {name: np.full(len(self._layers) * heads, np.nan, np.float32) for name in SCORES}
+        for layer in range(len(self._layers)):
+            known = source.scores.get(layer)
+            if known is None:
+                if of_all:
+                    source.want(layer)
+                continue
+            for name, values in known.items():
+                found[name][layer * heads : (layer + 1) * heads] = values
+        return found

@@ -1,0 +1,151 @@
+"""What a person does with engines elsewhere: asks who is at an address, connects, comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
+from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.requests import Result, end_reading, leave_answer
+from llm_lite.desktop.features.program.scopes import next_model
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.remote.state import Connection
+from llm_lite.desktop.language.translate import tr
+
+
+class FindServer(Struct, frozen=True):
+    """Ask who is at an address. With `key` None, the one that is known of it is used; `keeps` says
+    whether it may be written down. The `model`, or the only one that is loaded, is connected to."""
+
+    address: str
+    key: ApiKey | None = None
+    keeps: bool = False
+    model: str = ""
+
+
+class ConnectModel(Struct, frozen=True):
+    """Let a model of the server that was found answer the chat."""
+
+    name: str
+
+
+class Disconnect(Struct, frozen=True):
+    """Let the model of this machine answer again."""
+
+
+class ForgetServer(Struct, frozen=True):
+    """The one that was found is not connected to."""
+
+
+class ForgetAddress(Struct, frozen=True):
+    address: str
+
+
+class TellWho(Struct, frozen=True):
+    """Who is at an address, or a sentence why nobody is."""
+
+    address: str
+    server: RemoteServer | None
+    problem: str = ""
+
+
+class TellConnected(Struct, frozen=True):
+    """The chat is answered there from now on; `key` is written down with the address."""
+
+    connection: Connection
+    model: ModelInfo
+    executor: ExecutorInfo
+    key: ApiKey = NO_KEY
+
+
+class TellHeld(Struct, frozen=True):
+    """What the server's cache holds of the last answer."""
+
+    cache: HeldCache | None
+
+
+RemoteHostAction = FindServer | ConnectModel | Disconnect | ForgetServer | ForgetAddress
+ConnectAction = RemoteHostAction | TellWho | TellConnected | TellHeld
+
+
+def _find(action: FindServer, state: AppState, now: float) -> Result:
+    if state.running or state.quantization.work:
+        words = tr("Something is being computed. Stop it first, or wait until it ends.")
+        return notify(state, "warning", words, now), ()
+    remote = replace(state.remote, asked=action.address, found=None, problem="")
+    return replace(state, remote=remote), ()
+
+
+def _tell_server(action: TellWho, state: AppState, now: float) -> Result:
+    if state.remote.asked != action.address:
+        return state, ()  # something else was asked meanwhile
+    remote = replace(state.remote, asked="", found=action.server, problem=action.problem)
+    return replace(state, remote=remote), ()
+
+
+def _tell_connected(action: TellConnected, state: AppState, now: float) -> Result:
+    """The conversation stays; the cache of the model here is no longer its cache."""
+    state, stop = end_reading(state)
+    state = apply(ModelLoaded(action.model, action.executor, 0.0), state, now)
+    server, model = action.connection.server, action.connection.model
+    remote = state.remote.used(server.address, model.name, action.key)
+    remote = replace(remote, connection=action.connection, asked="", found=None, problem="")
+    resume = replace(state.resume, offer=None)
+    words = tr("{model} answers from now on, at {host}.").format(
+        model=model.title, host=server.host
+    )
+    return notify(replace(state, remote=remote, resume=resume), "info", words, now), stop
+
+
+def disconnected(state: AppState) -> AppState:
+    """Without a model until the engine here says which it has."""
+    if state.remote.connection is None:
+        return state
+    state, _ = leave_answer(state)
+    state = replace(state, draining=None)  # nobody tells how it ended
+    remote = replace(state.remote, connection=None, cache=None)
+    return next_model(state, remote=remote, model=None, executor=None)
+
+
+def _disconnect(action: Disconnect, state: AppState, now: float) -> Result:
+    if state.running:
+        words = tr("An answer is being written. Stop it first, or wait until it ends.")
+        return notify(state, "warning", words, now), ()
+    return disconnected(state), ()
+
+
+def _forget_server(action: ForgetServer, state: AppState, now: float) -> Result:
+    return replace(state, remote=replace(state.remote, asked="", found=None, problem="")), ()
+
+
+def _forget_address(action: ForgetAddress, state: AppState, now: float) -> Result:
+    recent = tuple(one for one in state.remote.recent if one.address != action.address)
+    return replace(state, remote=replace(state.remote, recent=recent)), ()
+
+
+def _tell_held(action: TellHeld, state: AppState, now: float) -> Result:
+    if not state.owners:  # of an answer to another conversation
+        return state, ()
+    return replace(state, remote=replace(state.remote, cache=action.cache)), ()
+
+
+def _connect(action: ConnectModel, state: AppState, now: float) -> Result:
+    return state, ()  # TellConnected follows
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    FindServer: _find,
+    ConnectModel: _connect,
+    Disconnect: _disconnect,
+    ForgetServer: _forget_server,
+    ForgetAddress: _forget_address,
+    TellWho: _tell_server,
+    TellConnected: _tell_connected,
+    TellHeld: _tell_held,
+}

@@ -1,0 +1,207 @@
+"""Connect to an engine elsewhere: an address, a key, the models there, addresses that were used."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages.remote import ApiKey, RemoteModel, RemoteServer
+from llm_lite.desktop.features.commands.fields import ADDRESS, OPEN
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.remote.model import (
+    ConnectModel,
+    Disconnect,
+    FindServer,
+    ForgetAddress,
+    ForgetServer,
+)
+from llm_lite.desktop.features.remote.state import Connection, RecentAddress
+from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.language.units import quantity, sentence
+from llm_lite.desktop.widgets.controls import toggle
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_LINK, ICON_LOCK, ICON_POWER
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    facts,
+    help_mark,
+    icon_button,
+    primary_button,
+    row_button,
+    text,
+    wrapped,
+)
+
+_KEY, _KEEPS, _SEEN = "remote.key", "remote.keeps", "remote.seen"
+EXAMPLE = "http://127.0.0.1:8000"
+ABOUT = mark(
+    "A server that speaks OpenAI's protocol answers the chat: vLLM, llama-server, LM Studio, or "
+    "another llm-lite, on this machine or elsewhere. What is said is sent there."
+)
+KEEP = mark(
+    "Write the key into the settings file, which then only you can read. Otherwise it is forgotten "
+    "when the program ends."
+)
+
+
+def is_open(state: AppState, ui: Ui) -> bool:
+    """Whether fields are shown, and not only the button."""
+    remote = state.remote
+    return bool(ui.memory.get(OPEN) or remote.asked or remote.found or remote.problem)
+
+
+def draw_connect(state: AppState, ui: Ui) -> list[Action]:
+    """In the panel of models: a button, or the fields that it opens."""
+    remote = state.remote
+    if ui.memory.get(_SEEN) is not remote.connection:  # what was wanted is done
+        ui.memory[_SEEN] = remote.connection
+        _close(ui)
+    if not is_open(state, ui):
+        hint = tr(ABOUT)
+        if button(ui, "remote.connect", tr("Connect to a server"), ICON_LINK, hint):
+            ui.memory[OPEN] = True
+            ui.reaching = ADDRESS
+        return []
+    actions = _draw_title(ui)
+    actions += _draw_fields(state, ui)
+    if remote.problem:
+        wrapped(ui, sentence(remote.problem), "error")
+    if remote.found is not None:
+        actions += _draw_found(ui, remote.found)
+    elif remote.recent:
+        actions += _draw_recent(state, ui, remote.recent)
+    return actions
+
+
+def _close(ui: Ui) -> None:
+    for name in (OPEN, _KEY):  # a key stays nowhere in sight
+        ui.memory.pop(name, None)
+    if ui.reaching == ADDRESS:
+        ui.reaching = ""
+
+
+def _draw_title(ui: Ui) -> list[Action]:
+    side = ui.u(6)
+    imgui.align_text_to_frame_padding()
+    text(ui, tr("Connect to a server"), bold=True)
+    help_mark(ui, tr(ABOUT))
+    imgui.same_line(ui.right(side))
+    if icon_button(ui, "remote.close", ICON_CLOSE, tr("Close"), side=side, style="small"):
+        _close(ui)
+        return [ForgetServer()]
+    return []
+
+
+def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
+    asking = bool(state.remote.asked)
+    enter = imgui.InputTextFlags_.enter_returns_true
+    imgui.set_next_item_width(-1)
+    entered, address = imgui.input_text_with_hint(
+        "##remote.address", EXAMPLE, ui.memory.get(ADDRESS, ""), enter
+    )
+    ui.mark(ADDRESS)
+    if entered:  # Dear ImGui ends the input; an address that is refused is typed again
+        ui.reaching = ADDRESS
+    imgui.set_next_item_width(-1)
+    secret = enter | imgui.InputTextFlags_.password
+    typed, key = imgui.input_text_with_hint(
+        "##remote.key", tr("Key, where the server wants one"), ui.memory.get(_KEY, ""), secret
+    )
+    ui.mark(_KEY)
+    ui.memory[ADDRESS], ui.memory[_KEY] = address, key
+    keeps = toggle(ui, _KEEPS, tr("Keep the key"), bool(ui.memory.get(_KEEPS)), tr(KEEP))
+    ui.memory[_KEEPS] = keeps
+    label = tr("Cancel") if asking else tr("Connect")
+    wide = max(imgui.calc_text_size(tr(word)).x for word in (_CANCEL, _CONNECT)) + ui.u(8)
+    imgui.same_line(ui.right(wide))
+    if asking:
+        clicked = button(ui, "remote.cancel", label, width=wide)
+        text(ui, tr("Asking {address}").format(address=state.remote.asked), "muted", "small")
+        return [ForgetServer()] if clicked else []
+    ready = bool(address.strip())
+    clicked = primary_button(ui, "remote.go", label, enabled=ready, width=wide)
+    if ready and (clicked or entered or typed):
+        return [FindServer(address.strip(), ApiKey(key.strip()) if key.strip() else None, keeps)]
+    return []
+
+
+_CANCEL, _CONNECT = mark("Cancel"), mark("Connect")
+
+
+def _draw_found(ui: Ui, server: RemoteServer) -> list[Action]:
+    """Its models: one is chosen."""
+    actions: list[Action] = []
+    title = " ".join(part for part in (server.title, server.version) if part)
+    text(ui, f"{title}  ·  {server.host}", "muted", "small")
+    room = min(len(server.models), 6) * ui.u(13)
+    imgui.begin_child("remote.models", ImVec2(0, room))
+    for number, model in enumerate(server.models):
+        if row_button(ui, f"remote.model.{number}", model.title, model_note(model)):
+            actions.append(ConnectModel(model.name))
+    imgui.end_child()
+    return actions
+
+
+def model_note(model: RemoteModel) -> str:
+    """What the server tells of a model, in a line."""
+    parts = []
+    if model.parameters:
+        parts.append(quantity(model.parameters))
+    if model.weights:
+        parts.append(model.weights)
+    if model.context:
+        parts.append(
+            trn("{n:,} token of context", "{n:,} tokens of context", model.context).format(
+                n=model.context
+            )
+        )
+    if not model.loaded:
+        parts.append(tr("loaded at the first request"))
+    return "  ·  ".join(parts)
+
+
+def _draw_recent(state: AppState, ui: Ui, recent: tuple[RecentAddress, ...]) -> list[Action]:
+    actions: list[Action] = []
+    text(ui, tr("Recent addresses"), "muted", "small")
+    side = ui.u(6)
+    for number, one in enumerate(recent):
+        top = imgui.get_cursor_pos_y()
+        name = f"remote.recent.{number}"
+        label = one.address.partition("://")[2]
+        if one.key:
+            label = f"{label}  {ICON_LOCK}"
+        here = state.remote.connection
+        chosen = here is not None and here.server.address == one.address
+        able = not state.remote.asked
+        if row_button(ui, name, label, one.model, chosen, able, taken=side + ui.u(2)):
+            actions.append(FindServer(one.address, model=one.model))
+        below = imgui.get_cursor_pos_y()
+        imgui.same_line(ui.right(side + ui.u(1)))
+        imgui.set_cursor_pos_y(top + ui.u(2))
+        hint = tr("Forget this address and its key")
+        if icon_button(ui, f"{name}.forget", ICON_CLOSE, hint, side=side, style="small"):
+            actions.append(ForgetAddress(one.address))
+        imgui.set_cursor_pos_y(below)
+    return actions
+
+
+def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Action]:
+    """The model there, as far as its server tells of it, and the way back."""
+    server, model = connection.server, connection.model
+    text(ui, model.title, bold=True)
+    unknown = tr("not reported")
+    context = tr("{n:,} tokens").format(n=model.context) if model.context else unknown
+    rows = [
+        (tr("Computed by"), " ".join((server.title, server.version)).strip(), ""),
+        (tr("Address"), server.host, ""),
+        (tr("Architecture"), model.architecture or unknown, ""),
+        (tr("Parameters"), quantity(model.parameters) if model.parameters else unknown, ""),
+        (tr("Weights"), model.weights or unknown, ""),
+        (tr("Context"), context, ""),
+    ]
+    facts(ui, "remote.facts", rows)
+    able = not state.busy
+    hint = tr("The model of this machine answers again")
+    if button(ui, "remote.disconnect", tr("Disconnect"), ICON_POWER, hint, enabled=able):
+        return [Disconnect()]
+    return []

@@ -1,0 +1,1 @@
+"""How tokens are chosen: the panel of the sampler in its groups."""

@@ -1,0 +1,1 @@
+"""Text of the conversation that a person selects or looks for."""

@@ -1,0 +1,1 @@
+"""The server that the window switches on: its switch, addresses, requests as they run."""

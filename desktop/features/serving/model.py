@@ -1,0 +1,172 @@
+"""The server is switched on and off, its clients are listed and their requests cancelled. Sockets
+are the program's part (`desktop.app.serving`), which tells of them in actions too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from llm_lite.core.messages import ServingStatus, StartServing, StopServing
+from llm_lite.core.records import replace, repr_without
+from llm_lite.desktop.features.program.notices import add_log, notify
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState, LogLine
+from llm_lite.desktop.features.serving.state import (
+    MOST_PARALLEL,
+    PORTS,
+    ServingChoice,
+    ServingState,
+)
+from llm_lite.desktop.language.incoming import fit_line
+
+LONGEST = 400  # characters of a problem
+
+
+class SetServing(Struct, frozen=True):
+    """What the server is to be when it is switched on; what is on stays as it is."""
+
+    choice: ServingChoice
+
+
+class SwitchServing(Struct, frozen=True):
+    on: bool
+
+
+class RenewKey(Struct, frozen=True):
+    """Another key in the place of the one that clients have; the server begins again with it."""
+
+
+class HideKey(Struct, frozen=True):
+    """The new key was seen."""
+
+
+class CancelServed(Struct, frozen=True):
+    """End a client's request."""
+
+    number: int
+
+
+class ServerBegan(Struct, frozen=True):
+    """The server listens. `key` is the whole of it where it is new."""
+
+    address: str
+    others: tuple[str, ...] = ()
+    key_end: str = ""
+    key: str = ""
+    __repr__ = repr_without("key")
+
+
+class ServerHeard(Struct, frozen=True):
+    """How the service is doing; None: there is none, as no model is loaded."""
+
+    status: ServingStatus | None
+
+
+class ServerNoted(Struct, frozen=True):
+    """Something for the log: what a program asked that is not done here."""
+
+    text: str
+
+
+class ServerEnded(Struct, frozen=True):
+    """The server does not listen any more, or never did; then `problem` is a sentence."""
+
+    problem: str = ""
+
+
+ServingHostAction = SwitchServing | RenewKey | CancelServed
+ServingAction = (
+    ServingHostAction | SetServing | HideKey | ServerBegan | ServerHeard | ServerNoted | ServerEnded
+)
+
+
+def _set(action: SetServing, state: AppState, now: float) -> Result:
+    choice = action.choice
+    port = min(max(choice.port, PORTS[0]), PORTS[1])
+    parallel = min(max(choice.parallel, 1), MOST_PARALLEL)
+    choice = replace(choice, port=port, parallel=parallel)
+    return replace(state, serving=replace(state.serving, choice=choice)), ()
+
+
+def _switch(action: SwitchServing, state: AppState, now: float) -> Result:
+    serving = state.serving
+    if action.on:
+        if serving.phase != "off":
+            return state, ()
+        return replace(state, serving=replace(ServingState(serving.choice), phase="starting")), ()
+    if serving.phase not in ("starting", "on"):
+        return state, ()
+    return replace(state, serving=replace(serving, phase="stopping")), (StopServing(),)
+
+
+def due(state: AppState) -> Result:
+    """The engine serves the model as soon as there is one, and the next one again."""
+    serving = state.serving
+    wanted = serving.phase in ("starting", "on") and not serving.asked
+    if not wanted or state.model is None or state.load is not None:
+        return state, ()
+    command = StartServing(parallel=serving.choice.parallel)
+    return replace(state, serving=replace(serving, asked=True)), (command,)
+
+
+def _renew(action: RenewKey, state: AppState, now: float) -> Result:
+    return state, ()  # told by ServerBegan
+
+
+def _hide(action: HideKey, state: AppState, now: float) -> Result:
+    return replace(state, serving=replace(state.serving, fresh_key="")), ()
+
+
+def _cancel(action: CancelServed, state: AppState, now: float) -> Result:
+    cancelling = state.serving.cancelling | {action.number}
+    return replace(state, serving=replace(state.serving, cancelling=cancelling)), ()
+
+
+def _began(action: ServerBegan, state: AppState, now: float) -> Result:
+    serving = state.serving
+    serving = replace(
+        serving,
+        phase="on" if serving.phase == "starting" else serving.phase,
+        address=action.address,
+        others=action.others,
+        key_end=action.key_end,
+        fresh_key=action.key or serving.fresh_key,
+    )
+    return replace(state, serving=serving), ()
+
+
+def _heard(action: ServerHeard, state: AppState, now: float) -> Result:
+    serving = state.serving
+    status = action.status or ServingStatus()
+    serving = replace(serving, answers=action.status is not None)
+    return replace(state, serving=serving.heard(status, now)), ()
+
+
+def _noted(action: ServerNoted, state: AppState, now: float) -> Result:
+    return add_log(state, LogLine("info", action.text, now)), ()
+
+
+def _ended(action: ServerEnded, state: AppState, now: float) -> Result:
+    """The engine stops too, where it was not told to before."""
+    before = state.serving
+    problem = fit_line(action.problem, LONGEST) or before.problem
+    commands = (StopServing(),) if before.phase in ("starting", "on") else ()
+    state = replace(state, serving=ServingState(before.choice, problem=problem))
+    if action.problem:
+        state = notify(state, "warning", problem, now)
+    return state, commands
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetServing: _set,
+    SwitchServing: _switch,
+    RenewKey: _renew,
+    HideKey: _hide,
+    CancelServed: _cancel,
+    ServerBegan: _began,
+    ServerHeard: _heard,
+    ServerNoted: _noted,
+    ServerEnded: _ended,
+}

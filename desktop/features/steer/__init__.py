@@ -1,0 +1,1 @@
+"""Gains of heads: which are weakened or strengthened in the conversation in front."""

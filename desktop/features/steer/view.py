@@ -1,0 +1,339 @@
+"""Steering: a gain for every head, and what it changes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
+
+from llm_lite.core.messages import AttentionPart, Gains, ModelInfo
+from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
+from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.remote.untold import STEER, draw_untold
+from llm_lite.desktop.features.tokens.colors import legible, mix
+from llm_lite.desktop.features.translator.gains import all_gains, rows_of, with_part
+from llm_lite.desktop.features.translator.model import WriteTarget
+from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
+from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
+from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
+from llm_lite.desktop.widgets.plots.head_grid import draw_names, gutter, head_columns
+from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.ui import Face, Rect, Ui
+from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapped
+
+MOST = 2.0
+DRAG = 0.012  # of gain a pixel at text size 15
+ABOUT = mark(
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. If the answer stays the same, the head did not matter here. Gains count "
+    "from the next token on."
+)
+ABOUT_ENCODER = mark(
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. The text is encoded again at once: maps, similarities and candidates "
+    "show the effect."
+)
+ABOUT_TARGETS = mark(
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. Gains count from the next token of a target on, the encoder's from the "
+    "next source on: write the target again to see the effect."
+)
+WRITE_AGAIN = mark("Write the target again with these gains. Its score can be compared.")
+CELL = mark("Click to ablate or restore, drag up or down for any gain.")
+AGAIN = mark(
+    "Read the conversation afresh with these gains and answer again with the same random numbers, "
+    "beside the answer that is there"
+)
+KL = mark(
+    "KL divergence of the next token's probabilities, with these gains against all 1, in nats: 0 "
+    "means that nothing changes, above 1 the model would mostly say something else."
+)
+KL_TARGET = mark(
+    "KL divergence of the probabilities of the target's last token, with the decoder's gains "
+    "against all 1, in nats: 0 means that nothing changes."
+)
+
+
+class Drag(Struct):
+    """A cell that the button went down on, and its gain then."""
+
+    cell: tuple[int, int] = (0, 0)
+    start: float = 1.0
+    moved: bool = False
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    text(ui, tr("Steer"), bold=True)
+    help_mark(ui, tr(_about(state)))
+    model = state.model
+    if state.elsewhere:
+        draw_untold(state, ui, STEER)
+        return []
+    if model is None or not (model.layers and model.heads):
+        wrapped(ui, tr("Load a model to set the gains of its heads."))
+        wrapped(ui, tr(ABOUT), "faint")
+        return []
+    actions = _draw_effect(state, ui)
+    rows = rows_of(model, _draw_part(state, ui))
+    known = all_gains(model, state.steering.gains)
+    gains = known[rows]
+    wanted = _draw_layer(ui, model, gains)
+    wanted = _draw_grid(ui, model, wanted)
+    return [*actions, Steer(with_part(known, rows, wanted))] if wanted != gains else actions
+
+
+def _about(state: AppState) -> str:
+    return ABOUT_ENCODER if state.encodes else ABOUT_TARGETS if state.writes_targets else ABOUT
+
+
+def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
+    """Which part's heads are weighed; of other models there is one."""
+    if not state.writes_targets:
+        return "decoder"
+    part: AttentionPart = ui.memory.get("steer.part", "cross")
+    hints = [tr(hint) for hint in PART_HINTS]
+    part = ui.memory["steer.part"] = chooser(ui, "steer.part", tr_labels(PARTS), part, hints)
+    return part
+
+
+def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
+    """How far the next token's distribution moves; reset, and another answer."""
+    gains, effect = state.steering.gains, state.steering.effect
+    changed = sum(gain != 1.0 for row in gains or () for gain in row)
+    actions: list[Action] = []
+    hint = tr("All gains back to 1")
+    if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):
+        actions.append(Steer(None))
+    if state.writes_targets:
+        actions += _draw_write_again(state, ui)
+    elif not state.encodes:
+        actions += _draw_again(state, ui, bool(changed))
+    words = tr("All gains are 1")
+    if changed:
+        words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
+        if effect is not None and not math.isnan(effect.kl) and effect_is_told(state):
+            where = tr("KL {kl} nats at the last token")
+            if state.holds_conversations:
+                where = tr("KL {kl} nats at the next token")
+            words += "  ·  " + where.format(kl=divergence(effect.kl))
+    imgui.same_line(0, ui.u(3))
+    imgui.align_text_to_frame_padding()
+    text(ui, words, "text" if changed else "muted", "small")
+    ui.mark("steer.effect")
+    told = state.holds_conversations or (state.writes_targets and effect is not None)
+    tip(ui, tr(KL_TARGET if state.writes_targets else KL) if told else "")
+    return actions
+
+
+def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
+    imgui.same_line(0, ui.u(2))
+    able = changed and not state.busy and _has_answer(state)
+    again = button(ui, "steer.again", tr("Regenerate"), ICON_REGENERATE, tr(AGAIN), enabled=able)
+    return [AnswerSteered()] if again else []
+
+
+def effect_is_told(state: AppState) -> bool:
+    """Whether the effect is that of what changed: an encoder's gains wait for the next source."""
+    gains, model = state.steering.gains, state.model
+    if gains is None or model is None or model.translator is None:
+        return True
+    decoder = gains[: 2 * model.layers]
+    return any(gain != 1.0 for row in decoder for gain in row)
+
+
+def _draw_write_again(state: AppState, ui: Ui) -> list[Action]:
+    imgui.same_line(0, ui.u(2))
+    able, label = not state.busy and bool(state.translating.draft.strip()), tr("Write again")
+    again = button(ui, "steer.again", label, ICON_REGENERATE, tr(WRITE_AGAIN), enabled=able)
+    return [WriteTarget(state.translating.draft)] if again else []
+
+
+def divergence(nats: float) -> str:
+    """What is not quite nothing is told as that."""
+    return "<0.0001" if 0 < nats < 0.0001 else f"{nats:.4f}"
+
+
+def _has_answer(state: AppState) -> bool:
+    return bool(state.messages) and state.messages[-1].role == "assistant"
+
+
+def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
+    """A slider for a whole layer and for each of its KV groups."""
+    layer = min(int(ui.memory.get("steer.layer", 0)), len(gains) - 1)
+    row = gains[layer]
+    room = imgui.get_content_region_avail().x
+    grouped = 1 < model.kv_heads <= 4 and model.heads > model.kv_heads
+    grouped = grouped and model.heads % model.kv_heads == 0
+    columns = model.kv_heads + 1 if grouped else 1
+    each = (room - ui.u(3) * (columns - 1)) / columns
+    spans = [(tr("Layer {i}").format(i=layer), 0, model.heads)]
+    if grouped:
+        group = model.heads // model.kv_heads
+        named = tr("Group {i}")
+        spans += [(named.format(i=i), i * group, (i + 1) * group) for i in range(model.kv_heads)]
+    for number, (label, first, last) in enumerate(spans):
+        if number:
+            imgui.same_line(0, ui.u(3))
+        imgui.begin_child(f"steer.{number}", ImVec2(each, ui.u(10)), FLAT)
+        now = sum(row[first:last]) / (last - first)
+        moved = slider(ui, f"steer.span.{number}", label, now, (0.0, MOST))
+        imgui.end_child()
+        if abs(moved - now) > 1e-4:
+            row = (*row[:first], *((round(moved, 3),) * (last - first)), *row[last:])
+    return (*gains[:layer], row, *gains[layer + 1 :])
+
+
+def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
+    """A row a layer, a cell a head.
+
+    There are hundreds: only the one at the pointer, and the one that is held, are items.
+    """
+    over, above = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
+    imgui.dummy(ImVec2(0, ui.theme.size("small")))  # the numbers of the heads stay in sight
+    imgui.begin_child("steer.grid", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
+    beside, gap = gutter(ui), ui.u(0.5)
+    room = imgui.get_content_region_avail()
+    laid = head_columns(ui, model.heads, room.x - beside)
+    columns, lines = laid.count, laid.lines
+    width = float(int(min((room.x - beside) / columns - gap, ui.u(24))))
+    height = float(int(max(ui.u(4), min(ui.u(8), room.y / (len(gains) * lines) - gap))))
+    top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
+    left, step = top.x, lines * (height + gap)
+    bottom = low + imgui.get_window_height()
+    draw_names(ui, over, (left, above.y), bottom, "steer.names")
+    _draw_numbers(ui, over, (left + beside, above.y), width + gap, columns)
+    offsets = laid.offsets(model.heads)
+    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
+    held = drag.cell if imgui.is_mouse_down(0) else None
+    by_keys = is_on_its_way()
+    for layer in range(len(gains)):
+        y = top.y + layer * step
+        if y > bottom or y + step < low:
+            continue
+        gains = _draw_label(ui, layer, (left, y, left + beside - gap, y + height), gains)
+        for line, offset in enumerate(offsets[1:], 1):
+            _draw_offset(ui, offset, left + beside - gap, y + line * (height + gap), height)
+        for head in range(model.heads):
+            x0 = left + beside + head % columns * (width + gap)
+            y0 = y + head // columns * (height + gap)
+            rect = ui.rects[f"steer.{layer}.{head}"] = (x0, y0, x0 + width, y0 + height)
+            if (layer, head) == held or by_keys or ui.at_pointer(rect):
+                gains = _draw_cell(ui, (layer, head), rect, gains)
+            else:
+                _paint(ui, rect, gains[layer][head])
+    imgui.set_cursor_screen_pos(top)
+    imgui.dummy(ImVec2(room.x, len(gains) * step - gap))
+    imgui.end_child()
+    return gains
+
+
+def _draw_numbers(
+    ui: Ui, draw: imgui.ImDrawList, at: tuple[float, float], step: float, count: int
+) -> None:
+    """Of the heads, above their columns, as many as find room."""
+    with ui.font(style="small"):
+        every = 1 if step > imgui.calc_text_size("00").x + ui.u(1) else 4
+        for head in range(0, count, every):
+            width = imgui.calc_text_size(str(head)).x
+            x = at[0] + head * step + (step - ui.u(0.5) - width) / 2
+            draw.add_text(ImVec2(round(x), at[1]), ui.color("muted"), str(head))
+
+
+def _draw_offset(ui: Ui, offset: int, right: float, y: float, height: float) -> None:
+    """Draw before a further line of a layer's heads what is added to the numbers above."""
+    with ui.font(style="small"):
+        words = f"+{offset}"
+        x = right - imgui.calc_text_size(words).x
+        spot = ImVec2(x, round(y + (height - ui.theme.size("small")) / 2))
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), words)
+
+
+def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
+    """The layer's number: a click ablates or restores all of it, and has its sliders shown."""
+    ui.rects[f"steer.layer.{layer}"] = rect
+    lit = chosen = ui.memory.get("steer.layer", 0) == layer
+    if ui.at_pointer(rect):
+        if _button(f"steer.layer.{layer}", rect):
+            ui.memory["steer.layer"] = layer
+            if chosen:
+                value = 1.0 if any(gain != 1.0 for gain in gains[layer]) else 0.0
+                gains = _with_row(gains, layer, (value,) * len(gains[layer]))
+        lit = lit or imgui.is_item_hovered()
+        tip(ui, tr("Click for the sliders of this layer, again to ablate or restore all of it."))
+    small = ui.theme.size("small")
+    face: Face = "bold" if chosen else "regular"
+    with ui.font(face, "small"):
+        x = rect[2] - imgui.calc_text_size(f"{layer}").x
+        spot = ImVec2(x, round((rect[1] + rect[3] - small) / 2))
+        color = ui.color("accent" if lit else "muted")
+        imgui.get_window_draw_list().add_text(spot, color, f"{layer}")
+    return gains
+
+
+def _button(name: str, rect: Rect) -> bool:
+    """Whether that part of the screen was clicked."""
+    x0, y0, x1, y1 = rect
+    imgui.set_cursor_screen_pos(ImVec2(x0, y0))
+    return press_area(name, ImVec2(x1 - x0, y1 - y0))
+
+
+def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains:
+    """One that may be clicked or dragged."""
+    layer, head = cell
+    gain, drag = gains[layer][head], ui.memory["steer.drag"]
+    clicked = _button(f"steer.{layer}.{head}", rect)
+    active, hovered = imgui.is_item_active(), imgui.is_item_hovered()
+    _paint(ui, rect, gain)
+    if not (clicked or active or hovered):
+        return gains
+    corners, thick = (ImVec2(*rect[:2]), ImVec2(*rect[2:])), max(1.0, ui.u(0.3))
+    imgui.get_window_draw_list().add_rect(*corners, ui.color("text"), ui.u(0.75), thick)
+    if imgui.is_item_activated():
+        ui.memory["steer.drag"] = drag = Drag(cell, gain)
+        ui.memory["steer.layer"] = layer
+    if active and drag.cell == cell and imgui.is_mouse_dragging(0):
+        delta: Any = imgui.get_mouse_drag_delta(0)
+        drag.moved = True
+        wanted = drag.start - delta.y * DRAG * 15 / ui.theme.text
+        gain = round(min(MOST, max(0.0, wanted)), 2)
+    elif clicked and not drag.moved:
+        gain = 1.0 if gain != 1.0 else 0.0
+    if active and drag.moved:
+        imgui.set_tooltip(
+            tr("Layer {layer}, head {head}: {gain:.2f}").format(layer=layer, head=head, gain=gain)
+        )
+    else:
+        words = tr("Layer {layer}, head {head}: gain {gain:.2f}.")
+        tip(ui, f"{words.format(layer=layer, head=head, gain=gain)} {tr(CELL)}")
+    if gain == gains[layer][head]:
+        return gains
+    row = gains[layer]
+    return _with_row(gains, layer, (*row[:head], gain, *row[head + 1 :]))
+
+
+def _with_row(gains: Gains, layer: int, row: tuple[float, ...]) -> Gains:
+    return (*gains[:layer], row, *gains[layer + 1 :])
+
+
+def _paint(ui: Ui, rect: Rect, gain: float) -> None:
+    """Quiet at 1, towards red below, towards blue above; the number where it is not 1."""
+    x0, y0, x1, y1 = rect
+    draw, palette = imgui.get_window_draw_list(), ui.theme.palette
+    low, high, rounding = ImVec2(x0, y0), ImVec2(x1, y1), ui.u(0.75)
+    if gain == 1.0:
+        draw.add_rect_filled(low, high, u32(palette.hover), rounding)
+        return
+    strength, small = min(1.0, abs(gain - 1.0)), ui.theme.size("small")
+    fill = mix(palette.hover, palette.error if gain < 1 else palette.accent, 0.85 * strength)
+    draw.add_rect_filled(low, high, u32(fill), rounding)
+    shown = tr("off") if gain == 0 else f"{gain:.2f}".rstrip("0").rstrip(".")
+    with ui.font(style="small"):
+        wide = imgui.calc_text_size(shown).x
+        if wide < x1 - x0 and small <= y1 - y0:
+            spot = ImVec2((x0 + x1 - wide) / 2, round((y0 + y1 - small) / 2))
+            draw.add_text(spot, u32(legible(fill)), shown)

@@ -1,0 +1,1 @@
+"""Tokens of an answer: their probabilities, alternatives, and the logit lens."""

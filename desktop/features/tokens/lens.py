@@ -1,0 +1,236 @@
+"""The logit lens: what every layer would already say after a token."""
+
+from __future__ import annotations
+
+import math
+
+from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
+
+from llm_lite.core.messages import Alternative, LensResult, LensRow
+from llm_lite.desktop.features.attention.model import ShowLens
+from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.colors import legible, mix
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.units import percent
+from llm_lite.desktop.widgets.by_keyboard import FLAT
+from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.token_text import NAMED, visible
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
+
+COLUMNS = 4
+WHOLE = 40  # characters of a token that are shown where there is room
+LIVE = 1.0  # seconds between two questions while an answer is written: each costs a head a layer
+ABOUT = mark(
+    "Every layer adds to a sum that runs through the model, the residual stream; only the sum "
+    "after the last layer becomes words. The logit lens (nostalgebraist, 2020) turns the sum into "
+    "words early, after each layer, with the model's own output matrix: one sees an answer form."
+)
+EMPTY = mark(
+    "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
+)
+CANDIDATES = mark("Likeliest next tokens, each with its probability; a stronger colour is likelier")
+SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
+
+
+class _Inked(Struct, frozen=True):
+    """A cell of the table: words, probability with its width in pixels, packed colours."""
+
+    words: str
+    shown: str
+    wide: float
+    fill: int
+    ink: int
+    final: bool  # the word that the model says in the end
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    position = _position(state)
+    text(ui, tr("Logit lens"), bold=True)
+    help_mark(ui, tr(ABOUT))
+    if position is None:
+        wrapped(ui, tr(EMPTY))
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, tr(ABOUT), color="faint")
+        return []
+    actions = _ask(state, ui, position)
+    result = state.lens.result
+    if result is None:
+        wrapped(ui, tr("Asking every layer."))
+    elif result.message:
+        wrapped(ui, result.message[:1].upper() + result.message[1:] + ".")
+    else:
+        _draw_result(state, ui, result)
+    return actions
+
+
+def _position(state: AppState) -> int | None:
+    """The token that is held, else the newest; None while there is none."""
+    last = state.context_used - 1
+    if last < 0 or state.model is None:
+        return None
+    row = state.attention.row
+    return last if row is None else min(row, last)
+
+
+def _ask(state: AppState, ui: Ui, position: int) -> list[Action]:
+    """One question at a time; of the newest token of an answer no more than LIVE allows."""
+    key = (position, state.next_request, state.steering.gains)
+    if state.lens.request or state.lens.key == key:
+        return []
+    if state.busy and state.attention.row is None:
+        due = ui.memory.get("lens.asked", -math.inf) + LIVE
+        if ui.now < due:
+            ui.redraw_in(due - ui.now)
+            return []
+    ui.memory["lens.asked"] = ui.now
+    return [ShowLens(position, key)]
+
+
+def settled(rows: tuple[LensRow, ...]) -> int:
+    """The row from which on the likeliest token is the one at the end."""
+    final = rows[-1].tokens[0].token
+    at = len(rows) - 1
+    while at > 0 and rows[at - 1].tokens[0].token == final:
+        at -= 1
+    return at
+
+
+def leads_words(rows: tuple[LensRow, ...], start: int) -> str:
+    """Since when the model's likeliest next token is the likeliest."""
+    best = visible(rows[-1].tokens[0].text, WHOLE)
+    if start == len(rows) - 1:
+        return tr("Only the last layer, at the top, finds “{best}” likeliest.").format(best=best)
+    return tr("From layer {layer} up, “{best}” is the likeliest next token.").format(
+        layer=rows[start].layer, best=best
+    )
+
+
+def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
+    words = state.positions
+    said = visible(words[result.position]) if result.position < len(words) else ""
+    following = result.position + 1
+    then, next_said = tr("After “{said}” at position {n:,}."), ""
+    if following < len(words):
+        next_said = visible(words[following])
+        then = tr("After “{said}” at position {n:,}; the text goes on with “{next}”.")
+        if not words[following]:
+            then = tr("After “{said}” at position {n:,}; the token after it has no text.")
+    start = settled(result.rows)
+    then = then.format(said=said, n=result.position, next=next_said)
+    wrapped(ui, f"{then} {leads_words(result.rows, start)}")
+    gutter = _draw_names(ui)
+    imgui.begin_child("lens", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
+    room = imgui.get_content_region_avail().x
+    each = (room - gutter) / COLUMNS
+    height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))
+    height = float(int(height))
+    top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
+    count, inked = len(result.rows), _inked(ui, result, each - ui.u(0.5))
+    for number, row in enumerate(result.rows):
+        y = top.y + (count - 1 - number) * height
+        if y > low + imgui.get_window_height() or y + height < low:
+            continue
+        _draw_layer(ui, row.layer, top.x, y, height, number >= start)
+        for column, token in enumerate(inked[number]):
+            _draw_token(ui, token, (top.x + gutter + column * each, y), (each - ui.u(0.5), height))
+    _draw_tip(result, top, gutter, each, height)
+    y = top.y + (count - start) * height
+    line = ImVec2(top.x, y), ImVec2(top.x + room, y)
+    imgui.get_window_draw_list().add_line(*line, ui.color("accent"), max(1.0, ui.u(0.375)))
+    imgui.set_cursor_screen_pos(ImVec2(top.x, y - height))
+    imgui.invisible_button("settled", ImVec2(gutter, height))
+    tip(ui, tr(SETTLED))
+    ui.mark("lens.settled")
+    imgui.set_cursor_screen_pos(top)
+    imgui.dummy(ImVec2(room, height * count))
+    ui.mark("lens.table")
+    imgui.end_child()
+
+
+def _draw_names(ui: Ui) -> float:
+    """Draw above the table what its rows and columns are; return the room of layers' numbers."""
+    at, draw, color = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.color("muted")
+    with ui.font(style="small"):
+        gutter = max(ui.u(8), imgui.calc_text_size(tr("Layer")).x + ui.u(1.5))
+        room = imgui.get_content_region_avail().x - gutter
+        draw.add_text(at, color, tr("Layer"))
+        draw.add_text(ImVec2(at.x + gutter, at.y), color, fit(tr(CANDIDATES), room))
+    imgui.dummy(ImVec2(room, ui.theme.size("small")))
+    ui.mark("lens.names")
+    return gutter
+
+
+def _inked(ui: Ui, result: LensResult, width: float) -> list[list[_Inked]]:
+    """The cells of every row, made once for a result, a width and a theme."""
+    key = (ui.theme, width)
+    held = ui.memory.get("lens.inked")
+    if held is None or held[0] is not result or held[1] != key:
+        final = result.rows[-1].tokens[0].token
+        with ui.font(style="small"):
+            made = [[_ink(ui, t, width, final) for t in r.tokens[:COLUMNS]] for r in result.rows]
+        held = ui.memory["lens.inked"] = (result, key, made)
+    inked: list[list[_Inked]] = held[2]
+    return inked
+
+
+def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
+    """As strong as the token is likely."""
+    palette = ui.theme.palette
+    fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
+    shown = percent(token.probability)
+    wide = imgui.calc_text_size(shown).x
+    words = fitting(visible(token.text, WHOLE), width - wide - ui.u(3))
+    return _Inked(words, shown, wide, u32(fill), u32(legible(fill)), token.token == final)
+
+
+def fitting(words: str, room: float) -> str:
+    """A token with a name, as <|im_end|>, keeps its marks and is cut between them: without them it
+    would look like a word of the text."""
+    named = NAMED.match(words)
+    if named is None or imgui.calc_text_size(words).x <= room:
+        return fit(words, room)
+    opens, name, closes = named.groups()
+    inside = room - imgui.calc_text_size(opens + closes).x
+    if inside < imgui.calc_text_size("…").x:
+        return fit(words, room)
+    return f"{opens}{fit(name, inside)}{closes}"
+
+
+def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: bool) -> None:
+    draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
+    color = ui.color("accent" if done else "muted")
+    spot = ImVec2(x, round(y + (height - small) / 2))
+    draw.add_text(ui.fonts["bold" if done else "regular"], small, spot, color, f"{layer}")
+
+
+def _draw_token(ui: Ui, token: _Inked, at: tuple[float, float], size: tuple[float, float]) -> None:
+    """A cell; the model's final word with a line around."""
+    draw, small, gap = imgui.get_window_draw_list(), ui.theme.size("small"), ui.u(0.25)
+    low = ImVec2(at[0], at[1] + gap)
+    high = ImVec2(at[0] + size[0], at[1] + size[1] - gap)
+    draw.add_rect_filled(low, high, token.fill, ui.u(0.75))
+    if token.final:
+        draw.add_rect(low, high, ui.color("accent"), ui.u(0.75), max(1.0, ui.u(0.3)))
+    font, y, side = ui.fonts["regular"], round(at[1] + (size[1] - small) / 2), ui.u(1)
+    draw.add_text(font, small, ImVec2(at[0] + side, y), token.ink, token.words)
+    end = ImVec2(at[0] + size[0] - token.wide - side, y)
+    draw.add_text(font, small, end, token.ink, token.shown)
+
+
+def _draw_tip(result: LensResult, top: ImVec2, gutter: float, each: float, height: float) -> None:
+    """The whole token under the pointer, and how likely it was."""
+    if not imgui.is_window_hovered():
+        return
+    mouse, rows = imgui.get_mouse_pos(), result.rows
+    column = math.floor((mouse.x - top.x - gutter) / each)
+    number = len(rows) - 1 - math.floor((mouse.y - top.y) / height)
+    if 0 <= number < len(rows) and 0 <= column < min(COLUMNS, len(rows[number].tokens)):
+        token, layer = rows[number].tokens[column], rows[number].layer
+        imgui.set_tooltip(
+            tr("“{said}”: {share:.2%} after layer {layer}").format(
+                said=visible(token.text, WHOLE), share=token.probability, layer=layer
+            )
+        )

@@ -1,0 +1,1 @@
+"""Steps that can be undone and done again."""

@@ -1,1 +1,0 @@
-"""What the window knows, and the pure functions that change it."""

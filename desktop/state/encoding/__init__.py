@@ -1,1 +1,0 @@
-"""What an encoder was given to read, and what it answered."""

@@ -1,1 +1,0 @@
-"""What the engine says of its inside, of long tasks and of kept caches, folded into the state."""

@@ -1,1 +1,0 @@
-"""What belongs to the conversation in front: scopes of the state, its gains, its tokens."""

@@ -1,1 +1,0 @@
-"""The lesson that follows one token: where a person is in it, and every number that it shows."""

@@ -1,1 +1,0 @@
-"""Points of plots, gathered while answers are written."""

@@ -1,1 +1,0 @@
-"""Engines elsewhere as the window knows them: who answers, addresses that were used."""

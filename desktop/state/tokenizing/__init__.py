@@ -1,1 +1,0 @@
-"""What the tokenizer view was asked to show, and what tokenizers answered."""

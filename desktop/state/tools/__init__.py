@@ -1,1 +1,0 @@
-"""Functions that a model may call, as the window knows them: declared, served, called, answered."""

@@ -1,1 +1,0 @@
-"""The tree of a conversation: its branches, how a map of them lies, tokens that come back."""

@@ -1,1 +1,0 @@
-"""What can be undone and done again: the steps and their order."""

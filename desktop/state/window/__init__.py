@@ -1,1 +1,0 @@
-"""What the window itself looks like: its layouts, what the command palette has found."""

@@ -1,1 +1,0 @@
-"""What the tour shows without asking anybody: models of a machine and of a hub that are made up."""

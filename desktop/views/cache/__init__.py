@@ -1,1 +1,0 @@
-"""Views of the key and value cache: what it holds, what it weighs, what was forgotten."""

@@ -1,1 +1,0 @@
-"""The conversation: its messages, where they are written, how they are sampled."""

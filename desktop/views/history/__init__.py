@@ -1,1 +1,0 @@
-"""The conversations that are kept: the list of them, searches, and what is done with one."""

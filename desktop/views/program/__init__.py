@@ -1,1 +1,0 @@
-"""What belongs to no conversation: models, settings, speed, the log."""

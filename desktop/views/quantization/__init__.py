@@ -1,1 +1,0 @@
-"""Views of weight modes: what each takes and loses, and two of them side by side."""

@@ -1,1 +1,0 @@
-"""Engines elsewhere: how to connect, and what they do not tell."""

@@ -1,1 +1,0 @@
-"""How answers are made: the panel of the sampler in its groups, and presets."""

@@ -1,1 +1,0 @@
-"""Text of the conversation that a person selects or looks for: what is selected, and how."""

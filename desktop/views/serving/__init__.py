@@ -1,1 +1,0 @@
-"""The panel that serves the model to other programs: a switch, addresses, requests as they run."""

@@ -1,1 +1,0 @@
-"""Views of tokens: their probabilities, the logit lens, gains of heads."""

@@ -1,1 +1,0 @@
-"""Subcommands of encoders, and of encoder-decoders: vectors, masked tokens, translations."""

@@ -1,1 +1,0 @@
-"""Subcommands that measure: speed, kernels, and how well a model predicts a text."""

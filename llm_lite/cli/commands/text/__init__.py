@@ -1,1 +1,0 @@
-"""Subcommands that look at a text and run no model."""
