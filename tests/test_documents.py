@@ -32,10 +32,6 @@ def test_files_that_are_named_exist():
     assert not missing, "\n".join(missing)
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
-
-
 def test_each_view_has_a_page_with_pictures():
     from llm_lite.desktop.features import VIEWS
 
