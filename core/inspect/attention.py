@@ -1,4 +1,14 @@
-"""Attention maps: what a map is, and what of the running model it is made from."""
+"""Attention maps: what a map is, and what of the running model it is made from.
+
+Attention is never materialized. The op `store` keeps the last rotated queries in a ring with a
+budget of memory; with the keys of the cache they are all that a map needs. Inference pays for one
+small store a step, and any position still in the ring can be inspected. In a sliding layer its keys
+must still be in the cache too; later its row stays as it was drawn, and is left out of scores.
+`attention` multiplies a head's output by a gain, which is 1 unless a person changes it. Where heads
+have sinks, rows of maps lack the sinks' shares. Requests that look inside (logit lens, the effect
+of gains) run a token again through all ops but those that store: the cache stays bit for bit as it
+is.
+"""
 
 from __future__ import annotations
 
