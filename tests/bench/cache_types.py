@@ -1,6 +1,6 @@
 """What the types of caches lose: answers with each beside those with a float32 cache.
 
-    python -m tests.bench.cache_types [--model MODEL] [--text FILE] [--bytes 40000]
+    python -m tests.bench.cache_types [--model MODEL] [--text FILE] [--bytes 20000]
                                       [--json FILE] [--page docs/quantization.md]
 
 Every number is one of `llm-lite perplexity`, run as a person would: the model's weights as they are
@@ -107,8 +107,8 @@ def _diverge(cache: str, model: str, text: Path) -> dict[str, Any]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default=catalog.DEFAULT)
-    parser.add_argument("--text", type=Path, default=ROOT / "ARCHITECTURE.md")
-    parser.add_argument("--bytes", type=int, default=40_000, help="of the text, from its beginning")
+    parser.add_argument("--text", type=Path, default=ROOT / "CHANGELOG.md")
+    parser.add_argument("--bytes", type=int, default=20_000, help="of the text, from its beginning")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--page", type=Path, help="a page whose table is replaced")
     return parser.parse_args()
