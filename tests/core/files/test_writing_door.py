@@ -38,7 +38,7 @@ EXCEPTIONS = {
     ): "an empty file for its owner alone, which the door then writes",
     ("core/generation/speculation/ngrams/file.py", "os.open"): "an empty file for its owner alone, "
     "which the door then writes",
-    ("core/serving/serving.py", "self._desk.open"): "no file, but the desk of requests",
+    ("core/serving/serving.py", "self._queue.open"): "no file, but the queue of requests",
     **{
         ("desktop/features/remote/kept.py", call): "who may read the file that the door writes"
         for call in ("path.touch", "path.chmod")

@@ -35,7 +35,6 @@ QUIET = {
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
     "features/remote/kept.py": (".*", "the same, of addresses in it"),
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
-    "features/presets/host.py": (".*", "sentences that name a preset's file and its field"),
     "features/tools/host_files.py": (".*", "sentences that name the file of tools and its field"),
     "features/sampling/fields.py": (".*", "the same, of lists in them"),
     "language/incoming.py": (".*", "names of classes"),
