@@ -37,7 +37,6 @@ QUIET = {
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
     "features/tools/host_files.py": (".*", "sentences that name the file of tools and its field"),
     "features/sampling/fields.py": (".*", "the same, of lists in them"),
-    "language/incoming.py": (".*", "names of classes"),
     "features/tokenizer/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
     "features/program/defects.py": ("A defect of the program|please report it:", "for the report"),
     "app/interface.py": (
