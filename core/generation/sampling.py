@@ -67,16 +67,20 @@ def _check_option(row: Option, value: Any) -> None:
             if value is None and row.default is None:
                 return
             if not row.low <= value <= row.high:  # NaN fails too
-                raise RequestError(f"{row.spoken}: expected {row.low} to {row.high}, found {value}")
+                raise RequestError(
+                    f"{row.readable_name}: expected {row.low} to {row.high}, found {value}"
+                )
         case "texts":
-            _check_texts(row.spoken, value)
+            _check_texts(row.readable_name, value)
         case "biases":
             for token, bias in value:
                 if token < 0 or not row.low <= bias <= row.high:
                     expected = f"a token id and {row.low:g} to {row.high:g}"
-                    raise RequestError(f"{row.spoken}: expected {expected}, found {token}={bias}")
+                    raise RequestError(
+                        f"{row.readable_name}: expected {expected}, found {token}={bias}"
+                    )
             if len(value) > MOST_BIASES:
-                raise RequestError(f"{row.spoken}: expected at most {MOST_BIASES} tokens")
+                raise RequestError(f"{row.readable_name}: expected at most {MOST_BIASES} tokens")
 
 
 def check_bias(options: SamplingOptions, vocabulary: int) -> None:

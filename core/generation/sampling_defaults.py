@@ -97,8 +97,9 @@ def _of_metadata(
 ) -> list[SamplingDefault]:
     named = []
     for name, key in names_in("gguf").items():
-        switch, wanted = OPTIONS[name].switches.get("gguf", ("", None))
-        if f"{_GGUF}{key}" in metadata and metadata.get(f"{_GGUF}{switch}") == wanted:
+        switch = OPTIONS[name].switches.get("gguf")
+        is_on = switch is None or metadata.get(f"{_GGUF}{switch[0]}") == switch[1]
+        if is_on and f"{_GGUF}{key}" in metadata:
             named.append((f"{_GGUF}{key}", name, metadata[f"{_GGUF}{key}"]))
     return _checked(named, "the file's general.sampling", path, problems)
 

@@ -52,16 +52,16 @@ class Option(Struct, frozen=True):
     logarithmic: bool = False  # the slider's scale
     group: Group = ""
     needs: tuple[str, ...] = ()  # it does nothing while all of these are off
-    in_mirostat: bool = True  # False: Mirostat takes its place
+    mirostat_replaces: bool = False
     search: str = ""  # words that find it besides its title
     names: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
-    # With its name stands a field that switches it on.
+    # A field or key beside it that switches it on, and the value with which it does.
     switches: Mapping[str, tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     always_sent: bool = False  # to other servers, at the default too: theirs may be another one
 
     @property
-    def spoken(self) -> str:
-        """Return the name as a sentence has it."""
+    def readable_name(self) -> str:
+        """Return the name as an error sentence has it."""
         if self.words:
             return self.words
         first, *rest = self.name.split("_")
@@ -133,7 +133,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         title=mark("Top-k"),
         group="filters",
         slider=(0, 200),
-        in_mirostat=False,
+        mirostat_replaces=True,
         same=(
             *("vllm", "llama-server", "llama-cpp-python", "lm-studio"),
             *("generation_config", "gguf"),
@@ -151,7 +151,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         group="filters",
         slider=(0.05, 1.0),
         digits=2,
-        in_mirostat=False,
+        mirostat_replaces=True,
         search="nucleus",
         same=("openai", "generation_config", "gguf"),
         always_sent=True,
@@ -166,7 +166,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         group="filters",
         slider=(0.0, 0.5),
         digits=2,
-        in_mirostat=False,
+        mirostat_replaces=True,
         same=("vllm", "llama-server", "llama-cpp-python", "generation_config", "gguf"),
         always_sent=True,
     )
@@ -181,7 +181,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         group="filters",
         slider=(0.05, 1.0),
         digits=2,
-        in_mirostat=False,
+        mirostat_replaces=True,
         same=("llama-server", "generation_config"),
     )
     xtc_probability: float = option(
@@ -196,7 +196,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         group="filters",
         slider=(0.0, 1.0),
         digits=2,
-        in_mirostat=False,
+        mirostat_replaces=True,
         same=("llama-server", "gguf"),
     )
     xtc_threshold: float = option(  # above 0.5 nothing is taken away
@@ -424,7 +424,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
 
 
 def _named(name: str, row: Option, default: Any) -> Option:
-    names = MappingProxyType({place: said or name for place, said in row.names.items()})
+    names = MappingProxyType({place: other or name for place, other in row.names.items()})
     return replace(row, name=name, default=default, names=names)
 
 

@@ -10,6 +10,7 @@ from llm_lite.cli.main import _parser, main
 from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.messages.sampling_options import NUMBERS
 from tests.cli.terminal_runs import GREEDY, NUMPY, sentence
 from tests.server.scripted_model import model_info
 
@@ -23,12 +24,7 @@ def test_nothing_said_is_the_defaults():
 
 
 def test_every_number_has_a_word_and_a_command():
-    numbers = [
-        name
-        for name in SamplingOptions.__dataclass_fields__
-        if type(getattr(SamplingOptions(), name)) in (int, float)
-    ]
-    for name in numbers:
+    for name in NUMBERS:
         word = name.replace("_", "-")
         assert getattr(parsed(f"--{word}", "1"), name) == 1
         assert word in COMMANDS

@@ -49,19 +49,18 @@ from pathlib import Path
 
 from llm_lite.cli.conversation.commands import COMMANDS
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.desktop.features.presets import host as files
+from llm_lite.desktop.app.presets import files
 from llm_lite.desktop.app.settings import Settings, load, save
 from llm_lite.desktop.features.commands.settings import SETTINGS
 from llm_lite.desktop.features.presets.preset import Preset
-from llm_lite.server.routes import ENDPOINTS
-from llm_lite.server.document import document
+from llm_lite.server import routes
 from tests.desktop.headless import Headless
 
 NAME, HELP = "lowest_token", "Tokens with a smaller id are never chosen"
 chosen = SamplingOptions(lowest_token=7)
 if HELP[1:] + "; 0: off" in COMMANDS["lowest-token"].help:
     print("/commands")
-schemas = document(ENDPOINTS, "1")["components"]["schemas"]
+schemas = routes.document(routes.ENDPOINTS, "1")["components"]["schemas"]
 if any(HELP in str(one.get("properties", {}).get(NAME)) for one in schemas.values()):
     print("document")
 with tempfile.TemporaryDirectory() as folder:

@@ -96,7 +96,7 @@ def _draw_rows(
         if needed and all(getattr(options, one.name) == one.off for one in needed):
             continue
         value = getattr(options, row.name)
-        is_replaced = options.mirostat_tau > 0 and not row.in_mirostat
+        is_replaced = options.mirostat_tau > 0 and row.mirostat_replaces
         shown = tr("off") if value == row.off else tr("replaced") if is_replaced else ""
         options = draw_option(ui, options, row, lacks, shown)
     return options

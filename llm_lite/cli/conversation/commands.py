@@ -233,16 +233,17 @@ def _quit(talk: Conversation, argument: str) -> None:
 
 
 def _sampling(row: Option) -> tuple[str, SlashCommand]:
-    takes = {"number": "X", "whole": "N", "flag": "on|off"}[row.kind]
+    takes, what = {"number": "X", "whole": "N", "flag": "on|off"}[row.kind], _help_of(row)
     if row.default is None:
-        takes += "|off"
-    what = phrase(row.summary) if row.off is None else f"{phrase(row.summary)}; {row.off:g}: off"
+        takes, what = f"{takes}|off", f"{what}; off: a new one for each answer"
+    elif row.off is not None:
+        what = f"{what}; {row.off:g}: off"
     values = _ON_OFF if row.kind == "flag" else ()
     return row.word, SlashCommand(f"[{takes}]", what, partial(_choose, row), values)
 
 
-def _help_of(option: str) -> str:
-    return phrase(OPTIONS[option].summary)
+def _help_of(row: Option) -> str:
+    return phrase(row.summary)
 
 
 def _engine(name: str, known: tuple[str, ...], what: str) -> tuple[str, SlashCommand]:
@@ -278,14 +279,16 @@ COMMANDS: dict[str, SlashCommand] = {
     "form": SlashCommand(
         f"[{'|'.join(FORMS)}]", "questions and answers, or a text that goes on", _form, FORMS
     ),
-    "stop": SlashCommand("[TEXT|off]", _help_of("stop"), answer_form.set_stop),
-    "logit-bias": SlashCommand("[ID=V ...|off]", _help_of("logit_bias"), answer_form.set_bias),
+    "stop": SlashCommand("[TEXT|off]", _help_of(OPTIONS["stop"]), answer_form.set_stop),
+    "logit-bias": SlashCommand(
+        "[ID=V ...|off]", _help_of(OPTIONS["logit_bias"]), answer_form.set_bias
+    ),
     "json-schema": SlashCommand(
-        "[FILE|TEXT|off]", _help_of("json_schema"), answer_form.set_schema, takes_path=True
+        "[FILE|TEXT|off]", _help_of(OPTIONS["json_schema"]), answer_form.set_schema, takes_path=True
     ),
     "grammar": SlashCommand(
         "[FILE|off]",
-        _help_of("grammar"),
+        _help_of(OPTIONS["grammar"]),
         answer_form.set_grammar,
         takes_path=True,
     ),
