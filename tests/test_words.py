@@ -77,5 +77,6 @@ def test_bad_names_and_phrases_are_found():
         "TokenTeller",
         "told",
         "_ask",
+        "told",
     ]
     assert len(list(words.bad_phrases(place, text))) == 2

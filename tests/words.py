@@ -141,6 +141,7 @@ BANNED_NAMES = {
 _BANNED_PARTS = re.compile(
     r"Teller|WhenAsked|Keeper|Judge|Told|Heard|RAISED|(?:^|_)(?:tell|told|judge)_"
 )
+_PLAIN_VARIABLES = ("asked",)  # what was requested; as the name of a function it says nothing
 _BANNED_PHRASES = re.compile(r"\b(?:[Ww]hoever|of which|asked of|what came of)\b")
 
 
@@ -239,12 +240,26 @@ def by_top(found: Iterable[Docstring]) -> dict[str, int]:
 def bad_names(path: Path, text: str) -> Iterator[str]:
     """Yield what a file defines under a banned name, with its line and what to say instead."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            name = node.name.strip("_")
-            if name in BANNED_NAMES:
-                yield f"{path}:{node.lineno} {node.name}: {BANNED_NAMES[name]}"
-            elif _BANNED_PARTS.search(node.name):
-                yield f"{path}:{node.lineno} {node.name}"
+        name, line = _defined(node)
+        bare = name.strip("_")
+        if bare in BANNED_NAMES:
+            yield f"{path}:{line} {name}: {BANNED_NAMES[bare]}"
+        elif _BANNED_PARTS.search(name):
+            yield f"{path}:{line} {name}"
+
+
+def _defined(node: ast.AST) -> tuple[str, int]:
+    """Return the name that a node defines, and its line; ("", 0) if it defines none."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return node.name, node.lineno
+        case ast.arg() if node.arg not in _PLAIN_VARIABLES:
+            return node.arg, node.lineno
+        case ast.Name(ctx=ast.Store()) if node.id not in _PLAIN_VARIABLES:
+            return node.id, node.lineno
+        case ast.Attribute(ctx=ast.Store()):
+            return node.attr, node.lineno
+    return "", 0
 
 
 def bad_phrases(path: Path, text: str) -> Iterator[str]:

@@ -45,10 +45,10 @@ def texts(tree: ast.Module) -> Iterator[str | tuple[str, ...]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
-        said = node.args[: CALLS.get(node.func.id, 0)]
-        if any(isinstance(part, ast.JoinedStr) for part in said):
+        parts = node.args[: CALLS.get(node.func.id, 0)]
+        if any(isinstance(part, ast.JoinedStr) for part in parts):
             raise ValueError(f"an f-string cannot be translated: {ast.unparse(node)}")
-        words = [part.value for part in said if isinstance(part, ast.Constant) and part.value]
+        words = [part.value for part in parts if isinstance(part, ast.Constant) and part.value]
         if words:
             yield words[0] if len(words) == 1 else tuple(words)
 
@@ -87,8 +87,8 @@ def untranslated(catalog: Catalog) -> list[str]:
     """Return texts without a translation, or with one that a person has yet to check."""
     found = []
     for message in catalog:
-        said = message.string if isinstance(message.string, tuple) else (message.string,)
-        if message.id and (message.fuzzy or not all(said)):
+        parts = message.string if isinstance(message.string, tuple) else (message.string,)
+        if message.id and (message.fuzzy or not all(parts)):
             found.append(message.id if isinstance(message.id, str) else message.id[0])
     return found
 

@@ -37,10 +37,10 @@ def _text(request: dict[str, Any], data: bytes) -> Answer:
             break
         if time.process_time() - begun > request["seconds"]:
             break
-        said = _page(reader, number)
+        words = _page(reader, number)
         done += 1
-        if said:
-            part = f"[Page {number + 1}]\n{said}"
+        if words:
+            part = f"[Page {number + 1}]\n{words}"
             parts.append(part)
             size += len(part) + 2
     text = "\n\n".join(parts)[: request["characters"]]

@@ -179,7 +179,7 @@ def bits_per_weight(reports: list[QuantizedTensor]) -> float:
 
 
 class _Work:
-    """One tensor: the bytes of its pieces in order, and what they lose."""
+    """A tensor being written: the bytes of its pieces in order, and their errors."""
 
     def __init__(self, path: Path, tensor: TensorData, slot: Slot, moments: Moments | None) -> None:
         self._path, self._tensor, self._slot = path, tensor, slot

@@ -45,7 +45,7 @@ LONGEST_STEP = 32  # tokens of the forced answer in one event
 
 
 class Run(Struct):
-    """One runner answering; what it took is measured inside its own steps only."""
+    """An answer of one runner; its time is measured inside its own steps only."""
 
     command: CompareRuns
     number: int
@@ -213,10 +213,12 @@ def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
     ):
         targets = tokens[at : at + len(rows_a)]
         kld = compare(rows_a, rows_b, np.asarray(targets, np.int64)).kld
-        told = []
+        forced = []
         for row_a, row_b, token, kl in zip(rows_a, rows_b, targets, kld, strict=True):
-            told.append(_forced(a, score_token(row_a, token), score_token(row_b, token), float(kl)))
-        context.emit(RunsForced(request, at, tuple(told)))
+            forced.append(
+                _forced(a, score_token(row_a, token), score_token(row_b, token), float(kl))
+            )
+        context.emit(RunsForced(request, at, tuple(forced)))
         at += len(rows_a)
         context.between()
         context.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))

@@ -104,11 +104,11 @@ class KeptConversations:
         """Emit how much of the conversation the file has, or why it cannot be used."""
         if runner is None:
             return
-        said = partial(KeptChecked, command.conversation, command.path)
+        event = partial(KeptChecked, command.conversation, command.path)
         try:
-            self._emit(said(*self._worth(runner, command)))
+            self._emit(event(*self._worth(runner, command)))
         except LlmLiteError as error:
-            self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
+            self._emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
 
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
         """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
@@ -126,9 +126,9 @@ class KeptConversations:
 
     def resume(self, runner: Runner | None, command: ResumeKept) -> None:
         """Bring the file's rows into the cache."""
-        said = partial(KeptResumed, command.request, command.conversation, command.path)
+        event = partial(KeptResumed, command.request, command.conversation, command.path)
         if runner is None:
-            self._emit(said(unfit="failed", problem="no model is loaded"))
+            self._emit(event(unfit="failed", problem="no model is loaded"))
             return
         begun = time.perf_counter()
         session, path = runner.session, Path(command.path)
@@ -137,7 +137,7 @@ class KeptConversations:
             identity = self._identity_of(runner)
             cache_transfer.open_saved(runner, path, identity, command.conversation)
         except LlmLiteError as error:
-            self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
+            self._emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
             return
         self._known[command.path] = (identity, session.tokens())
         session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
@@ -145,7 +145,7 @@ class KeptConversations:
             session.clear()  # what was forgotten within, or a window that can not go back
         labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
         seconds, total = time.perf_counter() - begun, len(encoded.ids)
-        self._emit(said(labels, total, seconds, "" if labels else "beginning"))
+        self._emit(event(labels, total, seconds, "" if labels else "beginning"))
         self._emit(cache_status(session, session.context_used))
 
     def finish(self) -> None:

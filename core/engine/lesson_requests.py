@@ -64,9 +64,9 @@ def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) 
     raw = Pooler(replace(how, normalized=False), runner.model_file.file.tensors)(states)
     length = float(np.linalg.norm(raw))
     vector = raw / max(length, 1e-12) if how.normalized else raw
-    told = tuple(part(states[place]) for place, _ in trace.tokens if place < len(states))
+    sentence = tuple(part(states[place]) for place, _ in trace.tokens if place < len(states))
     pooled = Pooled(
-        how.poolings, told, len(states), how.normalized, part(vector), length,
+        how.poolings, sentence, len(states), how.normalized, part(vector), length,
         dense=_dense_shapes(how, runner.model_file.file.tensors),
     )  # fmt: skip
     if not beside.strip():

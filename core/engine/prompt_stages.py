@@ -26,8 +26,8 @@ def prompt_stages(
         segments = [("".join(pieces(messages)), False)]
     else:
         segments = chat_segments(tokenizer, file.template, messages, thinking=thinking, tools=tools)
-    told = tokenized(tokenizer, name, segments, around=False)
+    result = tokenized(tokenizer, name, segments, around=False)
     begin = tokenized(tokenizer, name, []).before
-    if told.pieces[:1] and begin and told.pieces[0].id == begin[0].id:
-        return told  # the template has written it
-    return replace(told, before=begin, tokens=told.tokens + len(begin))
+    if result.pieces[:1] and begin and result.pieces[0].id == begin[0].id:
+        return result  # the template has written it
+    return replace(result, before=begin, tokens=result.tokens + len(begin))

@@ -95,7 +95,7 @@ def rope(
 ) -> F32:
     """[T,H*d], factors [rotary_dim/2] (frequencies are divided by them), positions [T] -> [T,H*d]
 
-    Pair i of a head's first `rotary_dim` values is turned by
+    Pair i of a head's first `rotary_dim` values is rotated by
     position * scale * theta^(-2i/rotary_dim) (Su et al. 2021). Angles in float64:
     at position 10^5 float32 is off by 10^-2. Rows are multiplied by their `query_temperature`.
     """

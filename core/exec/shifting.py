@@ -1,8 +1,8 @@
 """Forgets a part of what the caches hold: the positions behind it move down and are rotated back.
 
-Keys are kept turned by their positions (Su et al. 2021); turning by -n what was turned by p leaves
-what a key at p - n would have been, so attention between what is left is as it was. A bias by
-distance needs no turn. A position that was added to the embedding is in every key, and stays.
+Keys are stored rotated by their positions (Su et al. 2021); a key that was rotated by p, rotated by
+-n, is the key at p - n, so attention between the positions that stay is as it was. A bias by
+distance needs no rotation. A position that was added to the embedding is in every key, and stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Stored(Struct, frozen=True):
     """A state tensor [C, columns] with position p in row p mod C."""
 
     tensor: Tensor
-    turn: Op | None  # the rope that its rows went through
+    rotation: Op | None  # the rope that its rows went through
 
 
 def fixed_positions(plan: Plan) -> str:
@@ -61,7 +61,7 @@ def shift(
         count = stored.tensor.shape[0]
         old = np.arange(max(keep + drop, length - count), length)
         data = _gather(executor, stored.tensor, old % count)
-        if stored.turn is not None:
+        if stored.rotation is not None:
             data = _rotated_rows(plan, stored, weights, data, old, -drop)
         _scatter(executor, stored.tensor, (old - drop) % count, data)
 
@@ -73,8 +73,8 @@ def _stored(plan: Plan) -> list[_Stored]:
         if op.name == "store":
             for source, target in zip(op.inputs, op.outputs, strict=True):
                 maker = makers.get(source)
-                turn = maker if maker is not None and maker.name == "rope" else None
-                found.append(_Stored(plan.tensors[target], turn))
+                rotation = maker if maker is not None and maker.name == "rope" else None
+                found.append(_Stored(plan.tensors[target], rotation))
     return found
 
 
@@ -86,11 +86,11 @@ def _rotated_rows(
     positions: NDArray[np.int64],
     by: int,
 ) -> NDArray[np.uint8]:
-    op, tensor = stored.turn, stored.tensor
+    op, tensor = stored.rotation, stored.tensor
     assert op is not None
     values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
     factors = weights[plan.tensors[op.inputs[1]].name].dequantize() if len(op.inputs) > 1 else None
-    turned = rope(
+    rotated = rope(
         values,
         factors,
         np.array([by], np.int32),  # one angle for all rows
@@ -105,8 +105,8 @@ def _rotated_rows(
         before, after = (
             query_temperature(p, temperature, length) for p in (positions, positions + by)
         )
-        turned *= (after / before)[:, None]
-    return rows.encode(turned, tensor.dtype, tensor.block)
+        rotated *= (after / before)[:, None]
+    return rows.encode(rotated, tensor.dtype, tensor.block)
 
 
 def _gather(executor: Executor, tensor: Tensor, places: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -23,7 +23,7 @@ def rename_new(old: Path, new: Path) -> None:
     """Rename as os.rename does, but raise FileExistsError if `new` exists, be it an empty directory
     or a link.
 
-    Where the system cannot do both in one step, another program may come between.
+    If the system cannot do both in one step, another program may come between.
     """
     number = _renameat2(old, new, _NOREPLACE)
     if number in _UNKNOWN:

@@ -31,8 +31,8 @@ class CheckpointConfig:
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CheckpointConfig:
         """Return the config with `defaults` in place of fields that are missing or null."""
-        said = {k: v for k, v in self._values.items() if v is not None or k not in defaults}
-        return CheckpointConfig({**defaults, **said}, self.path, self._prefix)
+        present = {k: v for k, v in self._values.items() if v is not None or k not in defaults}
+        return CheckpointConfig({**defaults, **present}, self.path, self._prefix)
 
     def part(self, key: str) -> CheckpointConfig:
         """Return the object under `key`; the config itself if there is none."""

@@ -159,8 +159,8 @@ class Answer(Struct):
 
     def _encode(self, runner: ChatRunner) -> prompt.Encoded:
         file, command = runner.model_file, self.command
-        told = (*command.messages, *([command.begin] if command.begin else ()))
-        prompt.check_size(file.tokenizer, told, runner.session.context, command.overflow)
+        conversation = (*command.messages, *([command.begin] if command.begin else ()))
+        prompt.check_size(file.tokenizer, conversation, runner.session.context, command.overflow)
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
         return encode(
@@ -208,15 +208,15 @@ class Answer(Struct):
         assert self._runner is not None
         tokenizer, messages = self._runner.model_file.tokenizer, self.command.messages
         owner = len(messages) - 1 if self.command.continue_last else len(messages)
-        said = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
+        answer_tokens = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
         gone = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
-        self._emit_forgotten((*self._labels, *said), gone)
+        self._emit_forgotten((*self._labels, *answer_tokens), gone)
 
     def _emit_forgotten(
-        self, told: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
+        self, labels: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
     ) -> None:
         """Emit which of all tokens the model sees from now on, and which it does not."""
-        seen = list(told)
+        seen = list(labels)
         for first, last in reversed(gone):
             del seen[first:last]
         self.emit(CacheRewritten(self.command.request, tuple(seen), gone))

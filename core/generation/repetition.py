@@ -7,7 +7,7 @@ and without, on every executor, and for each seed. An answer loops where one of 
    on what repeats: `Window` has a row for prose, for what is no prose (numbers, rules, cells of a
    table) and for code.
 2. **Sentences that come back.** Of the last RECENT tokens of sentences, those of at least STALE
-   belong to sentences that the answer had said SAID times before. A number at the beginning of a
+   belong to sentences that the answer had said REPEATS times before. A number at the beginning of a
    line, case and punctuation make no other sentence; other numbers and words do. Short sentences
    count for nothing, nor do rows of tables, nor what stands in fenced code.
 
@@ -43,7 +43,7 @@ OTHER = Window(768, 32)  # 24 times: a matrix of zeros of 16 rows has fewer
 CODE = Window(2048, 128)  # a fenced block, or an answer that keeps to a grammar
 MOST_KEPT = CODE.tokens
 RECENT, STALE = 320, 256  # tokens
-SAID = 4  # times before
+REPEATS = 4  # times before
 SHORTEST = 16  # bytes of a sentence that counts, without punctuation
 LONGEST = 400  # characters, at which a sentence ends in any case
 _LETTERS = 3 / 4  # of prose, of the characters that are no space
@@ -77,8 +77,8 @@ def normalized_sentence(sentence: str) -> str:
     """Return what two sentences that count as the same have in common: the words, without the
     number of a list; "" for one that is too short to count, or no prose."""
     number = _NUMBER.match(sentence)
-    said = sentence[number.end() if number else 0 :]
-    words = " ".join(_WORD.findall(said.casefold())) if is_prose(said) else ""
+    rest = sentence[number.end() if number else 0 :]
+    words = " ".join(_WORD.findall(rest.casefold())) if is_prose(rest) else ""
     return words if len(words.encode("utf-8", "replace")) >= SHORTEST else ""
 
 
@@ -152,7 +152,7 @@ class RepetitionGuard:
             self._count_sentence(words)
 
     def _count_sentence(self, words: str) -> None:
-        stale = self._sentences[words] >= SAID
+        stale = self._sentences[words] >= REPEATS
         self._sentences[words] += 1
         self._recent.append((self._size, stale))
         self._recent_tokens += self._size

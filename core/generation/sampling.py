@@ -189,10 +189,10 @@ class Breaks:
         self._breakers = [text.encode() for text in options.dry_breakers] if token_bytes else []
         self._longest = max(map(len, self._breakers), default=0)
         self._tail = b""  # of what was said, as long as a breaker may begin in it
-        self._heard = self._count = 0
+        self._taken = self._count = 0
 
     def unbroken(self, context: Sequence[int]) -> int:
-        for token in context[max(self._heard, len(context) - self._window) :]:
+        for token in context[max(self._taken, len(context) - self._window) :]:
             self._count += 1
             if self._token_bytes is None or not self._breakers:
                 continue
@@ -200,7 +200,7 @@ class Breaks:
             if any(breaker in self._tail for breaker in self._breakers):
                 self._count, self._tail = 0, b""
             self._tail = self._tail[-self._longest :]
-        self._heard = len(context)
+        self._taken = len(context)
         return self._count
 
 

@@ -46,11 +46,11 @@ class StopStrings(Generic[Item]):
         """Feed a token's text and return what may be shown now."""
         if not self._strings:
             return [(item, text)]
-        said = len(text) if self._split is None else self._visible_length(self._split, text)
-        if said is None:
+        visible = len(text) if self._split is None else self._visible_length(self._split, text)
+        if visible is None:
             return [(item, text)]
         if not self._held:
-            self._unseen = len(text) - said
+            self._unseen = len(text) - visible
         self._held.append((item, text))
         whole = "".join(text for _, text in self._held)
         if self._first and self._begins_as_role(whole):

@@ -38,8 +38,8 @@ def make_title(
     session, file = runner.session, runner.model_file
     if is_text(messages):  # no conversation, whose subject the model could name
         return ""
-    told = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", BEGUN))
-    prompt = encode(file, told, continue_last=True, thinking=False).ids
+    asked = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", BEGUN))
+    prompt = encode(file, asked, continue_last=True, thinking=False).ids
     start = min(common(session.tokens(), prompt, len(prompt) - 1), session.context_used)
     count = len(prompt) - start + SAMPLING.max_new_tokens
     fits = start + count <= session.context and len(prompt) - start <= MOST_READ
@@ -59,14 +59,14 @@ def _generated(
     start: int,
     should_stop: StopCheck,
 ) -> str:
-    sampler, heard = Sampler(SAMPLING), list(prompt)
+    sampler, tokens = Sampler(SAMPLING), list(prompt)
     for part in chunks(prompt[start:], session.executor.program.max_tokens):
         logits = session.run_beside(part, start, should_stop)
         start += len(part)
     for _ in range(SAMPLING.max_new_tokens):
-        token = sampler.choose(logits, heard).token
-        heard.append(token)
-        text = tokenizer.decode(heard[len(prompt) :])
+        token = sampler.choose(logits, tokens).token
+        tokens.append(token)
+        text = tokenizer.decode(tokens[len(prompt) :])
         if token in tokenizer.end_ids or any(end in text for end in ENDS):
             return min((text.split(end)[0] for end in ENDS), key=len)
         logits = session.run_beside([token], start, should_stop)

@@ -207,14 +207,14 @@ def _matrix_properties(instance: Any, physical: Any) -> list[Any]:
     address = vk.lib.vkGetInstanceProcAddr(instance, name)
     if address == vk.ffi.NULL:
         return []
-    ask = vk.ffi.cast(f"PFN_{name.decode()}", address)
+    list_matrices = vk.ffi.cast(f"PFN_{name.decode()}", address)
     count = vk.ffi.new("uint32_t*")
-    if ask(physical, count, vk.ffi.NULL) != vk.VK_SUCCESS:
+    if list_matrices(physical, count, vk.ffi.NULL) != vk.VK_SUCCESS:
         return []
     found = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
     for one in found:
         one.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
-    done = ask(physical, count, found) == vk.VK_SUCCESS
+    done = list_matrices(physical, count, found) == vk.VK_SUCCESS
     return list(found)[: count[0]] if done else []
 
 

@@ -33,8 +33,8 @@ _VK_FORMATS = {1: 109, 30: 107, 33: 98}
 
 
 class Binding(Struct, frozen=True):
-    """`kind`: 'storage_buffer' | 'uniform_buffer' | 'storage_image' | 'sampled_image' |
-    'texel_buffer', whose VkFormat is `format`."""
+    """A resource that a shader binds; `kind`: 'storage_buffer' | 'uniform_buffer' |
+    'storage_image' | 'sampled_image' | 'texel_buffer', whose VkFormat is `format`."""
 
     name: str
     set: int

@@ -196,8 +196,8 @@ class History:
         likelihoods: tuple[float, ...] = (),
     ) -> None:
         """Save all that an answer has so far. It may be called any number of times."""
-        said = (text, thought, tokens, likelihoods)
-        self.submit(change.WriteAnswer(answer.conversation, answer.id, *said))
+        content = (text, thought, tokens, likelihoods)
+        self.submit(change.WriteAnswer(answer.conversation, answer.id, *content))
 
     def finish_answer(
         self,
@@ -209,8 +209,8 @@ class History:
         likelihoods: tuple[float, ...] = (),
     ) -> None:
         """Save all of an answer, and how it ended."""
-        said = (text, thought, tokens, likelihoods)
-        written = change.WriteAnswer(answer.conversation, answer.id, *said)
+        content = (text, thought, tokens, likelihoods)
+        written = change.WriteAnswer(answer.conversation, answer.id, *content)
         self.submit(change.FinishAnswer(written, end, time.time()))
 
     def continue_answer(self, answer: StoredMessage) -> None:

@@ -35,10 +35,10 @@ def title_of(text: str, width: int = WIDTH) -> str:
     return _trimmed(_first_sentence(line), width)
 
 
-def title_of_model(said: str, conversation: str) -> str:
+def title_of_model(answer: str, conversation: str) -> str:
     """Return a model's answer to what a conversation is about as a title; "" if it is none: empty,
     too long, marks, the same again and again, or not about it at all."""
-    line = next((found for part in said.splitlines() if (found := plain(part))), "")
+    line = next((found for part in answer.splitlines() if (found := plain(part))), "")
     line = _LABEL.sub("", line).strip()
     while len(line) > 1 and (line[0] in _QUOTES and line[-1] in _QUOTES):
         line = line[1:-1].strip()
@@ -54,8 +54,8 @@ def title_of_model(said: str, conversation: str) -> str:
 def _is_about(words: list[str], conversation: str) -> bool:
     """Return True if the title has words of the conversation: small models answer what nobody
     asked."""
-    told = (word.strip(_QUOTES + ",.:;!?()") for word in words)
-    parts = (word[:5] if word.isascii() else word[:2] for word in told if _is_telling(word))
+    stripped = (word.strip(_QUOTES + ",.:;!?()") for word in words)
+    parts = (word[:5] if word.isascii() else word[:2] for word in stripped if _is_telling(word))
     return any(part in conversation for part in parts)
 
 

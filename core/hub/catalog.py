@@ -35,8 +35,8 @@ def resolve(source: str | None) -> Path:
         return resolving.on_a_hub(name[len(ON_A_HUB) :]).path
     if _has_folders(name) or _is_there(name):
         if _may_be_repository(name) and not _is_there(name):
-            told = f"for a model that was fetched from a hub say {ON_A_HUB}{name}"
-            raise RequestError(f"{name}: no such file; {told}")
+            advice = f"for a model that was fetched from a hub say {ON_A_HUB}{name}"
+            raise RequestError(f"{name}: no such file; {advice}")
         return expanded(name)
     from llm_lite.core.hub.local import resolving
 

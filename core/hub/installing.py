@@ -31,8 +31,8 @@ def install(name: str) -> None:
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in lines if line.lower().startswith("error")]
-        said = (errors or lines or [f"exit code {done.returncode}"])[-1]
-        reason = shortened(one_line(said), LONGEST)
+        last_line = (errors or lines or [f"exit code {done.returncode}"])[-1]
+        reason = shortened(one_line(last_line), LONGEST)
         raise FileError(name, f"cannot be installed, pip says: {reason}")
     found = bundled.find(name)
     if found is None or found.path is None:

@@ -59,7 +59,8 @@ def first_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
 
 
 class Score(Struct, frozen=True):
-    """`of` gives a value for each row, float32 [heads, T]; `rows` are those that count."""
+    """A score of heads: `of` gives a value for each row, float32 [heads, T]; `rows` are those
+    that count."""
 
     label: str
     rows: Rows

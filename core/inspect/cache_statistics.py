@@ -26,7 +26,7 @@ MOST_BLOCKS = 16  # of each layer; where more rows are kept, blocks are taken at
 
 
 class Measuring:
-    """One MeasureCache at work. RequestError if it is impossible, NotFiniteError if a result is not
+    """A running MeasureCache. RequestError if it is impossible, NotFiniteError if a result is not
     finite: nan stands for what is not known."""
 
     def __init__(

@@ -64,8 +64,8 @@ class KvCache:
     def __init__(self, executor: Executor, weights: Mapping[str, TensorData]) -> None:
         self._executor = executor
         plan = executor.program.plans[0]
-        turns = [o for o in plan.ops if o.name == "rope" and len(o.inputs) > 1]
-        factors = {plan.tensors[op.inputs[1]].name for op in turns}
+        rotations = [o for o in plan.ops if o.name == "rope" and len(o.inputs) > 1]
+        factors = {plan.tensors[op.inputs[1]].name for op in rotations}
         self._factors = {name: weights[name] for name in factors}
         self.layers = cache_layers(plan)
         self.can_forget = not fixed_positions(plan)  # a part with something behind it

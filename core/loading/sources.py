@@ -127,7 +127,8 @@ class GgufSource(Struct, frozen=True):
 
 
 class HuggingFaceSource(Struct, frozen=True):
-    """`originals`: the tensors under names that transformers would give the text model alone."""
+    """A checkpoint from transformers; `originals`: the tensors under names that transformers
+    would give the text model alone."""
 
     folder: HuggingFaceFolder
     metadata: Mapping[str, Any]

@@ -57,7 +57,8 @@ class MakeTitle(Struct, frozen=True):
 
 
 class CacheKept(Struct, frozen=True):
-    """`problem` is a sentence where the file was not written; the one before then stays."""
+    """A cache was kept. `problem` is a sentence if the file was not written; the one before then
+    stays."""
 
     conversation: int
     path: str
@@ -70,7 +71,7 @@ class CacheKept(Struct, frozen=True):
 
 
 class KeptChecked(Struct, frozen=True):
-    """`problem` says more where the file is of no use now."""
+    """A kept file was checked. `problem` is a sentence if the file is of no use now."""
 
     conversation: int
     path: str

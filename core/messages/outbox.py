@@ -28,7 +28,7 @@ MOST_UNREAD = 4096  # events of a server that writes faster than they are read
 
 
 class Outbox:
-    """For any thread. `wake` is called for every event."""
+    """A queue of messages for any thread. `wake` is called for every event."""
 
     def __init__(self, wake: Callable[[], None] | None) -> None:
         self._wake = wake

@@ -21,10 +21,10 @@ class ModelIdentity(Struct, frozen=True):
 
 
 class AnswerRun(Struct, frozen=True):
-    """0 and "" stand for what is not known.
+    """The settings and speeds of an answer; 0 and "" stand for what is not known.
 
-    Of a tool's message, what answered: the function is the model's name, its server the device,
-    and `backend` says how ("server", "hand", "refused", "failed").
+    For a tool's message it records what answered: the function is the model's name, its server the
+    device, and `backend` says how ("server", "hand", "refused", "failed").
     """
 
     model: ModelIdentity = field(default_factory=ModelIdentity)

@@ -23,7 +23,8 @@ _BLOCK_BYTES = 32 << 20  # of float64 at a time
 
 
 class LogitRows(Struct, frozen=True):
-    """One value a row: natural logarithms, probabilities in 0..1, divergences in nats."""
+    """Measures of logits, one value a row: natural logarithms, probabilities in 0..1,
+    divergences in nats."""
 
     kld: F64  # KL(reference || tested)
     log_p_reference: F64  # of the target

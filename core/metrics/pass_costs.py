@@ -16,7 +16,8 @@ SIZES = (1, 2, 4, 8, 16, 32)  # tokens
 
 
 class PassCost(Struct, frozen=True):
-    """`break_even`: the share of drafted tokens that must come for drafts of this length to pay."""
+    """The cost of a pass; `break_even`: the share of drafted tokens that must come for drafts of
+    this length to pay."""
 
     tokens: int
     ms: Spread

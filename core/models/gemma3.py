@@ -37,8 +37,8 @@ def _every(known: Known, period: int = _PERIOD) -> tuple[bool, ...]:
 
 
 def _sliding(config: CheckpointConfig, known: Known) -> Any:
-    said = shared.sliding_layers(config, known)
-    return said or _every(known, config.integer("sliding_window_pattern", _PERIOD))
+    layout = shared.sliding_layers(config, known)
+    return layout or _every(known, config.integer("sliding_window_pattern", _PERIOD))
 
 
 def _flags_or_period(value: Any, known: Known) -> tuple[bool, ...]:

@@ -54,7 +54,7 @@ class Slice(Struct, frozen=True):
 
 
 class BuildOptions(Struct, frozen=True):
-    """context: positions in the cache; buckets by ascending size.
+    """Options of a build; context: positions in the cache; buckets by ascending size.
 
     k_dtype, v_dtype: of the cache, "f16", "f32", "i8" or "i4"; q_dtype: of kept queries, "f16" or
     "f32".

@@ -23,8 +23,8 @@ def _every(known: Known, interval: int = _INTERVAL) -> tuple[bool, ...]:
 def _rotary(config: CheckpointConfig, known: Known) -> tuple[bool, ...]:
     if config.get("no_rope_layers") is None:
         return _every(known, config.integer("no_rope_layer_interval", _INTERVAL))
-    said = config.list_of("no_rope_layers", (int, bool), known["layers"])
-    return tuple(bool(one) for one in said)
+    rotated = config.list_of("no_rope_layers", (int, bool), known["layers"])
+    return tuple(bool(one) for one in rotated)
 
 
 def _rotary_if_unusual(config: CheckpointConfig, known: Known) -> tuple[bool, ...] | None:

@@ -45,8 +45,8 @@ def expect_product(label: str, x: Tensor, weight: Tensor, cut: Cut) -> int:
     outputs, inputs = cut or (rows, columns)
     expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
     whole = inputs == columns or (0 < inputs < columns and inputs % block == 0)
-    said = f"{label}: {outputs} x {inputs} of {weight.shape} in blocks of {block}"
-    expect(0 < outputs <= rows and whole, said)
+    sentence = f"{label}: {outputs} x {inputs} of {weight.shape} in blocks of {block}"
+    expect(0 < outputs <= rows and whole, sentence)
     return outputs
 
 

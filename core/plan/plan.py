@@ -25,7 +25,8 @@ class Kind(Enum):
 
 
 class Tensor(Struct, frozen=True):
-    """`shape` is row-major. Of a scratch tensor only the step's rows are in use: see `rows`."""
+    """A tensor of the plan; `shape` is row-major. For a scratch tensor only the step's rows are
+    in use: see `rows`."""
 
     id: int
     name: str

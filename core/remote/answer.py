@@ -31,7 +31,7 @@ from llm_lite.core.remote.hearing import LONGEST_PIECE, Piece, StreamParser, pro
 from llm_lite.core.remote.sse import EventReader
 from llm_lite.core.text.thinking import MARKS
 
-MOST_SAID = 4 << 20  # characters of an answer: a window has to show them
+MOST_CHARACTERS = 4 << 20  # characters of an answer: a window has to show them
 MOST_TOKENS = 1 << 18
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
 _REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
@@ -113,7 +113,7 @@ class RemoteAnswer(Struct):
         for call in parser.calls():
             self._close_thought()
             for part in _parts(call):
-                self._take_piece(Piece("said", part, 0, math.nan), asked)
+                self._take_piece(Piece("visible", part, 0, math.nan), asked)
         if reader.damaged:
             self._notes.append(
                 f"{host} sent bytes that are no UTF-8: the sign \ufffd stands in their places"
@@ -123,10 +123,10 @@ class RemoteAnswer(Struct):
 
     def _take_piece(self, piece: Piece, asked: RemoteRequest) -> None:
         self._length += len(piece.text)
-        if self._length > MOST_SAID:
+        if self._length > MOST_CHARACTERS:
             raise RemoteError(
                 f"{self.client.address.host} sends an answer without an end, expected at most "
-                f"{MOST_SAID >> 20} million characters"
+                f"{MOST_CHARACTERS >> 20} million characters"
             )
         if self._count >= MOST_TOKENS:
             raise RemoteError(
@@ -137,8 +137,8 @@ class RemoteAnswer(Struct):
             self._start(piece.kind == "thought", 0)
         if not self._count and asked.begun:
             for part in _parts(asked.begun):
-                self._emit_token(Piece("said", part, 0, math.nan))
-        if piece.kind == "said" and self._thinks:
+                self._emit_token(Piece("visible", part, 0, math.nan))
+        if piece.kind == "visible" and self._thinks:
             self._close_thought()
         # Thoughts behind words are emitted as words: the window folds the first ones only.
         self._thinks = piece.kind == "thought" and (self._thinks or not self._count)
@@ -151,7 +151,7 @@ class RemoteAnswer(Struct):
         """Emit the closing mark of a thought, which a server has taken out and the window needs."""
         if self._thinks:
             self._thinks = False
-            self._emit_token(Piece("said", _CLOSING, 0, math.nan))
+            self._emit_token(Piece("visible", _CLOSING, 0, math.nan))
 
     def _emit_token(self, piece: Piece) -> None:
         ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
@@ -221,8 +221,8 @@ def refused_fields(error: RemoteStatusError, asked: RemoteRequest, known: set[st
     """Return optional fields that a refusal names: the answer can do without them."""
     if error.status not in (400, 422, 500):
         return set()
-    found = {name for name in asked.optional if name in error.said and name not in known}
-    if "logprobs" in error.said or "logits_all" in error.said:
+    found = {name for name in asked.optional if name in error.server_sentence and name not in known}
+    if "logprobs" in error.server_sentence or "logits_all" in error.server_sentence:
         found |= {"logprobs", "top_logprobs"} - known
     return found & set(asked.body)
 

@@ -36,8 +36,8 @@ def build_request(
             body["logprobs"] = MOST_ALTERNATIVES
         return RemoteRequest("/v1/completions", body, (*optional, "logprobs"), begin)
     begun = _beginning(command, dialect)
-    told = command.messages[:-1] if command.continue_last else command.messages
-    body["messages"] = written(told, dialect)
+    sent = command.messages[:-1] if command.continue_last else command.messages
+    body["messages"] = written(sent, dialect)
     if dialect.tells_likelihoods:
         body |= {"logprobs": True, "top_logprobs": MOST_ALTERNATIVES}
         optional += ["logprobs", "top_logprobs"]

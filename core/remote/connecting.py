@@ -87,8 +87,9 @@ def _described(
         version = text(_detail(client, exchange, "/version").get("version"), 60)
         return tuple(_plain(row) for row in rows), one_line(version)
     if name == "llama-server":
-        told = _detail(client, exchange, "/props")
-        return tuple(_llama(row, told) for row in rows), one_line(text(told.get("build_info"), 60))
+        props = _detail(client, exchange, "/props")
+        build = one_line(text(props.get("build_info"), 60))
+        return tuple(_llama(row, props) for row in rows), build
     if name == "lm-studio":
         more = {
             text(row.get("id")): row

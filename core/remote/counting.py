@@ -46,10 +46,10 @@ def _tokens(
         body: dict[str, Any] = {"content": words, "add_special": False}
     else:
         body = {"model": model, "prompt": words, "add_special_tokens": False}
-    told = an_object(client.post_json("/tokenize", body, exchange, SECONDS))
-    if not isinstance(told.get("tokens"), list):
+    reply = an_object(client.post_json("/tokenize", body, exchange, SECONDS))
+    if not isinstance(reply.get("tokens"), list):
         raise RemoteError(f"{client.address.host} answers /tokenize without tokens")
-    return a_list(told["tokens"])
+    return a_list(reply["tokens"])
 
 
 def prompt_of(
@@ -79,8 +79,8 @@ def _llama_prompt(
     if not prompt:
         return ()
     body = {"content": prompt, "add_special": True, "parse_special": True, "with_pieces": True}
-    told = an_object(client.post_json("/tokenize", body, exchange, SECONDS))
-    rows = [an_object(row) for row in a_list(told.get("tokens"))]
+    reply = an_object(client.post_json("/tokenize", body, exchange, SECONDS))
+    rows = [an_object(row) for row in a_list(reply.get("tokens"))]
     if not rows or len(rows) > MOST_PROMPT:
         return ()
     ids = [row["id"] if isinstance(row.get("id"), int) else 0 for row in rows]
@@ -94,17 +94,19 @@ def _our_prompt(
     body: dict[str, Any] = {"model": model, "messages": written(command.messages, dialect)}
     if command.tools:
         body["tools"] = [tool_row(spec) for spec in command.tools]
-    told = an_object(client.post_json("/tokenize", body | {"with_pieces": True}, exchange, SECONDS))
-    ids, pieces = a_list(told.get("tokens")), a_list(told.get("pieces"))
+    reply = an_object(
+        client.post_json("/tokenize", body | {"with_pieces": True}, exchange, SECONDS)
+    )
+    ids, pieces = a_list(reply.get("tokens")), a_list(reply.get("pieces"))
     if len(ids) != len(pieces) or len(ids) > MOST_PROMPT:
         return ()
     contents = [message.content for message in command.messages]
     return placed([whole(one) for one in ids], [_piece(one) for one in pieces], contents)
 
 
-def _piece(told: Any) -> str:
+def _piece(reply: Any) -> str:
     """Return a text, or U+FFFD for the bytes of a part of a character."""
-    return text(told) if isinstance(told, str) else "\ufffd"
+    return text(reply) if isinstance(reply, str) else "\ufffd"
 
 
 def placed(

@@ -26,8 +26,9 @@ _OPENAI = names_in("openai")
 
 
 class Dialect(Struct, frozen=True):
-    """`sampling`: field of SamplingOptions -> field of a request. `extras` are fields that are sent
-    with every request for an answer; a server that refuses one is asked again without it."""
+    """The fields that a kind of server takes; `sampling`: field of SamplingOptions -> field of a
+    request. `extras` are fields that are sent with every request for an answer; a server that
+    refuses one is asked again without it."""
 
     name: DialectName
     title: str

@@ -20,19 +20,21 @@ class RemoteError(RequestError):
 
 
 class RemoteStatusError(RemoteError):
-    """An answer with a status of HTTP other than success; `said` is the server's own sentence,
-    `wait` the seconds that it asks to wait."""
+    """An answer with a status of HTTP other than success; `server_sentence` is the server's own
+    sentence, `wait` the seconds that it asks to wait."""
 
-    def __init__(self, status: int, sentence: str, said: str, wait: float | None) -> None:
+    def __init__(
+        self, status: int, sentence: str, server_sentence: str, wait: float | None
+    ) -> None:
         super().__init__(sentence)
-        self.status, self.said, self.wait = status, said, wait
+        self.status, self.server_sentence, self.wait = status, server_sentence, wait
 
 
 def refusal(
     host: str, path: str, status: int, headers: Mapping[str, str], body: bytes, has_key: bool
 ) -> RemoteStatusError:
-    said = message_of(body)
-    behind = f": {said}" if said else ""
+    server_sentence = message_of(body)
+    behind = f": {server_sentence}" if server_sentence else ""
     wait = retry_after(headers.get("Retry-After", ""))
     if 300 <= status < 400:
         to = shortened(one_line(headers.get("Location", "")), 200)
@@ -42,7 +44,7 @@ def refusal(
         sentence = f"{host} {refused} ({status}){behind}"
     elif status == 404:
         sentence = f"{host} has no {path} (404){behind}"
-        if not said:
+        if not server_sentence:
             sentence += "; expected a server with OpenAI's protocol"
     elif status == 429:
         again = f"; try again in {wait:.0f} s" if wait is not None else "; try again later"
@@ -51,7 +53,7 @@ def refusal(
         sentence = f"{host} failed ({status}){behind}"
     else:
         sentence = f"{host} refuses the request ({status}){behind}"
-    return RemoteStatusError(status, sentence, said, wait)
+    return RemoteStatusError(status, sentence, server_sentence, wait)
 
 
 def message_of(body: bytes) -> str:

@@ -62,25 +62,25 @@ class Glass:
 
     def held(self, response: str, exchange: Exchange, seconds: float = SECONDS) -> RemoteResponse:
         path = f"/glass/cache?{urlencode({'response': response})}"
-        told = an_object(self._client.get_json(path, exchange, seconds))
-        tokens = [whole(token) for token in a_list(told.get("tokens"))[:MOST_TOKENS]]
-        texts = [text(words, 200) for words in a_list(told.get("texts"))[:MOST_TOKENS]]
-        layers, heads = whole(told.get("layers")), whole(told.get("heads"))
+        reply = an_object(self._client.get_json(path, exchange, seconds))
+        tokens = [whole(token) for token in a_list(reply.get("tokens"))[:MOST_TOKENS]]
+        texts = [text(words, 200) for words in a_list(reply.get("texts"))[:MOST_TOKENS]]
+        layers, heads = whole(reply.get("layers")), whole(reply.get("heads"))
         if (
             not tokens
             or len(texts) != len(tokens)
             or not (0 < layers <= 1024 and 0 < heads <= 1024 and layers * heads <= MOST_HEADS)
         ):
             raise RemoteError(f"{self._host} tells nothing usable of the cache of {response[:40]}")
-        prompt = min(whole(told.get("prompt_tokens")), len(tokens))
-        first = min(whole(told.get("first_query")), len(tokens))
+        prompt = min(whole(reply.get("prompt_tokens")), len(tokens))
+        first = min(whole(reply.get("first_query")), len(tokens))
         cache = HeldCache(
             len(tokens),
             first,
-            whole(told.get("page_tokens")),
-            whole(told.get("pages")),
-            whole(told.get("pages_used")),
-            whole(told.get("pages_kept")),
+            whole(reply.get("page_tokens")),
+            whole(reply.get("pages")),
+            whole(reply.get("pages_used")),
+            whole(reply.get("pages_kept")),
         )
         return RemoteResponse(
             response, tuple(tokens), tuple(texts), prompt, first, layers, heads, cache
@@ -109,11 +109,11 @@ class Glass:
 
     def lens(self, held: RemoteResponse, position: int, exchange: Exchange) -> tuple[LensRow, ...]:
         asked = {"response": held.response, "position": position, "count": 5}
-        told = an_object(
+        reply = an_object(
             self._client.get_json(f"/glass/lens?{urlencode(asked)}", exchange, SECONDS)
         )
         rows = []
-        for row in map(an_object, a_list(told.get("layers"))[:1024]):
+        for row in map(an_object, a_list(reply.get("layers"))[:1024]):
             parts = (a_list(row.get(name))[:50] for name in ("tokens", "texts", "probabilities"))
             best = [
                 Alternative(whole(token), text(words, 200), chance)

@@ -29,7 +29,7 @@ _DEEP = 64  # lists and objects within each other
 
 NOTHING = -9999.0  # OpenAI's logprob of what has none
 
-Kind = Literal["thought", "said"]
+Kind = Literal["thought", "visible"]
 
 
 class Piece(Struct, frozen=True):
@@ -74,8 +74,8 @@ class StreamParser(Struct):
         for what is no JSON."""
         event = self._parsed(data)
         if event.get("error"):
-            said = error_message(event["error"]) or "an error that it does not name"
-            raise RemoteError(f"{self.host} broke off: {said}")
+            problem = error_message(event["error"]) or "an error that it does not name"
+            raise RemoteError(f"{self.host} broke off: {problem}")
         self.response = self.response or text(event.get("id"))
         self._count(event)
         choices = a_list(event.get("choices"))
@@ -92,21 +92,21 @@ class StreamParser(Struct):
     def _pieces(self, choice: dict[str, Any], ended: bool) -> Iterator[Piece]:
         if "delta" not in choice and "message" not in choice:  # of /v1/completions
             logs = _completion_rows(an_object(choice.get("logprobs")))
-            yield from self._spelled("said", text(choice.get("text"), MOST_TEXT), logs, ended)
+            yield from self._spelled("visible", text(choice.get("text"), MOST_TEXT), logs, ended)
             return
         delta = an_object(choice.get("delta")) or an_object(choice.get("message"))
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        thought, said = text(thought, MOST_TEXT), text(delta.get("content"), MOST_TEXT)
+        thought, visible = text(thought, MOST_TEXT), text(delta.get("content"), MOST_TEXT)
         logs = [an_object(row) for row in a_list(an_object(choice.get("logprobs")).get("content"))]
         logs = [*self._early, *logs]
         self._early = []
-        if logs and not (thought or said or ended):  # what they spell, the next event says
+        if logs and not (thought or visible or ended):  # what they spell, the next event says
             self._early = logs[-MOST_EARLY:]
             logs = []
         if thought:
-            yield from self._spelled("thought", thought, [] if said else logs, ended)
-            logs = logs if said and not thought else []
-        yield from self._spelled("said", said, logs, ended)
+            yield from self._spelled("thought", thought, [] if visible else logs, ended)
+            logs = logs if visible and not thought else []
+        yield from self._spelled("visible", visible, logs, ended)
         for row in a_list(delta.get("tool_calls"))[:MOST_CALLS]:
             self._feed_call(an_object(row))
 
@@ -180,10 +180,10 @@ class StreamParser(Struct):
         return event
 
     def _count(self, event: dict[str, Any]) -> None:
-        told, use = an_object(event.get("usage")), self.usage
-        use.prompt = whole(told.get("prompt_tokens")) or use.prompt
-        use.new = whole(told.get("completion_tokens")) or use.new
-        details = an_object(told.get("prompt_tokens_details"))
+        counts, use = an_object(event.get("usage")), self.usage
+        use.prompt = whole(counts.get("prompt_tokens")) or use.prompt
+        use.new = whole(counts.get("completion_tokens")) or use.new
+        details = an_object(counts.get("prompt_tokens_details"))
         use.cached = whole(details.get("cached_tokens")) or use.cached
         times = an_object(event.get("timings"))
         if times:
@@ -199,11 +199,11 @@ def progress(data: str) -> tuple[int, int] | None:
     if '"prompt_progress"' not in data[:2000]:
         return None
     try:
-        told = an_object(an_object(json.loads(data)).get("prompt_progress"))
+        raw = an_object(an_object(json.loads(data)).get("prompt_progress"))
     except (ValueError, RecursionError):
         return None
-    total = whole(told.get("total"))
-    return (min(whole(told.get("processed")), total), total) if total else None
+    total = whole(raw.get("total"))
+    return (min(whole(raw.get("processed")), total), total) if total else None
 
 
 def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
@@ -220,10 +220,10 @@ def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _bytes_of(row: dict[str, Any]) -> bytes:
     """Return the bytes of a token, which may be a part of a character."""
-    told = row.get("bytes")
-    if isinstance(told, list) and len(told) <= 1024:
+    raw = row.get("bytes")
+    if isinstance(raw, list) and len(raw) <= 1024:
         try:
-            return bytes(told)
+            return bytes(raw)
         except (ValueError, TypeError):
             pass
     return text(row.get("token")).encode("utf-8", "replace")
@@ -231,9 +231,9 @@ def _bytes_of(row: dict[str, Any]) -> bytes:
 
 def _number(row: dict[str, Any], spelled: str) -> int:
     """Return a token's id; if it is not known, one that is the same for the same text."""
-    told = row.get("id")
-    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < UNTOLD_TOKENS:
-        return told
+    raw = row.get("id")
+    if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw < UNTOLD_TOKENS:
+        return raw
     return UNTOLD_TOKENS | (zlib.crc32(spelled.encode("utf-8", "replace")) & (UNTOLD_TOKENS - 1))
 
 

@@ -156,8 +156,8 @@ class ChatTemplate:
             tools=tools,
         )
         plain = render(messages)
-        said = (text for m in messages for text in _texts_of(m))
-        marks = _unused_characters([self.source, plain, *said])
+        contents = (text for m in messages for text in _texts_of(m))
+        marks = _unused_characters([self.source, plain, *contents])
         for mark in (_mark_all, _mark_inside_whitespace):
             marked = [_changed(m, partial(mark, start=marks[0], end=marks[1])) for m in messages]
             segments = _marked_segments(render, marked, *marks)

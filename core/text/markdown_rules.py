@@ -25,7 +25,7 @@ ENVIRONMENT = re.compile(
 BACKSLASHED = {"(": r"\)", "[": r"\]"}
 REFERENCE = re.compile(r"\[\^(\d{1,3})\]")
 DEFINITION = re.compile(r"\[\^(\d{1,3})\]:[ \t]*(?=\S)")
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 APART = "\u2009"  # a thin space between two references
 
 
@@ -159,7 +159,7 @@ def _reference(state: Any, silent: bool) -> bool:
             state.src, max(0, state.pos - 6), state.pos
         )
         token = state.push("text", "", 0)
-        token.content = (APART if follows else "") + match[1].translate(RAISED)
+        token.content = (APART if follows else "") + match[1].translate(SUPERSCRIPTS)
     state.pos = match.end()
     return True
 

@@ -91,12 +91,12 @@ def _tokens(path: Path, rows: int) -> dict[str, int]:
 def _special_ids(folder: Path, known: Mapping[str, int]) -> dict[str, int]:
     """Return ids of special tokens by name: those in the files beside it, else those of GPT-2 or
     RoBERTa."""
-    said: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name in (NAMED, CONFIG):
         if (folder / name).is_file():
-            said |= read_object(folder / name)
+            fields |= read_object(folder / name)
     usual = _ROBERTA if "<mask>" in known else _GPT2
-    names = {name: content(said.get(name)) or usual.get(name, "") for name in _ROBERTA}
+    names = {name: content(fields.get(name)) or usual.get(name, "") for name in _ROBERTA}
     return {name: known[token] for name, token in names.items() if token in known}
 
 

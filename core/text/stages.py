@@ -63,11 +63,11 @@ def tokenized(
             words.append(Word(start, end, text, (piece,), None, True, control))
             normalized += text
             continue
-        told = next(traced)
+        traced_text = next(traced)
         lead = len(tokenizer.led(text)) - len(text)
         of = partial(_word, start - lead, start, lambda _, number: tokenizer.token_bytes(number))
-        words += map(of, told["words"])
-        normalized += told["normalized"]
+        words += map(of, traced_text["words"])
+        normalized += traced_text["normalized"]
     before, after = tokenizer.around if around else ((), ())
     end = len("".join(text for text, _ in shown))
     return TokenizedText(
@@ -112,16 +112,16 @@ class TokenizerFile:
         _refuse_long(text)
         shown = text[:MOST_CHARACTERS]
         answer = self._library.trace_all([shown], stepped=MOST_STEPPED, control=control)
-        told = answer["traced"][0]
-        tokens = told["tokens"] if shown == text else self.count(text)
-        words = [_word(0, 0, self._bytes, word) for word in told["words"]]
+        traced_text = answer["traced"][0]
+        tokens = traced_text["tokens"] if shown == text else self.count(text)
+        words = [_word(0, 0, self._bytes, word) for word in traced_text["words"]]
         before, after = (self._added_pieces(named, at) for named, at in _at_ends(answer, shown))
         return TokenizedText(
             self.name,
             answer["kind"],
             shown,
             len(text),
-            told["normalized"][: 2 * MOST_CHARACTERS],
+            traced_text["normalized"][: 2 * MOST_CHARACTERS],
             tuple(answer["normalizers"]),
             tuple(words),
             tokens + len(before) + len(after),
@@ -188,7 +188,7 @@ def _added(tokenizer: Tokenizer, number: int, at: int) -> TokenPiece:
     return TokenPiece(tokenizer.token_text(number), number, at, at, tokenizer.token_bytes(number))
 
 
-def _word(shift: int, least: int, bytes_of: BytesOf, told: Mapping[str, Any]) -> Word:
+def _word(shift: int, least: int, bytes_of: BytesOf, raw: Mapping[str, Any]) -> Word:
     """Return a word that the sandbox described, its spans moved; nothing begins before character
     `least`."""
 
@@ -197,28 +197,28 @@ def _word(shift: int, least: int, bytes_of: BytesOf, told: Mapping[str, Any]) ->
 
     pieces = tuple(
         TokenPiece(token, int(number), moved(start), moved(end), bytes_of(token, number))
-        for token, number, start, end in told["pieces"]
+        for token, number, start, end in raw["pieces"]
     )
-    start, end = told["span"]
-    steps = _STEPS[told["kind"]](told["steps"]) if "kind" in told else None
-    marked = bool(told.get("marked"))
-    return Word(moved(start), moved(end), told["spelled"], pieces, steps, marked)
+    start, end = raw["span"]
+    steps = _STEPS[raw["kind"]](raw["steps"]) if "kind" in raw else None
+    marked = bool(raw.get("marked"))
+    return Word(moved(start), moved(end), raw["spelled"], pieces, steps, marked)
 
 
-def _merges(told: Mapping[str, Any]) -> Steps:
-    merges = tuple(Merge(**merge) for merge in told["merges"])
-    ranks = tuple(told["ranks"])
-    return MergeSteps(tuple(told["symbols"]), ranks, merges, told["scored"], told["whole"])
+def _merges(raw: Mapping[str, Any]) -> Steps:
+    merges = tuple(Merge(**merge) for merge in raw["merges"])
+    ranks = tuple(raw["ranks"])
+    return MergeSteps(tuple(raw["symbols"]), ranks, merges, raw["scored"], raw["whole"])
 
 
-def _lattice(told: Mapping[str, Any]) -> Steps:
-    edges = tuple(Edge(**edge) for edge in told["edges"])
-    return Lattice(edges, tuple(told["best"]), tuple(told["totals"]))
+def _lattice(raw: Mapping[str, Any]) -> Steps:
+    edges = tuple(Edge(**edge) for edge in raw["edges"])
+    return Lattice(edges, tuple(raw["best"]), tuple(raw["totals"]))
 
 
-def _matches(told: Mapping[str, Any]) -> Steps:
-    matches = tuple(LongestMatch(**match) for match in told["matches"])
-    return LongestMatches(matches, told["prefix"], told["too_long"], told["characters"])
+def _matches(raw: Mapping[str, Any]) -> Steps:
+    matches = tuple(LongestMatch(**match) for match in raw["matches"])
+    return LongestMatches(matches, raw["prefix"], raw["too_long"], raw["characters"])
 
 
 _STEPS: Mapping[str, Callable[[Mapping[str, Any]], Steps]] = {

@@ -198,14 +198,14 @@ def begun_by(prompt: str, style: ThinkingStyle) -> Thinking:
 
 
 def written_out(
-    thinking: Thinking, thought: str, said: str, *, thinks_on: bool = False
+    thinking: Thinking, thought: str, visible: str, *, thinks_on: bool = False
 ) -> list[tuple[str, bool]]:
     """Return an answer whose parts are known as the model wrote it after its prompt: (text, True
     for a mark). With `thinks_on` its thoughts have not ended."""
     if not thought:
-        return [(said, False)]
+        return [(visible, False)]
     opening, closing = MARKS[thinking.style].written
     lead = "" if thinking.inside else opening
     if thinks_on:
         return [(lead, True), (thought, False)]
-    return [(lead, True), (thought, False), (closing, True), (said, False)]
+    return [(lead, True), (thought, False), (closing, True), (visible, False)]

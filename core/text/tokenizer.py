@@ -329,7 +329,7 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Return the text of `ids`; invalid UTF-8 becomes U+FFFD.
 
-        Where encoding puts a space before the text (SentencePiece), decoding takes it away.
+        If encoding puts a space before the text (SentencePiece), decoding takes it away.
         """
         data = b"".join(
             self.token_bytes(i) for i in ids if not skip_special or not self.is_special(i)

@@ -49,10 +49,10 @@ class LibraryEncoder:
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
         """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
         answer = self._library.trace_all(texts, stepped=stepped)
-        for number, told in enumerate(answer["traced"]):
-            ids = {piece[1] for word in told["words"] for piece in word["pieces"]}
+        for number, trace in enumerate(answer["traced"]):
+            ids = {piece[1] for word in trace["words"] for piece in word["pieces"]}
             if not self._control.isdisjoint(ids):
-                answer["traced"][number] = self._traced_by_characters(texts[number], told)
+                answer["traced"][number] = self._traced_by_characters(texts[number], trace)
         return answer
 
     def _traced_by_characters(self, text: str, whole: dict[str, Any]) -> dict[str, Any]:

@@ -200,8 +200,8 @@ class ToolServers:
         from mcp import ClientSession, Implementation
 
         running = self._servers[spec.name]
-        heard = _Lines(self._emit, spec.name)
-        process = running.process = ServerProcess(spec, heard)
+        log_line = _Lines(self._emit, spec.name)
+        process = running.process = ServerProcess(spec, log_line)
         async with process.streams() as (incoming, outgoing):
             name = Implementation(name="llm-lite", version="0.1")
             session = ClientSession(incoming, outgoing, client_info=name)

@@ -37,17 +37,17 @@ _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 
 
 class ServerProcess:
-    """The process of a tool server. `heard` is called with each line of its standard error, and not
-    after the first LOG_LINES."""
+    """The process of a tool server. `on_line` is called with each line of its standard error,
+    and not after the first LOG_LINES."""
 
-    def __init__(self, spec: ServerSpec, heard: Callable[[str], None]) -> None:
+    def __init__(self, spec: ServerSpec, on_line: Callable[[str], None]) -> None:
         self.spec = spec
         self.problem = ""  # why it was ended; "" where it ended by itself
         self.code: int | None = None
         self.pid = 0  # of its supervisor; of itself where there is none
         self._control: socket.socket | None = None  # closing it ends all that the server started
         self.finished = asyncio.Event()
-        self._heard = heard
+        self._on_line = on_line
         self._allowance = float(BURST)
         self._counted_at = time.monotonic()
         self._stray = 0
@@ -113,10 +113,10 @@ class ServerProcess:
         """Raise OSError if the program cannot be run."""
         assert self._control is not None
         self._control.setblocking(False)
-        told = await asyncio.get_running_loop().sock_recv(self._control, 16)
-        if told.isdigit():
-            raise OSError(int(told), os.strerror(int(told)))
-        if told != STARTED:
+        report = await asyncio.get_running_loop().sock_recv(self._control, 16)
+        if report.isdigit():
+            raise OSError(int(report), os.strerror(int(report)))
+        if report != STARTED:
             raise OSError("the process that supervises it has ended")
 
     async def _read(self, process: asyncio.subprocess.Process, session: Any) -> None:
@@ -158,7 +158,7 @@ class ServerProcess:
     def _note_stray(self, line: bytes) -> None:
         self._stray += 1
         if self._stray <= _STRAY_SHOWN:
-            self._heard(f"no message: {_shown(line)}")
+            self._on_line(f"no message: {_shown(line)}")
         if self._stray > MOST_STRAY:
             raise RequestError(f"it wrote {self._stray} lines that are no messages of MCP")
 
@@ -188,11 +188,11 @@ class ServerProcess:
             for line in lines:
                 count += 1
                 if count <= LOG_LINES and line.strip():
-                    self._heard(_shown(line))
+                    self._on_line(_shown(line))
                 elif count == LOG_LINES + 1:
-                    self._heard("what it says from here on is not shown")
+                    self._on_line("what it says from here on is not shown")
         if begun.strip() and count < LOG_LINES:
-            self._heard(_shown(begun))
+            self._on_line(_shown(begun))
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         """End the process with all that it has started."""

@@ -15,20 +15,20 @@ def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Download a model; what the cache has is not fetched again, and a partial file is
     continued."""
 
-    def progress(told: PullProgress) -> None:
-        detail = told.note or _file_of(told)
-        report.count(told.all_done, told.all_total, detail, no_rate=told.rate == 0)
+    def progress(pulled: PullProgress) -> None:
+        detail = pulled.note or _file_of(pulled)
+        report.count(pulled.all_done, pulled.all_total, detail, no_rate=pulled.rate == 0)
 
     path = pull(task["repo"], task["file"], task["revision"], progress, report.stop)
     commit, file = _in_cache(path)
     return {"path": str(path), "revision": commit, "file": file}
 
 
-def _file_of(told: PullProgress) -> str:
+def _file_of(pulled: PullProgress) -> str:
     """Return the name of the file that is being fetched; of several, with how far it is itself."""
-    if not 0 < told.total < told.all_total:
-        return told.file
-    return f"{told.file} ({told.done / told.total:.0%})"
+    if not 0 < pulled.total < pulled.all_total:
+        return pulled.file
+    return f"{pulled.file} ({pulled.done / pulled.total:.0%})"
 
 
 def _in_cache(path: Path) -> tuple[str, str]:

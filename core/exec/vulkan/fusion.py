@@ -3,7 +3,7 @@
 Of a small model a dispatch and the barrier before it take longer than what they compute. So a
 product takes over the residual's addition behind it; of a step of one token also the norm before
 it, and q, k and v, or gate and up with what gates, are one product of a taller matrix. Stepwise
-plans do as much of that as their rows allow. `store` turns the keys and queries that it keeps.
+plans do as much of that as their rows allow. `store` rotates the keys and queries that it keeps.
 """
 
 from __future__ import annotations

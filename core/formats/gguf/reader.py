@@ -274,9 +274,9 @@ def parts_behind(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
 
 def check_part(path: Path, metadata: Mapping[str, Any], number: int, count: int) -> None:
     """Raise FileError if the file is not this part of as many."""
-    told = metadata.get(NUMBER), metadata.get(COUNT)
-    if told != (number, count):
-        shown = f"{NUMBER} {found(told[0])} and {COUNT} {found(told[1])}"
+    stored = metadata.get(NUMBER), metadata.get(COUNT)
+    if stored != (number, count):
+        shown = f"{NUMBER} {found(stored[0])} and {COUNT} {found(stored[1])}"
         raise FileError(path, f"expected {NUMBER} {number} and {COUNT} {count}, found {shown}")
 
 

@@ -19,7 +19,8 @@ _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 
 
 class GgufTensor(Struct, frozen=True):
-    """`pieces` gives the bytes in order when the tensor's turn comes; shape is row-major."""
+    """A tensor to write: `pieces` gives the bytes in order when the tensor's turn comes; shape
+    is row-major."""
 
     name: str
     dtype: str

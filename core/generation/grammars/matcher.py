@@ -115,7 +115,7 @@ class Matcher:
         self.limits = limits
         self._lock = threading.Lock()  # of who closes it
         self._kind = ""
-        self._asked: deque[int] = deque()  # messages that are not answered
+        self._unanswered: deque[int] = deque()  # numbers of messages
         self._data = b""  # what the last of them is answered with
         self._later: Future[None] | None = None  # that, where a reader finds it
         self._problem: Exception | None = None
@@ -141,7 +141,7 @@ class Matcher:
         """Return True if `result` is there; waits up to `seconds` for it. A process that hangs is
         ended."""
         until = time.monotonic() + seconds
-        while self._asked or self._later is not None:
+        while self._unanswered or self._later is not None:
             left = max(0.0, until - time.monotonic())
             if self._later is not None:
                 is_new = self._is_found(self._later, left)
@@ -170,7 +170,7 @@ class Matcher:
             if self._is_closed:
                 return
             self._is_closed = True
-        if not self._asked and self._later is None:
+        if not self._unanswered and self._later is None:
             self._finalizer()
             return
         self._process.interrupt()
@@ -182,7 +182,7 @@ class Matcher:
     def _request(self, messages: list[tuple[int, bytes]]) -> None:
         self._deadline = time.monotonic() + self.limits.wall_seconds
         self._problem = None
-        self._asked.extend(number for number, _ in messages)
+        self._unanswered.extend(number for number, _ in messages)
         # What is sent is read at once, unless the process has ended: then there is no answer.
         with suppress(OSError, ValueError):
             for message in messages:
@@ -202,14 +202,14 @@ class Matcher:
             self._note(message)
 
     def _note(self, message: Message) -> None:
-        self._asked.popleft()
+        self._unanswered.popleft()
         self._data = message.data
         if message.kind == PROBLEM:
             self._problem = RequestError(message.data.decode(errors="replace"))
         elif message.kind == REFUSED:
             self._problem = RefusedError(unpacked(message.data)[0])
         if self._problem is not None:
-            self._asked.clear()
+            self._unanswered.clear()
 
     def _read_later(self, first: Message | None) -> None:
         self._later = self._process.readers.submit(partial(self._read, first))
@@ -225,7 +225,7 @@ class Matcher:
     def _read(self, message: Message | None) -> None:
         """Read all answers, the first of them perhaps read already; on a thread of the readers."""
         try:
-            while self._asked:
+            while self._unanswered:
                 message = message or self._channel.receive()
                 if message.kind == TOKENIZE:
                     tokens = self._texts.tokens(message.data.decode(errors="replace"))
@@ -236,9 +236,9 @@ class Matcher:
         except (EOFError, OSError, ValueError):
             code = self._process.exit_code()
             self._problem = RequestError(
-                _how_it_ended(code, self._kind, self._asked[0], self.limits)
+                _how_it_ended(code, self._kind, self._unanswered[0], self.limits)
             )
-            self._asked.clear()
+            self._unanswered.clear()
 
     def _end(self) -> None:
         self._process.exit_code()

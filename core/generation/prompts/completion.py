@@ -37,8 +37,8 @@ def encode_text(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encode
     for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
         known = without_end(tokenizer, message.tokens)
         encoded.add(known or tokenizer.encode(piece, parse_special=False), index)
-    said = "".join(pieces(messages))
-    encoded.roles = role_ends(tokenizer, begins_line=said[-1:] in ("", "\n"))
+    joined = "".join(pieces(messages))
+    encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))
     return encoded
 
 

@@ -138,10 +138,10 @@ def encode_chat(
     try:
         spoken, segments = asked.rendered(turns)
     except RequestError:
-        told = [_not_silent(m) for m in turns]
-        if told == [*turns]:
+        spoken_turns = [_not_silent(m) for m in turns]
+        if spoken_turns == [*turns]:
             raise
-        spoken, segments = asked.rendered(told)
+        spoken, segments = asked.rendered(spoken_turns)
     encoded, known = Encoded([], []), MessageTexts(turns)
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
@@ -252,10 +252,10 @@ class _Rendering:
         template = self._template
         expected = template.render(plain, thinking=self._thinking, tools=self._tools)
         found = template.render(rendered, thinking=self._thinking, tools=self._tools)
-        said = {name: self._content(turns[index]) for name, index in spoken.items()}
+        contents = {name: self._content(turns[index]) for name, index in spoken.items()}
         names = re.compile("|".join(map(re.escape, spoken)))
-        untrimmed = names.sub(lambda name: said[name[0]], found)
-        trimmed = names.sub(lambda name: said[name[0]].strip(), found)
+        untrimmed = names.sub(lambda name: contents[name[0]], found)
+        trimmed = names.sub(lambda name: contents[name[0]].strip(), found)
         return expected in (untrimmed, trimmed)
 
     def _content(self, turn: ChatMessage) -> str:
@@ -275,7 +275,7 @@ def _roles_written(
         return turns
     try:
         text = template.render(for_template(template, turns), thinking=thinking)
-        if all(said in text for said in {turns[n].content.strip() for n in rare}):
+        if all(words in text for words in {turns[n].content.strip() for n in rare}):
             return turns
     except (RequestError, UnsupportedError):
         pass

@@ -27,8 +27,8 @@ def tools_for(
     if not template.tools_variable:
         return []
     for spec in tools:
-        said = (spec.description, json.dumps(read_json(spec.parameters), ensure_ascii=False))
-        found = (token for token in control_tokens for text in said if token in text)
+        texts = (spec.description, json.dumps(read_json(spec.parameters), ensure_ascii=False))
+        found = (token for token in control_tokens for text in texts if token in text)
         if token := next(found, ""):
             raise RequestError(
                 f"the function {spec.name} has {token!r} in its description or parameters, which "

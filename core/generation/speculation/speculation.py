@@ -107,9 +107,7 @@ class Speculation:
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
-        self.learned: LearnedDrafts | None = (
-            None  # learns answers; one of the sources drafts from it
-        )
+        self.learned: LearnedDrafts | None = None  # it learns answers; one source drafts from it
         self.drafting_seconds = 0.0  # that the last call of `propose` took to compute drafts
         self.drafted_by = ""  # the source of what the last call of `propose` returned
         self._proposals: list[Proposal] = []  # of that call

@@ -17,7 +17,8 @@ F32 = NDArray[np.float32]
 
 
 class BeamDecoder:
-    """`executor` runs a decoder's program with `beam_pages`; its source is there already."""
+    """Searches for a target by beams: `executor` runs a decoder's program with `beam_pages`; its
+    source is there already."""
 
     def __init__(self, executor: Executor, source: int) -> None:
         """Decode with an executor of shared steps. source: positions of the encoder's cache."""

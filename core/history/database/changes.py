@@ -91,11 +91,11 @@ class WriteAnswer(Struct, frozen=True):
         return (self.conversation,)
 
     def apply(self, connection: sqlite3.Connection) -> None:
-        said = storable(self.text), storable(self.thought), rows.tokens_to_blob(self.tokens)
+        content = storable(self.text), storable(self.thought), rows.tokens_to_blob(self.tokens)
         connection.execute(
             "UPDATE messages SET text = ?, thought = ?, tokens = ?, likelihoods = ? "
             "WHERE id = ? AND NOT finished",
-            (*said, rows.likelihoods_to_blob(self.likelihoods), self.message),
+            (*content, rows.likelihoods_to_blob(self.likelihoods), self.message),
         )
 
 

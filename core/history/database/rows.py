@@ -135,10 +135,10 @@ def summary_of(row: tuple[Any, ...]) -> ConversationSummary:
 
 
 def message_row(m: StoredMessage) -> tuple[object, ...]:
-    said = (storable(m.text), storable(m.thought), tokens_to_blob(m.tokens))
+    content = (storable(m.text), storable(m.thought), tokens_to_blob(m.tokens))
     rest = (m.created, m.finished, m.selected, m.based_on, m.kept_tokens)
     odds = likelihoods_to_blob(m.likelihoods)
-    return (m.id, m.conversation, m.parent, m.role, *said, *rest, odds)
+    return (m.id, m.conversation, m.parent, m.role, *content, *rest, odds)
 
 
 def message_of(row: tuple[Any, ...], **more: Any) -> StoredMessage:

@@ -152,12 +152,12 @@ def _messages(old: sqlite3.Connection) -> Iterator[Row]:
         if type(talk) is not int:
             continue
         selected, based_on, kept, odds = rest
-        said = _text(text), _text(thought), tokens if isinstance(tokens, bytes) else b""
+        content = _text(text), _text(thought), tokens if isinstance(tokens, bytes) else b""
         known = role if role in STORED_ROLES else "user"
         likely = odds if isinstance(odds, bytes) else b""
         rest = [_number(selected), _number(based_on), _number(kept) or 0, likely]
         whole = _real(created, now), int(finished == 1)
-        yield (number, talk, _number(parent), known, *said, *whole, *rest)
+        yield (number, talk, _number(parent), known, *content, *whole, *rest)
 
 
 def _answers(old: sqlite3.Connection) -> Iterator[Row]:

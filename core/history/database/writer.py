@@ -194,7 +194,7 @@ class HistoryWriter:
         self._hurry = False
         self._stop = False
         self._stop_by = 0.0
-        self._is_told_open = False
+        self._has_opened = False
         self._damaged = False  # as somebody who read it found
         self._bad_index = False
         self._sweep: Sweep | None = None  # behind a purge
@@ -282,10 +282,10 @@ class HistoryWriter:
             return 0.0 if self._hurry else self._retry_at
         if self._connection is None or self._damaged or self._bad_index or self._hurry:
             return self._looked_at + LOOK if self.read_only else 0.0
-        look = self._looked_at + (LOOK if self._sweep is None else PAUSE)
+        next_check = self._looked_at + (LOOK if self._sweep is None else PAUSE)
         if self.pending.since is None or self.read_only:
-            return look
-        return 0.0 if self.pending.urgent else min(look, self.pending.since + PERIOD)
+            return next_check
+        return 0.0 if self.pending.urgent else min(next_check, self.pending.since + PERIOD)
 
     def _step(self) -> None:
         if self._damaged and self._file in (None, _identity(self.path)):
@@ -379,8 +379,8 @@ class HistoryWriter:
                     "conversations, which takes longer"
                 )
         self.epoch += 1
-        first = not self._is_told_open
-        self._is_told_open = True
+        first = not self._has_opened
+        self._has_opened = True
         self.opened.set()
         if first or message:
             self._emit(HistoryOpened(message))

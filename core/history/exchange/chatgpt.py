@@ -164,15 +164,15 @@ def _content(content: JsonEntry) -> tuple[str, str, tuple[Attachment, ...]]:
     if "parts" in content and not content.get("parts").is_null:
         for part in content.get("parts").items():
             if isinstance(part.value, dict):
-                said, attachment = _object_part(part)
-                texts += said
+                words, attachment = _object_part(part)
+                texts += words
                 attachments += attachment
             elif not part.is_null:
                 texts.append(part.text())
     for name in ("text", "result", *_CONTEXT):
         if name in content and not content.get(name).is_null:
             texts.append(content.get(name).text())
-    text = "\n\n".join(said for said in texts if said)
+    text = "\n\n".join(words for words in texts if words)
     if kind in _FENCED and text:
         language = content.get("language").text("") if "language" in content else ""
         fence = "```" if "```" not in text else "````"

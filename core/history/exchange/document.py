@@ -125,8 +125,8 @@ def _message(m: StoredMessage, places: dict[int, int]) -> dict[str, Any]:
         "attachments": [asdict(attachment) for attachment in m.attachments],
         "likelihoods": [round(p, 6) if p >= 0 else None for p in m.likelihoods],
     }
-    said = {name: value for name, value in at_times.items() if value not in (None, "", [])}
-    return {**always, **({} if m.finished else {"finished": False}), **said}
+    present = {name: value for name, value in at_times.items() if value not in (None, "", [])}
+    return {**always, **({} if m.finished else {"finished": False}), **present}
 
 
 def _read_message(item: JsonEntry, at: int, conversation: int, ids: list[int]) -> StoredMessage:

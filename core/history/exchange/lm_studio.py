@@ -104,10 +104,10 @@ def _version(
                 kind = step.get("type").refused("contentBlock")
                 notes.append(f"{kind}; this step was left out")
             continue
-        said = _content(step.get("content"), attachments, notes)
+        words = _content(step.get("content"), attachments, notes)
         style = step.get("style")
         thinks = not style.is_null and style.get("type").value == "thinking"
-        (thoughts if thinks else texts).append(said)
+        (thoughts if thinks else texts).append(words)
         if not step.get("genInfo").is_null:
             run, end = _generation(step.get("genInfo"))
     text = "\n\n".join(part for part in texts if part)

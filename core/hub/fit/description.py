@@ -49,7 +49,8 @@ class LoadedTensor(Struct, frozen=True):
 
 
 class ModelDescription(Struct, frozen=True):
-    """`kept`: the modes with a variant on disk, which is mapped instead of converted."""
+    """A model to be judged for fit; `kept`: the modes with a variant on disk, which is mapped
+    instead of converted."""
 
     path: Path
     metadata: Mapping[str, Any]

@@ -14,11 +14,11 @@ USEFUL = 8.0  # tokens/s: about twice what a person reads
 def recommend(fits: Sequence[Fit], quality: Sequence[float]) -> int | None:
     """Return the index of the best fit that is fast enough; None if nothing fits.
 
-    Of those that take at most four fifths of the memory that is free and whose speed, as far as
-    memory decides it, is at least 8 tokens/s, the one of the highest `quality` (of files of one
-    model: their sizes, as more bytes a weight lose less), of equal ones the smaller. Where none is
-    that fast, or the speed is not known, the smallest that fits with that headroom; where none has
-    that headroom, the smallest that fits at all.
+    A fit has headroom if it takes at most four fifths of the free memory, and is fast enough if
+    its speed, as far as memory decides it, is at least 8 tokens/s. Among those with both, the one
+    of the highest `quality` is chosen (for files of one model: their sizes, as more bytes a weight
+    lose less), among equal ones the smaller. If none is fast enough, or the speed is not known, it
+    is the smallest with headroom; if none has headroom, the smallest that fits at all.
     """
     fitting = [i for i, fit in enumerate(fits) if fit.fits]
     roomy = [i for i in fitting if _has_headroom(fits[i])]

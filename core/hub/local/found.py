@@ -14,7 +14,7 @@ ON_A_HUB = "hf:"  # before owner/name[:file]
 class MadeOf(Struct, frozen=True):
     """The source of a variant or slice, as far as it was written down."""
 
-    told: str = ""  # the name by which a person knew it, or "hf:owner/name:file"
+    known_as: str = ""  # the name by which a person knew it, or "hf:owner/name:file"
     file: str = ""  # the last part of its path
     size: int = 0  # bytes
     path: Path | None = None  # of a slice that is a view

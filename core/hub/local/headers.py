@@ -161,10 +161,10 @@ def _variant(folder: Path) -> Header:
 
 def _slice(folder: Path) -> Header:
     """Describe a slice mostly by its source; how many weights stay would have to be cut to know."""
-    told = read_object(folder / SLICE_FILE).get("source")
-    if not isinstance(told, str) or not told or "\0" in told:
-        raise FileError(folder / SLICE_FILE, f"source is {found(told)}, expected a path")
-    source = folder / told
+    source_path = read_object(folder / SLICE_FILE).get("source")
+    if not isinstance(source_path, str) or not source_path or "\0" in source_path:
+        raise FileError(folder / SLICE_FILE, f"source is {found(source_path)}, expected a path")
+    source = folder / source_path
     if not source.exists():
         raise FileError(folder / SLICE_FILE, f"its source {source.resolve()} is not there")
     if (source / SLICE_FILE).is_file():

@@ -339,19 +339,19 @@ def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
         if source.path is not None and _same(source.path, model.path):
             return name
     for name, model, _ in known:
-        if source.told and (source.told == name or _is_on_hub(source.told, model)):
+        if source.known_as and (source.known_as == name or _is_on_hub(source.known_as, model)):
             return name
     for name, model, _ in known:
         if source.size and source.file == model.path.name:
             return name
-    label = source.told or Path(source.file).stem
+    label = source.known_as or Path(source.file).stem
     return f"another {label}" if any(name == label for name, _, _ in named) else label
 
 
 def _may_be(source: MadeOf, model: Found, size: int) -> bool:
     """Return False for a model of another size or repository, though names may be equal."""
-    repo = source.told.removeprefix(ON_A_HUB).partition(":")[0]
-    if source.told.startswith(ON_A_HUB) and model.repo and model.repo != repo:
+    repo = source.known_as.removeprefix(ON_A_HUB).partition(":")[0]
+    if source.known_as.startswith(ON_A_HUB) and model.repo and model.repo != repo:
         return False
     return not source.size or source.size in _sizes(model, size)
 
@@ -371,11 +371,11 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _is_on_hub(told: str, model: Found) -> bool:
+def _is_on_hub(known_as: str, model: Found) -> bool:
     """Return True if hf:owner/name[:file] is this model; the file may be in a folder, or be one of
     those of a checkpoint."""
-    repo, _, file = told.removeprefix(ON_A_HUB).partition(":")
-    if not told.startswith(ON_A_HUB) or not model.repo or repo != model.repo:
+    repo, _, file = known_as.removeprefix(ON_A_HUB).partition(":")
+    if not known_as.startswith(ON_A_HUB) or not model.repo or repo != model.repo:
         return False
     name = file.rpartition("/")[2]
     return name in ("", model.path.name) or _is_weights_of(model, name)

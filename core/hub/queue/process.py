@@ -33,8 +33,8 @@ OnMessage = Callable[[Mapping[str, Any] | None], None]
 
 
 class StageProcess:
-    """`on_message` is called with each message, and None when the process has ended, from another
-    thread.
+    """The process of a stage: `on_message` is called with each message, and None when the process
+    has ended, from another thread.
 
     RequestError where no process can be started.
     """

@@ -262,8 +262,8 @@ class ModelQueue:
             self._edit(steps.reached(running.job_id, running.stage, *how_far))
             self._edit(steps.requeue_running)
         else:
-            said = text_of(outcome, "failed") if outcome else ""
-            self._edit(steps.failed(running.job_id, said or running.process.ending))
+            failure = text_of(outcome, "failed") if outcome else ""
+            self._edit(steps.failed(running.job_id, failure or running.process.ending))
 
     def _end(self) -> None:
         if self._running is not None:
@@ -278,10 +278,10 @@ class ModelQueue:
         now = time.monotonic()
         rows = tuple(map(self._row, self._jobs))
         state = QueueState(rows, self._lock is not None, self._trouble or self._problem)
-        told, at = self._emitted
-        if state == told:
+        emitted, at = self._emitted
+        if state == emitted:
             return
-        if told is not None and now - at < _TELL and _without_progress(state, told):
+        if emitted is not None and now - at < _TELL and _without_progress(state, emitted):
             return
         self._emitted = state, now
         self._on_change(state)

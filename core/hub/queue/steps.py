@@ -106,8 +106,8 @@ def _reached(job: QueuedJob, stage: Stage, done: int, total: int) -> QueuedJob:
     return with_current(job, current.state, done=done, total=total)
 
 
-def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
-    """`said` has the path, and perhaps the name, of what was made; or the bytes freed.
+def finished(job_id: str, made: Mapping[str, Any], total: int = 0) -> Edit:
+    """`made` has the path, and perhaps the name, of what was made; or the bytes freed.
     total: bytes of a download. With its last stage it takes the place of an older row that asked
     for the same."""
 
@@ -116,17 +116,17 @@ def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
         assert stage is not None
         whole = total or stage.total or 1000
         done = with_current(job, "done", done=whole, total=whole, rate=0.0, left=None, detail="")
-        path = str(said.get("path", ""))
+        path = str(made.get("path", ""))
         if stage.stage == "download":
-            revision, file = said.get("revision") or job.revision, said.get("file") or job.file
+            revision, file = made.get("revision") or job.revision, made.get("file") or job.file
             done = replace(done, path=path, revision=str(revision), file=str(file))
         elif stage.stage == "slice":
             done = replace(done, cut=path)
         elif stage.stage == "quantize":
             done = replace(done, variant=path)
         else:
-            done = done.changed(frees=int(said.get("freed", 0)))
-        return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
+            done = done.changed(frees=int(made.get("freed", 0)))
+        return done.changed(result=str(made.get("name", "")) or done.row.result, message="")
 
     def without_older(jobs: Jobs) -> Jobs:
         jobs = _of_running(job_id, change)(jobs)

@@ -222,26 +222,26 @@ def translated(hub: Hub, work: Callable[[], T], *, repo: str = "", file: str = "
 
 
 def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = "") -> HubError:
-    told = response.headers
+    headers = response.headers
     sentence = refusal(
         response.status_code,
-        told.get("X-Error-Code", ""),
-        told.get("X-Error-Message", ""),
+        headers.get("X-Error-Code", ""),
+        headers.get("X-Error-Message", ""),
         endpoint=hub.name,
         repo=repo,
         file=file,
         signed="authorization" in response.request.headers,
     )
-    wait = _requested_wait(told)
+    wait = _requested_wait(headers)
     if response.status_code == 429 and wait is not None and wait > LONGEST_WAIT:
         sentence += f"; it asks to wait {wait / 60:.0f} min"
-    return HubStatusError(response.status_code, sentence, wait, told.get("X-Error-Code", ""))
+    return HubStatusError(response.status_code, sentence, wait, headers.get("X-Error-Code", ""))
 
 
-def _requested_wait(told: httpx2.Headers) -> float | None:
+def _requested_wait(headers: httpx2.Headers) -> float | None:
     """Return Retry-After, or what is left of the window of `ratelimit`, in seconds."""
-    text = told.get("Retry-After", "").strip()
+    text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
-    limit = library().utils.parse_ratelimit_headers(told)
+    limit = library().utils.parse_ratelimit_headers(headers)
     return None if limit is None or limit.remaining else float(limit.reset_in_seconds)

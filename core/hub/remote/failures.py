@@ -36,7 +36,7 @@ class HubStatusError(HubError):
 
 
 class HubUnreachableError(HubError):
-    """No answer, or one that ended before its end."""
+    """Raised if the hub sent no answer, or one that broke off."""
 
 
 class HubOfflineError(HubError):
@@ -61,12 +61,12 @@ def refusal(
 ) -> str:
     """Return a sentence for an error of the hub. code, message: X-Error-Code and
     X-Error-Message."""
-    said = f" ({quote(shortened(message, _LONGEST))})" if message else ""
+    quoted = f" ({quote(shortened(message, _LONGEST))})" if message else ""
     what = f"file {quote(file)} of {repo}" if file else repo
     if code == "GatedRepo":
         return gated(endpoint, repo, signed)
     if code == "RevisionNotFound":
-        return f"{repo} has no such revision at {endpoint}{said}"
+        return f"{repo} has no such revision at {endpoint}{quoted}"
     if code == "EntryNotFound":
         return f"{what} is not at {endpoint}: the repository has no such file"
     if code == "RepoNotFound" or (status in (401, 404) and repo):
@@ -78,14 +78,14 @@ def refusal(
         whole = "" if "/" in repo else "; a repository is called OWNER/NAME"
         return f"there is no repository {repo} at {endpoint}, {private}{whole}"
     if status == 401:
-        return f"{endpoint} does not take the token in HF_TOKEN{said}: make one at {TOKENS}"
+        return f"{endpoint} does not take the token in HF_TOKEN{quoted}: make one at {TOKENS}"
     if status == 403:
-        return f"{endpoint} refuses {what or 'this'}{said}: the token in HF_TOKEN lacks the right"
+        return f"{endpoint} refuses {what or 'this'}{quoted}: the token in HF_TOKEN lacks the right"
     if status == 429:
-        return f"{endpoint} takes no more requests from here for now{said}: try again later"
+        return f"{endpoint} takes no more requests from here for now{quoted}: try again later"
     if status >= 500:
-        return f"{endpoint} fails with status {status}{said}: try again later"
-    return f"{endpoint} answers with status {status}{said} instead of {what or 'a list'}"
+        return f"{endpoint} fails with status {status}{quoted}: try again later"
+    return f"{endpoint} answers with status {status}{quoted} instead of {what or 'a list'}"
 
 
 def gated(endpoint: str, repo: str, signed: bool) -> str:

@@ -160,13 +160,13 @@ def _parameters(info: ModelInfo) -> int:
 def _licence(info: ModelInfo) -> str:
     card = info.card_data
     find = getattr(card, "get", None)
-    said = find("license_name") or find("license") if callable(find) else None
-    if isinstance(said, list):
-        said = ", ".join(str(one) for one in said[:5])
-    if isinstance(said, str) and said != "other":
-        return _word(said)
+    named = find("license_name") or find("license") if callable(find) else None
+    if isinstance(named, list):
+        named = ", ".join(str(one) for one in named[:5])
+    if isinstance(named, str) and named != "other":
+        return _word(named)
     tags = [tag for tag in info.tags or [] if isinstance(tag, str)]
-    return next((_word(tag[8:]) for tag in tags if tag.startswith("license:")), _word(said))
+    return next((_word(tag[8:]) for tag in tags if tag.startswith("license:")), _word(named))
 
 
 def _date(value: object) -> str:

@@ -94,8 +94,8 @@ def _may_run(row: ModelInfo, filters: SearchFilters) -> bool:
         gguf.get("architecture") if isinstance(gguf, dict) else None,
         config.get("model_type") if isinstance(config, dict) else None,
     ]
-    said = [name for name in names if isinstance(name, str)]
-    return not said or any(name in ARCHITECTURES or name in MODEL_TYPES for name in said)
+    known = [name for name in names if isinstance(name, str)]
+    return not known or any(name in ARCHITECTURES or name in MODEL_TYPES for name in known)
 
 
 def _detailed(

@@ -218,14 +218,14 @@ def _trace(
         None if ops.attention_sum is None else part(rows[ops.attention_sum]),
         _cross(wires, asked, rows, head),
     )
-    told = tuple((place, tokens[place]) for place in sentence)
+    sentence_tokens = tuple((place, tokens[place]) for place in sentence)
     return TokenTrace(
         asked.position,
         tokens[asked.position],
         asked.layer,
         head,
         wires.shape(),
-        told,
+        sentence_tokens,
         part(rows[embedding.row]),
         None if embedding.place is None else part(rows[embedding.place]),
         part(rows[embedding.last]),
@@ -366,10 +366,10 @@ def _factor(wires: Wiring, label: str) -> float:
 
 
 def _rotary(wires: Wiring, at: str) -> _Rotary:
-    turns = wires.at(f"{at}.q_rope")
-    if turns is None:
+    rotated = wires.at(f"{at}.q_rope")
+    if rotated is None:
         return _Rotary(rotary_dim=0, half_split=False, theta=0.0)
-    params = wires.op(turns).params
+    params = wires.op(rotated).params
     half_split = bool(params["half_split"])
     return _Rotary(
         rotary_dim=int(params["rotary_dim"]), half_split=half_split, theta=params["theta"]

@@ -99,9 +99,9 @@ def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
     at = f"layers.{layer}.attention"
     q, heads = _known(wiring, f"{at}.q"), _known(wiring, f"{at}.heads")
     query = wiring.maker(heads)
-    turns = wiring.at(f"{at}.q_rope")
-    raw = query if turns is None else wiring.maker(turns)
-    turns = wiring.at(f"{at}.k_rope")
+    rotated = wiring.at(f"{at}.q_rope")
+    raw = query if rotated is None else wiring.maker(rotated)
+    rotated = wiring.at(f"{at}.k_rope")
     key_raw = wiring.last_of(f"{at}.k", f"{at}.k.biased", f"{at}.k_norm")
     norm = wiring.at(f"{at}.norm")
     return LayerOps(
@@ -109,7 +109,7 @@ def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
         wiring.maker(q),
         raw,
         query,
-        key_raw if turns is None or key_raw is None else wiring.maker(turns),
+        key_raw if rotated is None or key_raw is None else wiring.maker(rotated),
         heads,
         added_by(wiring, at),
         wiring.at(f"{at}.residual") if norm is not None and norm > q else None,

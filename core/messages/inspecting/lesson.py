@@ -32,8 +32,9 @@ class FollowToken(Struct, frozen=True):
     the one that attends most to other tokens than the first, the last and this one. Scores are of
     the positions `first`..`position`, MOST_TOKENS at most; for an encoder of those around it.
 
-    Of an encoder it is a token of the text that was encoded last; `beside` is a text whose vector
-    is compared, MOST_BESIDE characters at most. Of an encoder-decoder it is a token of the target.
+    For an encoder the token is one of the text that was encoded last; `beside` is a text whose
+    vector is compared, MOST_BESIDE characters at most. For an encoder-decoder it is one of the
+    target.
 
     Served between two tokens of an answer.
     """
@@ -67,7 +68,7 @@ class TracedShape(Struct, frozen=True):
     post_norm: bool  # what attention and feed-forward give is normed
     qk_norm: bool
     positions: Positions  # "bias": a number by distance is added to scores
-    rotary_dim: int  # values of a head that are turned by position
+    rotary_dim: int  # values of a head that are rotated by position
     half_split: bool  # pairs are a half apart, not neighbours
     theta: float  # base of the angles
     places: int  # rows of the table of learned positions; 0: there is none
@@ -113,7 +114,7 @@ class TokenScore(Struct, frozen=True):
 class HeadTrace(Struct, frozen=True):
     """The chosen head, and beside it the others of its layer."""
 
-    query_raw: VectorPart  # [d], before its position turned it; equal to `query` where none does
+    query_raw: VectorPart  # [d], before its rotation; equal to `query` if there is none
     query: VectorPart  # [d], as it meets the keys
     key_raw: VectorPart | None  # [d]; None: the layer reads the keys of an earlier one
     key: VectorPart  # [d], of the token itself, as the cache holds it

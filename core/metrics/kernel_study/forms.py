@@ -10,7 +10,7 @@ OWN = "the program's own"
 
 
 class Form(Struct, frozen=True):
-    """`stem` is the name that runs it, `path` its source in the repository."""
+    """A form of a kernel: `stem` is the name that runs it, `path` its source in the repository."""
 
     name: str
     stem: str

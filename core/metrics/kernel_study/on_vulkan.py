@@ -87,7 +87,8 @@ class VulkanProducts:
         return multiply_adds_gflop_s(self._device, check=check), read_gb_s(self._device)
 
     def paced(self, form: Form) -> Paced:
-        """Pace a form; a row of workgroups is the least that is submitted."""
+        """Return a form's product to be timed; a row of workgroups is the least that is
+        submitted."""
         dispatch = self._own_dispatch() if form.stem == "own" else self._dispatch(form)
         pipeline = self._pipelines.get(dispatch.variant, dispatch.constants)
         bound = pipeline.bind(self._sets, dispatch.buffers)

@@ -29,8 +29,8 @@ class Times(Struct, frozen=True):
 
 
 class Paced:
-    """`rows` rows of a product by `run`, as many at a time as take `target` seconds, from `least`
-    on. The first pieces, which find out how many these are, also warm the device up."""
+    """Times `rows` rows of a product by `run`, as many at a time as take `target` seconds, from
+    `least` on. The first pieces, which find out how many these are, also warm the device up."""
 
     def __init__(self, run: RunRows, rows: int, least: int, target: float) -> None:
         self._run, self._rows = run, rows

@@ -152,7 +152,7 @@ def code(form: Form) -> list[str]:
     """Return the lines that are the form's own: without what every file of its kind begins and ends
     with.
 
-    Of a form with a `function`, that function alone.
+    For a form with a `function` these are the lines of that function.
     """
     lines = source(form.path).splitlines()
     if form.function:

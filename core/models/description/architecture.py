@@ -66,7 +66,8 @@ _MADE = (
 
 
 class Translated(Struct):
-    """`originals`: the text model's tensors under names that transformers would give it alone."""
+    """A checkpoint in the terms of GGUF; `originals`: the text model's tensors under names that
+    transformers would give it alone."""
 
     metadata: dict[str, Any]
     tensors: dict[str, TensorData]
@@ -75,7 +76,8 @@ class Translated(Struct):
 
 
 class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is computed once
-    """title: in sentences. gguf: `general.architecture`. model_types: of config.json.
+    """An architecture; title: in sentences. gguf: `general.architecture`. model_types: of
+    config.json.
 
     config: a record of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
     that may have one value only, and what any other would mean. defaults: of a config.json.
@@ -222,10 +224,10 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     def _metadata(self, config: CheckpointConfig) -> tuple[dict[str, Any], dict[str, Any]]:
         for key, value, meaning in self.must_be:
             config.must_be(key, value, meaning)
-        known, said = self._known(CheckpointFields(config))
+        known, in_config = self._known(CheckpointFields(config))
         metadata: dict[str, Any] = {"general.architecture": self.gguf}
         for name, row in rows_of(self.config).items():
-            if name in said:
+            if name in in_config:
                 value = known[name]
                 plain = list(value) if isinstance(value, tuple) else value
                 metadata[row.key(f"{self.gguf}.")] = plain

@@ -68,8 +68,8 @@ def _tokens(value: Any, known: Known) -> tuple[int, ...]:
 
 
 def _is_early(config: CheckpointConfig, known: Known) -> bool | None:
-    said = config.get("early_stopping") is not None
-    return config.flag("early_stopping", False) if said else None
+    present = config.get("early_stopping") is not None
+    return config.flag("early_stopping", False) if present else None
 
 
 def _prefixes(config: CheckpointConfig, known: Known) -> list[str] | None:
@@ -77,8 +77,8 @@ def _prefixes(config: CheckpointConfig, known: Known) -> list[str] | None:
     tasks = config.get("task_specific_params")
     if not isinstance(tasks, Mapping):
         return None
-    told = [task.get("prefix") for task in tasks.values() if isinstance(task, Mapping)]
-    known_ones = [one for one in told if isinstance(one, str) and 0 < len(one) <= LONGEST_PREFIX]
+    listed = [task.get("prefix") for task in tasks.values() if isinstance(task, Mapping)]
+    known_ones = [one for one in listed if isinstance(one, str) and 0 < len(one) <= LONGEST_PREFIX]
     return list(dict.fromkeys(known_ones))[:MOST_PREFIXES]
 
 

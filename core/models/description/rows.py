@@ -75,12 +75,12 @@ def read_rows(config: type[Any], source: FieldSource) -> tuple[dict[str, Any], f
     FileError."""
     rows = rows_of(config)
     known: dict[str, Any] = {}
-    said = set()
+    in_config = set()
     for name, one in rows.items():
         try:
             value = source.value(one, known)
             if value is not _UNSAID:
-                said.add(name)
+                in_config.add(name)
                 known[name] = one.check(value, known)
             elif one.default is REQUIRED:
                 raise source.missing(one)
@@ -89,7 +89,7 @@ def read_rows(config: type[Any], source: FieldSource) -> tuple[dict[str, Any], f
         except UnfitError as unfit:
             blamed = rows[unfit.attribute or name]
             raise source.error(blamed, unfit.expected, unfit.value) from None
-    return known, frozenset(said)
+    return known, frozenset(in_config)
 
 
 class GgufFields:

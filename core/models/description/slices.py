@@ -22,8 +22,9 @@ _PIECE_BYTES = 8 << 20
 
 
 class CutTensor(Struct, frozen=True):
-    """`units` [n, ...] are the bytes that stay, where they lie in the file: a row of blocks each,
-    or with `kept` [n, layers, bytes], where these layers stay."""
+    """A part of a tensor: `units` [n, ...] are the bytes that stay, where they lie
+    in the file: a row of blocks each, or with `kept` [n, layers, bytes], where these layers
+    stay."""
 
     name: str
     dtype: str

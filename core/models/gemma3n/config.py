@@ -69,8 +69,8 @@ _KINDS = ("full_attention", "sliding_attention")
 def _pattern(config: CheckpointConfig, known: Known) -> list[bool]:
     """Return for each layer whether its attention slides; every fifth sees all unless the config
     says otherwise."""
-    said = shared.sliding_layers(config, {**known, "window": 1})
-    return said or [(i + 1) % 5 != 0 for i in range(known["layers"])]
+    layout = shared.sliding_layers(config, {**known, "window": 1})
+    return layout or [(i + 1) % 5 != 0 for i in range(known["layers"])]
 
 
 def _sparsity(config: CheckpointConfig, known: Known) -> list[float]:

@@ -40,8 +40,8 @@ def _sliding(config: CheckpointConfig, known: Known) -> list[bool]:
     if config.get("use_bidirectional_attention") == "all":
         raise UnsupportedError(f"{config.path}: attention to later tokens is not known here")
     layers = known["layers"]
-    said = shared.sliding_layers(config, known) or [(i + 1) % _PERIOD != 0 for i in range(layers)]
-    return [*said[:-1], False]
+    layout = shared.sliding_layers(config, known) or [(i + 1) % _PERIOD != 0 for i in range(layers)]
+    return [*layout[:-1], False]
 
 
 def _widths(config: CheckpointConfig, known: Known) -> list[int]:

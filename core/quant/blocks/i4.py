@@ -25,8 +25,8 @@ Over 300 positions of SmolLM2-135M's keys, with heads of 64, attention differs f
 keys by 0.038 nats (mean KL divergence) at these 4.25 bits a value, by 0.107 with Q4_0 (4.5 bits),
 0.059 with Q4_1 (5 bits), 0.160 with a scale a head and no rotation, and 0.007 with KIVI's channels.
 
-Attention does not turn the cache back: (H q) . (H k) = n q . k, and a weighted sum of values is
-turned once.
+Attention does not rotate the cache back: (H q) . (H k) = n q . k, and a weighted sum of values is
+rotated back once.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ class RefusalError(jinja2.TemplateError):
 
 
 class _GenerationTag(Extension):
-    """{% generation %} marks answers for training; rendering takes its body as it is."""
+    """A tag of Jinja: {% generation %} marks answers for training; rendering takes its body as
+    it is."""
 
     tags = {"generation"}  # noqa: RUF012
 

@@ -123,10 +123,10 @@ class LoadedTokenizers:
         traced = self._traced_under(request["key"], library)
         library.encode_special_tokens = not request["control"]
         try:
-            told = [traced.trace(text, request["stepped"]) for text in request["texts"]]
+            traces = [traced.trace(text, request["stepped"]) for text in request["texts"]]
         finally:
             library.encode_special_tokens = True
-        return {**traced.about, "traced": told}
+        return {**traced.about, "traced": traces}
 
     def _traced_under(self, key: str, library: Tokenizer) -> TracedLibrary:
         from llm_lite.core.text.tokenization.traced import TracedLibrary  # few ask for it

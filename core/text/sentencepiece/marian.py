@@ -60,8 +60,8 @@ class SourcePieces:
         """Return the stages of each text as `SandboxedEncoder.trace_all` does, with this
         vocabulary's ids; a mark is only text."""
         answer = self._library.trace_all(texts, stepped=stepped)
-        for told in answer["traced"]:
-            for word in told["words"]:
+        for trace in answer["traced"]:
+            for word in trace["words"]:
                 word["pieces"] = [
                     (piece, self._ids.get(piece, self._unknown), *span)
                     for piece, _, *span in word["pieces"]

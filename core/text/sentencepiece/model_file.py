@@ -27,8 +27,8 @@ _UNKNOWN = 2  # type of a piece
 
 
 class SentencePieceModel(Struct, frozen=True):
-    """pieces: by id, with log probabilities. charsmap: compiled rules of normalisation, as the
-    `tokenizers` library takes them; b"": none."""
+    """A model of SentencePiece; pieces: by id, with log probabilities. charsmap: compiled rules
+    of normalisation, as the `tokenizers` library takes them; b"": none."""
 
     pieces: tuple[tuple[str, float], ...]
     unknown: int

@@ -30,7 +30,7 @@ def merge_steps(symbols: Sequence[str], ranked: Ranked, scored: bool = False) ->
 
 
 class _Merging:
-    """pieces[i] begins with symbol i; "" once it is part of an earlier one."""
+    """A text being merged: pieces[i] begins with symbol i; "" once it is part of an earlier one."""
 
     def __init__(self, symbols: Sequence[str], ranked: Ranked) -> None:
         self.pieces, self._ranked = list(symbols), ranked

@@ -114,13 +114,13 @@ def _slow(monkeypatch):
         "llm_lite.core.text.chat_template.RENDERING", Limits(600.0, 600.0, RENDERING.memory_bytes)
     )
     rendering = threading.Event()
-    ask = ChatTemplate._ask
+    call = ChatTemplate._call_sandbox
 
     def noted(self, *arguments, **options):
         rendering.set()
-        return ask(self, *arguments, **options)
+        return call(self, *arguments, **options)
 
-    monkeypatch.setattr(ChatTemplate, "_ask", noted)
+    monkeypatch.setattr(ChatTemplate, "_call_sandbox", noted)
     return rendering
 
 

@@ -72,11 +72,11 @@ def test_of_a_slot_the_newest_that_waits_is_answered(monkeypatch):
             done.set()
 
     work = Tokenizing(emit)
-    work.ask(TokenizeText(1, "first", BERT), None)
+    work.submit(TokenizeText(1, "first", BERT), None)
     assert begun.wait(PATIENCE)
     for request in (2, 3, 4):
-        work.ask(TokenizeText(request, f"text {request}", BERT), None)
-    work.ask(TokenizeText(9, "of another slot", BERT, slot=1), None)
+        work.submit(TokenizeText(request, f"text {request}", BERT), None)
+    work.submit(TokenizeText(9, "of another slot", BERT, slot=1), None)
     go_on.set()
     assert done.wait(PATIENCE)
     assert [event.request for event in heard] == [1, 4, 9]
@@ -92,7 +92,7 @@ def test_what_cannot_be_told_is_a_sentence_and_the_next_is_answered(tmp_path):
 
     def ask(request):
         done.clear()
-        work.ask(request, None)
+        work.submit(request, None)
         assert done.wait(PATIENCE)
         return heard[-1]
 
@@ -116,6 +116,6 @@ def test_an_expression_that_backtracks_without_end_is_a_sentence(tmp_path):
     path.write_text(json.dumps(parts))
     heard, done = [], threading.Event()
     work = Tokenizing(lambda event: (heard.append(event), done.set()))
-    work.ask(TokenizeText(1, "a" * 60 + "b", str(path)), None)
+    work.submit(TokenizeText(1, "a" * 60 + "b", str(path)), None)
     assert done.wait(PATIENCE)
     assert heard[0].result is None and heard[0].message

@@ -53,7 +53,7 @@ def test_an_answer_that_breaks_keeps_what_was_said(fault: Fault, sentence: str) 
 
 
 def test_an_answer_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_module, "MOST_SAID", 12)
+    monkeypatch.setattr(answer_module, "MOST_CHARACTERS", 12)
     with scripted("vllm") as server:
         events = answer_of(server)
     end = finished(events)

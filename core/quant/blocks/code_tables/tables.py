@@ -37,4 +37,4 @@ MINIFLOATS = CodeTable((0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """E2M1, doubled: a sign, two bits of exponent, one of mantissa (OCP Microscaling Formats 1.0)."""
 
 NONLINEAR = CodeTable((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113))
-"""Of IQ4_NL and IQ4_XS (kvalues_iq4nl of ggml-common.h): closest together around 0."""
+"""The levels of IQ4_NL and IQ4_XS (kvalues_iq4nl of ggml-common.h), closest together around 0."""

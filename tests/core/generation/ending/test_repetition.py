@@ -12,7 +12,7 @@ from llm_lite.core.generation.repetition import (
     OTHER,
     PROSE,
     RECENT,
-    SAID,
+    REPEATS,
     STALE,
     RepetitionGuard,
     is_prose,
@@ -208,7 +208,7 @@ def loops_by_definition(tokens, texts):
     found, in_fence = sentences(texts)
     said, rated = Counter(), []
     for size, words in found:
-        rated.append((size, said[words] >= SAID))
+        rated.append((size, said[words] >= REPEATS))
         said[words] += 1
     total = stale = 0
     for size, is_stale in reversed(rated):
