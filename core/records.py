@@ -1,8 +1,7 @@
 """What records lack that are `msgspec.Struct`: notes at fields, and functions that mypy follows.
 
-A record is `class X(Struct, frozen=True)`: msgspec declares it six times as fast as the standard
-library does a dataclass, which compiles its methods, and a window declares 900 before its first
-frame. `replace` of the program's state takes a hundredth of the time.
+A record is `class X(Struct, frozen=True)`, which msgspec declares without compiling methods: a
+window declares 700 before its first frame, and as dataclasses they would take most of a second.
 """
 
 from __future__ import annotations

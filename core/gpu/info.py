@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from llm_lite.core.gpu.create import vk, vulkan_errors
+from llm_lite.core.records import replace
 
 _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
 MINIMUM_VERSION = (1, 2)
@@ -127,7 +128,7 @@ def _with_usability(info: DeviceInfo) -> DeviceInfo:
         problem = "the device has no compute queue"
     if not problem:
         return info
-    return DeviceInfo(**{**vars(info), "usable": False, "why_not": problem})
+    return replace(info, usable=False, why_not=problem)
 
 
 def _version(packed: int) -> tuple[int, int, int]:

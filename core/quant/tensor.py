@@ -15,7 +15,7 @@ from llm_lite.core.quant.registry import QuantFormat, named_format
 from llm_lite.core.records import repr_without
 
 
-class TensorData(Struct, frozen=True, eq=False):
+class TensorData(Struct, frozen=True, eq=False, weakref=True):
     """A tensor in a file; shape is row-major: a matrix is (N output features, K input features).
 
     dtype names a format of `core.quant.registry`; data is uint8 [nbytes], read-only.

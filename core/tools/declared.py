@@ -8,9 +8,11 @@ A list of `{"type": "function", "function": {"name", "description", "parameters"
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct
+
+from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.messages import ToolSpec
 from llm_lite.core.plain_text import lines, quote
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, levels_of, read_json, written
@@ -21,6 +23,7 @@ MOST_DESCRIPTION = 4_000  # characters
 DEEPEST_SCHEMA = 24  # objects and lists within each other
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 NAME_RULE = "1 to 64 letters, digits, _, . or -"
+_Type = Literal["string", "number", "integer", "boolean", "object", "array", "null"]
 _NOTHING = {"type": "object", "properties": {}}
 
 
@@ -101,49 +104,24 @@ def _read(item: Any, where: str) -> ToolSpec:
     return checked(body["name"], body.get("description"), parameters, where)
 
 
+class _Part(Struct, frozen=True):
+    """What templates and checks rely on in a schema, and in those of its properties and items."""
+
+    type: _Type | list[_Type] | None = None
+    properties: dict[str, _Part] = {}
+    items: _Part | bool | int | float | str | list[Any] | None = None
+    required: list[str] = []
+    enum: list[Any] = []
+
+
+class _Whole(_Part, frozen=True):
+    type: Literal["object"] = "object"
+
+
 def _check_schema(schema: Any, where: str) -> None:
-    """Check what templates and argument checks rely on: objects where they belong, and bounds."""
-    if not isinstance(schema, dict):
-        raise JsonProblem(f"{where}: expected an object, found {kind_of(schema)}")
-    if schema.get("type", "object") != "object":
-        raise JsonProblem(f'{where}.type: expected "object", found {written(schema["type"])[:40]}')
     if levels_of(schema) > DEEPEST_SCHEMA:
         raise JsonProblem(f"{where}: nests deeper than {DEEPEST_SCHEMA} levels")
-    for path, part in _parts(schema, where):
-        _check_part(part, path)
-
-
-def _parts(schema: dict[str, Any], where: str) -> Iterable[tuple[str, Any]]:
-    """Return a schema and those of its properties and items, each with its path."""
-    waiting: list[tuple[str, Any]] = [(where, schema)]
-    while waiting:
-        path, part = waiting.pop()
-        yield path, part
-        properties = part.get("properties")
-        if isinstance(properties, dict):
-            waiting += ((f"{path}.properties.{quote(name)}", p) for name, p in properties.items())
-        if isinstance(part.get("items"), dict):
-            waiting.append((f"{path}.items", part["items"]))
-
-
-def _check_part(part: Any, path: str) -> None:
-    if not isinstance(part, dict):
-        raise JsonProblem(f"{path}: expected an object, found {kind_of(part)}")
-    for name, kind, words in (
-        ("properties", dict, "an object"),
-        ("required", list, "a list of names"),
-        ("enum", list, "a list"),
-    ):
-        if name in part and not isinstance(part[name], kind):
-            raise JsonProblem(f"{path}.{name}: expected {words}, found {kind_of(part[name])}")
-    kind_named = part.get("type")
-    names = kind_named if isinstance(kind_named, list) else [kind_named]
-    for one in names:
-        if one is not None and one not in _TYPES:
-            expected = ", ".join(_TYPES)
-            raise JsonProblem(f"{path}.type: expected one of {expected}, found {written(one)[:40]}")
-    if any(not isinstance(name, str) for name in part.get("required", ())):
-        raise JsonProblem(f"{path}.required: expected a list of names")
-
-
-_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+    try:
+        convert(schema, _Whole, where)
+    except CheckError as error:
+        raise JsonProblem(str(error)) from None

@@ -49,7 +49,7 @@ peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 print("peak", int(peak) * 1024)
 """.replace("DECODED", str(DECODED))
 _ESTIMATE = """
-import dataclasses, json, sys
+import json, sys
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.machine import this_machine
 from llm_lite.core.loading import backends

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from msgspec.structs import force_setattr
+
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
@@ -116,7 +118,7 @@ def _timed(program: Program) -> dict[str, list[float]]:
     clock_calls(program, "paint", times["views"])
     for view in VIEWS:
         times[view.name] = []
-        object.__setattr__(view, "draw", _clocked(view.draw, times[view.name]))
+        force_setattr(view, "draw", _clocked(view.draw, times[view.name]))
     return times
 
 

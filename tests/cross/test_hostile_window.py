@@ -1,6 +1,7 @@
 """The short form of `tests.cross.hostile_window`: a file a way, without the bars of time."""
 
 import shutil
+from dataclasses import fields
 
 import pytest
 
@@ -14,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("Xvfb") is None, reason="Xvfb is not installed"),
 ]
 # A machine may be busy, and a driver compile for long: each event is waited for.
-LIMITS = Limits(*[PATIENCE] * len(Limits.__struct_fields__))
+LIMITS = Limits(*[PATIENCE] * len(fields(Limits)))
 # The file, the way it is opened, what the window says of it.
 CASES = (
     ("header: truncated", "argument", "truncated"),

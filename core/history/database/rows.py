@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
-from msgspec import Struct
+import msgspec
 
 from llm_lite.core.attached_text import (
     ATTACHMENT_KINDS,
@@ -63,7 +63,7 @@ EXTRAS = "conversation, gains, draft, files"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device", "tools")
-_Kept = TypeVar("_Kept", bound=Struct)
+_Kept = TypeVar("_Kept", bound=msgspec.Struct)
 
 
 def marks(columns: str) -> str:
@@ -276,15 +276,26 @@ def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun
 
 def from_mapping(kind: type[_Kept], kept: Mapping[str, Any]) -> _Kept:
     """Return a record of what is known by name and fits its field; the rest is left out."""
+    try:
+        whole = msgspec.convert(kept, kind)
+    except msgspec.ValidationError:
+        pass
+    else:
+        if not any(map(_is_huge, msgspec.structs.astuple(whole))):
+            return whole
     found = fitting(kept, kind)
-    return kind(**{name: _storable(value) for name, value in found.items() if not _is_huge(value)})
+    return kind(**{name: value for name, value in found.items() if not _is_huge(value)})
 
 
-def _storable(value: Any) -> Any:
-    """Return a text, or those in a list, with whole characters only."""
+def storable_in(value: Any) -> Any:
+    """Return a value of JSON with whole characters only in its texts."""
     if isinstance(value, str):
         return storable(value)
-    return tuple(map(_storable, value)) if isinstance(value, tuple) else value
+    if isinstance(value, list):
+        return [storable_in(one) for one in value]
+    if isinstance(value, dict):
+        return {storable(name): storable_in(one) for name, one in value.items()}
+    return value
 
 
 def _is_huge(value: Any) -> bool:
@@ -312,7 +323,12 @@ def _list(text: str) -> list[Any]:
 
 def _read_json(text: str) -> object:
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        pass
+    try:  # what is damaged in one place only, or has half a character
+        value = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        return storable_in(value)
     except (ValueError, TypeError, RecursionError):
         return None
 

@@ -22,6 +22,7 @@ from llm_lite.core.history.database.rows import (
     from_mapping,
     run_from_mapping,
     stop_reason,
+    storable_in,
 )
 from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.ids import new_id
@@ -196,7 +197,7 @@ def _run(entry: JsonEntry) -> AnswerRun:
             model.get("modified").number(0.0),
             model.get("fingerprint").text(""),
         )
-    return run_from_mapping(entry.object(), identity)
+    return run_from_mapping(storable_in(entry.object()), identity)
 
 
 def _end(entry: JsonEntry) -> AnswerEnd | None:
@@ -205,7 +206,7 @@ def _end(entry: JsonEntry) -> AnswerEnd | None:
     known = stop_reason(reason.text("")) if not reason.is_null else None
     if known is None and not reason.is_null:
         raise reason.refused(f"one of {', '.join(STOP_REASONS)}")
-    measured = None if stats.is_null else from_mapping(GenerationStats, stats.object())
+    measured = None if stats.is_null else from_mapping(GenerationStats, storable_in(stats.object()))
     problem, seconds = entry.get("problem").text(""), entry.get("seconds").number(0.0)
     end = AnswerEnd(known, measured, problem, seconds)
     return None if end == AnswerEnd() else end

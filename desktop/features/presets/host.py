@@ -101,7 +101,7 @@ def write(path: Path, preset: Preset) -> None:
     write_file(path, text.encode(errors="backslashreplace"))
 
 
-class _File(Struct, forbid_unknown_fields=True):
+class _PresetFile(Struct, forbid_unknown_fields=True):
     """What a file of a preset holds; `_sampling` reads the options of the sampler."""
 
     name: Annotated[
@@ -116,7 +116,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 def read(path: Path) -> Preset:
     """FileError that names the field where one is not as `write` leaves it."""
-    kept = convert_in_file(read_object(path, limit=LARGEST_FILE), _File, path)
+    kept = convert_in_file(read_object(path, limit=LARGEST_FILE), _PresetFile, path)
     sampling = _sampling(path, kept.sampling)
     name = file_name(kept.name or path.stem)
     return Preset(name, lines(kept.system_prompt), sampling, kept.mode, kept.gains)

@@ -43,6 +43,7 @@ def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str)
             continue
         try:
             value = convert(data[name], kind, prefix + name)
+            _check_range(name, value, prefix + name)
         except CheckError as error:
             problems.append(f"settings: {error}; {found(old)} is used instead.")
             continue
@@ -50,10 +51,20 @@ def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str)
     return good
 
 
+def _check_range(name: str, value: Any, at: str) -> None:
+    """CheckError for a number out of its range. Not of its type: msgspec bounds whole numbers by 64
+    bits with a sign, and a seed has one bit more."""
+    if name not in RANGES or value is None:
+        return
+    low, high = RANGES[name]
+    if not low <= value <= high:  # NaN is in none
+        raise CheckError(at, f"expected a number from {low} to {high}, found {found(value)}")
+
+
 @cache
 def _kinds(record: Any) -> dict[str, Any]:
-    """Return the types of a record's fields: with the limits that are declared here, and no text
-    longer than a path may be."""
+    """Return the types of a record's fields: with the names that are known here, and no text longer
+    than a path may be."""
     kinds: dict[str, Any] = {}
     for field in structs.fields(record):
         kind = field.type

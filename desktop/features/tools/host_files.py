@@ -6,10 +6,13 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import convert_in_file
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import found, read_bytes, read_object
+from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.messages import ServerSpec
@@ -24,8 +27,27 @@ from llm_lite.desktop.features.tools.state import (
 from llm_lite.desktop.language.incoming import typed
 
 LARGEST_FILE = 4 << 20  # bytes
-LONGEST_COMMAND = 4096  # characters
-LONGEST_SECONDS = 3600.0
+
+
+_Seconds = Annotated[float, Meta(ge=0.1, le=3600)]
+
+
+class _Server(Struct):
+    name: Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z", extra={"expected": NAME_RULE})]
+    command: Annotated[str, Meta(max_length=4096)]
+    environment: dict[str, str] = {}
+    start_seconds: _Seconds = 10.0
+    call_seconds: _Seconds = 30.0
+
+    def spec(self) -> ServerSpec:
+        variables = tuple(list(self.environment.items())[:MOST_VARIABLES])
+        command = one_line(self.command)
+        return ServerSpec(self.name, command, variables, self.start_seconds, self.call_seconds)
+
+
+class _ToolsFile(Struct):
+    functions: Annotated[str, Meta(max_length=LONGEST_DECLARED)] = ""
+    servers: Annotated[tuple[_Server, ...], Meta(max_length=MOST_SERVERS)] = ()
 
 
 def tools_file() -> Path:
@@ -61,39 +83,9 @@ def read(path: Path) -> tuple[str, tuple[ServerSpec, ...]]:
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror}") from None
     data = read_object(path, limit=LARGEST_FILE)
-    text, servers = data.get("functions", ""), data.get("servers", [])
-    if not isinstance(text, str) or len(text) > LONGEST_DECLARED:
-        raise FileError(path, f"functions: expected a text of at most {MOST_CHARS} characters")
-    if not isinstance(servers, list) or len(servers) > MOST_SERVERS:
-        raise FileError(path, f"servers: expected a list of at most {MOST_SERVERS}")
-    specs: dict[str, ServerSpec] = {}
-    for number, item in enumerate(servers, 1):
-        spec = _server(path, item, f"servers, {number}")
-        specs[spec.name] = spec
-    return typed(text), tuple(specs.values())
-
-
-def _server(path: Path, item: Any, where: str) -> ServerSpec:
-    if not isinstance(item, dict):
-        raise FileError(path, f"{where}: expected an object, found {found(item)}")
-    name, command = item.get("name"), item.get("command")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise FileError(path, f"{where}, name: expected {NAME_RULE}, found {found(name)}")
-    if not isinstance(command, str) or len(command) > LONGEST_COMMAND:
-        expected = f"a text of at most {LONGEST_COMMAND} characters"
-        raise FileError(path, f"{where}, command: expected {expected}, found {found(command)}")
-    variables = item.get("environment", {})
-    if not isinstance(variables, dict) or not all(isinstance(v, str) for v in variables.values()):
-        raise FileError(path, f"{where}, environment: expected an object of texts")
-    seconds = []
-    for field, usual in (("start_seconds", 10.0), ("call_seconds", 30.0)):
-        value = item.get(field, usual)
-        if type(value) not in (int, float) or not 0.1 <= value <= LONGEST_SECONDS:
-            expected = f"0.1 to {LONGEST_SECONDS:g}"
-            raise FileError(path, f"{where}, {field}: expected {expected}, found {found(value)}")
-        seconds.append(float(value))
-    environment = tuple(list(variables.items())[:MOST_VARIABLES])
-    return ServerSpec(name, one_line(command), environment, *seconds)
+    kept = convert_in_file(data, _ToolsFile, path)
+    specs = {server.name: server.spec() for server in kept.servers}
+    return typed(kept.functions), tuple(specs.values())
 
 
 def read_functions_file(path: Path) -> str:

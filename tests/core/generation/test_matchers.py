@@ -336,6 +336,7 @@ PROGRAM = """
 import json, sys
 from llm_lite.core.generation.grammars import matchers as hosts
 from llm_lite.core.generation.grammars.grammar import Grammar
+from llm_lite.core.records import replace
 from tests.core.generation.test_matchers import COSTLY, HONEST, TOKENIZER, children
 hosts.LIMITS = replace(hosts.LIMITS, compile_seconds=600.0, memory_bytes=2 << 30)
 quiet, busy = Grammar(HONEST, TOKENIZER), Grammar(COSTLY, TOKENIZER)

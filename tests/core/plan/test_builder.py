@@ -173,9 +173,9 @@ def test_a_plan_is_frozen():
     b = builder()
     x = b.embed(b.weight("table"), "x")
     plan = b.finish(b.rms_norm(x, b.weight("norm"), 1e-5, "y"))
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         plan.logits = 0
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         plan.tensors[0].offset = 1
     with pytest.raises(TypeError):
         plan.ops[1].params["eps"] = 0.0

@@ -3,11 +3,11 @@ and the hub of the tests."""
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError
-from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.changing import (
@@ -158,10 +158,7 @@ def test_what_the_queue_is_asked_becomes_a_change_of_its_jobs(services, home):  
 
 
 def test_the_executor_is_the_one_that_a_load_would_choose():
-    card = DeviceInfo.__new__(DeviceInfo)
-    object.__setattr__(card, "kind", "discrete")
-    soft = DeviceInfo.__new__(DeviceInfo)
-    object.__setattr__(soft, "kind", "software")
+    card, soft = SimpleNamespace(kind="discrete"), SimpleNamespace(kind="software")
     auto = EngineOptions()
     assert choice_of(auto, card).backend == "vulkan" and choice_of(auto, card).info is card
     assert choice_of(auto, soft).backend == choice_of(auto, None).backend == "cpu"

@@ -36,7 +36,7 @@ def test_vectors_are_for_software_devices_whose_subgroups_can_shuffle(device):
 
 
 def test_large_tensors_are_bound_in_parts(device, make_vulkan, monkeypatch):
-    info = type(device.info)(**{**vars(device.info), "max_storage_buffer_range": 2048})
+    info = replace(device.info, max_storage_buffer_range=2048)
     monkeypatch.setattr(device, "info", info)
     tensors = [weight("table", (VOCABULARY, 96), "q8_0"), weight("w", (127, 96), "q4_1", 1)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=3)

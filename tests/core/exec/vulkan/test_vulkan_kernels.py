@@ -273,7 +273,7 @@ def test_position_rows(make_vulkan, dtype, blocks, tokens):
 
 
 def test_position_rows_of_a_table_in_parts(device, make_vulkan, monkeypatch):
-    info = type(device.info)(**{**vars(device.info), "max_storage_buffer_range": 2048})
+    info = replace(device.info, max_storage_buffer_range=2048)
     monkeypatch.setattr(device, "info", info)
     tensors = [weight("table", (VOCABULARY, 32)), weight("rows", (50, 32), "q8_0", 1)]
 
