@@ -148,8 +148,9 @@ def _has(value: Any, step: str | int) -> bool:
 
 def _only(kind: Any, value: Any) -> Any:
     """Return, of types of several kinds, the one that a value is of."""
-    origin, inner = get_origin(kind), [one for one in get_args(kind) if one is not NoneType]
-    if not _is_union(origin) or len(inner) == 1:
+    bare, _ = _bare(kind)
+    inner = [one for one in get_args(bare) if one is not NoneType]
+    if not _is_union(get_origin(bare)) or len(inner) == 1:
         return kind
     fitting = (one for one in inner if _is_of(value, one))
     return next(fitting, kind)

@@ -138,8 +138,8 @@ def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedD
 
 
 def _chosen(runner: Runner, options: StartServing) -> Speculate:
-    """Return how drafts are made, as a person chose for a server; "off" where drafting cannot
-    gain, as on software devices."""
+    """Return how drafts are made, as a person chose for a server; "off" where nothing is
+    to be drafted, as on software devices."""
     chosen = options.speculate or runner.options.speculate
     drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
     return chosen if drafts else "off"

@@ -72,7 +72,7 @@ class Answers:
                 self._ended.add(index)
         return taken
 
-    # In a thread apart:
+    # In a thread of the pool:
 
     def _submit(self, post: _Post) -> None:
         """Submit each request. On RequestError and BusyError, the caller ends those that were
@@ -81,7 +81,7 @@ class Answers:
             for index, request in enumerate(self._requests):
                 if self._closed:
                     break
-                emit = partial(_tell, post, self._received, index)
+                emit = partial(_deliver, post, self._received, index)
                 self._numbers[index] = self._service.submit(request, emit)
         finally:
             if self._closed:  # meanwhile, when the last one had no number yet
@@ -105,6 +105,6 @@ class Answers:
                 self._service.cancel(number)
 
 
-def _tell(post: _Post, events: RequestEvents, index: int, event: AnswerEvent) -> None:
+def _deliver(post: _Post, events: RequestEvents, index: int, event: AnswerEvent) -> None:
     """Post an event from the engine's thread."""
     post(events, (index, event))

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from llm_lite.core.serving.service import AnswerEvent
 
-IndexedEvent = tuple[int, AnswerEvent]  # which of a request's answers, and what becomes of it
+IndexedEvent = tuple[int, AnswerEvent]  # the index of an answer, and its event
 
 
 class ClientLeft(Exception):  # noqa: N818 - nothing failed
@@ -72,23 +72,23 @@ class EventBridge:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._sorted: deque[tuple[RequestEvents, IndexedEvent]] = deque()
-        self._coming = False  # the loop was woken and has not delivered yet
+        self._posted: deque[tuple[RequestEvents, IndexedEvent]] = deque()
+        self._is_woken = False  # the loop was woken and has not delivered yet
 
     def post(self, events: RequestEvents, event: IndexedEvent) -> None:
         """Deliver an event; any thread may call it, and it never waits."""
-        self._sorted.append((events, event))
-        if not self._coming:
-            self._coming = True
+        self._posted.append((events, event))
+        if not self._is_woken:
+            self._is_woken = True
             self.call(self._deliver)
 
     def call(self, work: Callable[[], None]) -> None:
         """Call `work` in the loop, soon; any thread may call it."""
-        with suppress(RuntimeError):  # the loop is closed: nobody is there to be event
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(work)
 
     def _deliver(self) -> None:
-        self._coming = False  # first, so that what comes from here on wakes the loop again
-        while self._sorted:
-            events, event = self._sorted.popleft()
+        self._is_woken = False  # first, so that what comes from here on wakes the loop again
+        while self._posted:
+            events, event = self._posted.popleft()
             events.put(event)

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from llm_lite.core.messages import (
     GenerationFinished,
@@ -108,7 +108,7 @@ class Choice:
         self.started: GenerationStarted | None = None
         self.finished: GenerationFinished | None = None
         self.thought_tokens = 0
-        self._text = ""  # behind all thoughts, of which `delta` has told nothing yet
+        self._text = ""  # behind all thoughts, which `delta` has not returned yet
         self._tokens: list[TokenDecoded] = []
         self._split: Split | None = None
         self._calls = CallSplit(plan.style) if plan.style else None
@@ -275,7 +275,7 @@ def _joined(deltas: list[CallDelta]) -> tuple[CallDelta, ...]:
     for delta in deltas:
         known = found.get(delta.id)
         more = known.arguments + delta.arguments if known else delta.arguments
-        found[delta.id] = replace(known or delta, arguments=more)
+        found[delta.id] = structs.replace(known or delta, arguments=more)
     return tuple(found.values())
 
 

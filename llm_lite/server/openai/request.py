@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 from msgspec import Meta, Struct
 
 from llm_lite.core.checked import CheckError
+from llm_lite.core.files.json_text import found
 from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, components, read
 
 MOST_LISTED = 1 << 20
@@ -36,7 +37,8 @@ class Texts(Custom):
             return cls([read(TokenIds, value)])
         kind = TokenIds if isinstance(first, list) else FullText
         if not isinstance(value, list):
-            raise CheckError("", "expected a text, tokens, or a list of either")
+            expected = "expected a text, tokens, or a list of either"
+            raise CheckError("", f"{expected}, found {found(value)}")
         return cls(read(cls._list_of(kind), value))
 
     @classmethod
@@ -53,16 +55,23 @@ class Prompts(Texts):
     most = MOST_PROMPTS
 
 
+def whole_number(value: Any) -> int | None:
+    """Return the whole number that a value of JSON is; None where it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 class TokenLimit(int, Custom):
     """A value says how many tokens an answer may have; -1, as other servers have it, is no
     limit."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
-        number: int = read(int, value)
-        if number != -1 and not 1 <= number <= LONGEST_LIMIT:
+        number = whole_number(value)
+        if number is None or (number != -1 and not 1 <= number <= LONGEST_LIMIT):
             expected = f"expected -1, or a whole number from 1 to {LONGEST_LIMIT}"
-            raise CheckError("", f"{expected}, found {str(number)[:40]}")
+            raise CheckError("", f"{expected}, found {found(value)}")
         return cls(number)
 
     @classmethod

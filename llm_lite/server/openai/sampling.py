@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from llm_lite.core.checked import CheckError
+from llm_lite.core.files.json_text import found
 from llm_lite.core.messages import ModelInfo, SamplingOptions
 from llm_lite.core.messages.sampling_options import (
     LONGEST_TEXT,
@@ -18,8 +19,8 @@ from llm_lite.core.messages.sampling_options import (
     names_in,
 )
 from llm_lite.core.records import replace
-from llm_lite.server.openai.request import AnswerBody
-from llm_lite.server.schema import Custom, Schema, about, read
+from llm_lite.server.openai.request import AnswerBody, whole_number
+from llm_lite.server.schema import Custom, Schema, about
 
 _USUAL_TAU = 5.0  # of llama.cpp's server, for requests that only say that Mirostat is on
 # How long an answer may be and which schema it has, each address says in its own fields.
@@ -43,10 +44,10 @@ class Seed(int, Custom):
 
     @classmethod
     def read(cls, value: Any) -> Self:
-        number: int = read(int, value)
-        if not cls.least <= number <= cls.most:
+        number = whole_number(value)
+        if number is None or not cls.least <= number <= cls.most:
             expected = f"expected a whole number from {cls.least} to {cls.most}"
-            raise CheckError("", f"{expected}, found {str(number)[:40]}")
+            raise CheckError("", f"{expected}, found {found(value)}")
         return cls(number)
 
     @classmethod
@@ -121,7 +122,7 @@ def sampling_of(
     chosen: dict[str, Any] = {}
     for given, name in (*_ALIASES.items(), *((name, name) for name in _TAKEN)):
         if (value := getattr(body, given)) is not None:
-            chosen[name] = _converted(OPTIONS[name], value)
+            chosen[name] = converted(OPTIONS[name], value)
     if body.mirostat == 1:
         raise CheckError("mirostat", "version 1 is not supported by this server: expected 0 or 2")
     if body.mirostat == 0:
@@ -132,7 +133,7 @@ def sampling_of(
     return model.sampling(max_new_tokens=most or model.context, **chosen)
 
 
-def _converted(row: Option, value: Any) -> Any:
+def converted(row: Option, value: Any) -> Any:
     """Return a value of a request as `SamplingOptions` has it."""
     match row.kind:
         case "texts":

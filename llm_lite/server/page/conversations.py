@@ -23,7 +23,7 @@ from llm_lite.core.messages import GenerationStats, SamplingOptions, StopReason
 from llm_lite.core.messages.sampling_options import NUMBERS, names_in
 from llm_lite.core.records import replace
 from llm_lite.server.failures import ApiError
-from llm_lite.server.openai.sampling import Seed, type_of
+from llm_lite.server.openai.sampling import Seed, converted, type_of
 from llm_lite.server.page import history_store as stored
 from llm_lite.server.page.history_store import HistoryStore
 from llm_lite.server.page.requests import Id, LongText, PageRoute, body_of, count, id_in_path
@@ -33,7 +33,6 @@ NO_CONVERSATION = "conversation: there is none of this number"
 _NO_ANSWER = "message: there is no answer of this number"
 _MOST_KNOWN = 256  # answers that are being written
 _NOT_SCORED = -1.0  # the likelihood of a token that was not scored
-
 
 Amount = Annotated[float, Meta(ge=0, lt=1e12)]
 
@@ -50,7 +49,7 @@ PageSampling = msgspec.defstruct(
 )
 
 
-class NothingSaid(Struct):
+class EmptyBody(Struct):
     """This body has no fields."""
 
 
@@ -112,7 +111,7 @@ class AnswerWriter:
         """Begin an answer behind `parent`; beside others there it is another version."""
         at = id_in_path(request, "conversation")
         body = await body_of(self._shared, request, NewAnswer)
-        parent, run = body.parent, self._run(body)
+        parent, run = _plain(body.parent), self._run(body)
 
         def begin(history: History) -> StoredMessage:
             found = history.conversation(at)
@@ -202,8 +201,14 @@ def _sampling(given: Any) -> SamplingOptions | None:
     """Return what the page has set; the rest is the program's."""
     if given is None:
         return None
-    values = {row.name: getattr(given, name) for name, row in _OPTIONS.items()}
-    return SamplingOptions(**{name: one for name, one in values.items() if one is not None})
+    values = ((row, getattr(given, name)) for name, row in _OPTIONS.items())
+    return SamplingOptions(
+        **{row.name: converted(row, value) for row, value in values if value is not None}
+    )
+
+
+def _plain(number: Id | None) -> int | None:
+    return None if number is None else int(number)
 
 
 def _end(body: WrittenAnswer) -> AnswerEnd:
@@ -299,7 +304,7 @@ class Conversations:
 
     async def _restore(self, request: Request) -> Response:
         at = id_in_path(request, "conversation")
-        await body_of(self._shared, request, NothingSaid)
+        await body_of(self._shared, request, EmptyBody)
 
         def restore(history: History) -> None:
             if history.summary(at) is None:
@@ -312,7 +317,7 @@ class Conversations:
     async def _select(self, request: Request) -> Response:
         """Show another version, and what follows it."""
         at = id_in_path(request, "conversation")
-        wanted = (await body_of(self._shared, request, SelectedMessage)).message
+        wanted = int((await body_of(self._shared, request, SelectedMessage)).message)
 
         def select(history: History) -> StoredConversation:
             path = ConversationTree.of(whole(history, at)).path_to(wanted)
@@ -328,7 +333,7 @@ class Conversations:
         there, if anything was."""
         at = id_in_path(request, "conversation")
         body = await body_of(self._shared, request, NewMessage)
-        parent, base = body.parent, body.based_on
+        parent, base = _plain(body.parent), _plain(body.based_on)
 
         def say(history: History) -> StoredMessage:
             known = {message.id: message for message in whole(history, at).messages}

@@ -35,7 +35,7 @@ class PageRoute(Struct, frozen=True):
 
 
 class Id(int, schema.Custom):
-    """JSON has the number as a text: a browser has no numbers of 63 bits."""
+    """JSON has the number as a text, as a browser has no numbers of 63 bits."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -54,7 +54,7 @@ async def body_of(shared: Shared, request: Request, kind: type[T]) -> T:
 
 def id_in_path(request: Request, name: str) -> int:
     try:
-        return Id.read(request.path_params[name])
+        return int(Id.read(request.path_params[name]))
     except CheckError as error:
         raise CheckError(name, error.sentence) from None
 

@@ -74,23 +74,29 @@ def test_without_a_cache_the_text_is_kept(client, talk):
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "param"),
     [
-        {"text": 3},
-        {"text": "x", "finished": "yes"},
-        {"text": "x", "finished": True, "reason": "tired"},
-        {"text": "x", "finished": True, "reason": "end", "stats": {"new_tokens": -1}},
-        {"text": "x", "finished": True, "reason": "end", "seconds": 1e300},
-        {"text": "x", "likelihoods": "many"},
-        {"text": "x", "likelihoods": [None]},
-        {"text": "x", "thought": ["a"]},
+        ({}, "text"),
+        ({"text": 3}, "text"),
+        ({"text": "x", "finished": "yes"}, "finished"),
+        ({"text": "x", "finished": True}, "reason"),
+        ({"text": "x", "finished": True, "reason": "tired"}, "reason"),
+        (
+            {"text": "x", "finished": True, "reason": "end", "stats": {"new_tokens": -1}},
+            "stats.new_tokens",
+        ),
+        ({"text": "x", "finished": True, "reason": "end", "seconds": 1e300}, "seconds"),
+        ({"text": "x", "likelihoods": "many"}, "likelihoods"),
+        ({"text": "x", "likelihoods": [None]}, "likelihoods[0]"),
+        ({"text": "x", "thought": ["a"]}, "thought"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(client, talk, body):
+def test_what_cannot_be_is_a_sentence(client, talk, body, param):
     answer = talk.begin(talk.say("Hello")["id"])
-    said = client.put(f"{talk.at}/answers/{answer['id']}", json=body)
-    assert said.status_code == 400
-    assert said.json()["error"]["message"]
+    refused = client.put(f"{talk.at}/answers/{answer['id']}", json=body)
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert error["param"] == param and error["message"].startswith(f"{param}: ")
 
 
 @pytest.mark.parametrize(
