@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,3 +134,17 @@ def test_what_the_tables_name_exists():
     tests = [*tiers.THOROUGH, *(test for group in tiers.GROUPS.values() for test in group.tests)]
     files = [test.partition("::")[0] for test in tests]
     assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "backend", "again"),
+    [
+        ("tests/core/serving/test_x.py::test_y", "numpy", True),
+        ("tests/core/serving/test_x.py::test_y", "cpu", False),
+        ("tests/core/models/test_x.py::test_y", "numpy", False),
+    ],
+)
+def test_cases_on_numpy_beside_others(place, backend, again):
+    item = SimpleNamespace(nodeid=place, callspec=SimpleNamespace(params={"backend": backend}))
+    assert tiers.is_on_numpy_again(item) == again
+    assert not tiers.is_on_numpy_again(SimpleNamespace(nodeid=place))

@@ -21,15 +21,56 @@ import pytest
 # The beginning of a test's name -> why `make test` does without it.
 THOROUGH: Mapping[str, str] = {
     "tests/sanitize": "compiles the kernels again, and runs tests of ops that `make test` runs too",
-    "tests/desktop/tour": "draws all pictures of the documentation; views have tests of their own",
+    "tests/desktop/tour/test_tour.py": "draws all pictures; each view has tests of its own",
+    "tests/desktop/tour/test_other_models.py": "draws the pictures of other kinds of models",
     "tests/fuzz": "hostile files, each in a process; what they once broke has a test of its own",
     "tests/test_notebook.py": "runs a notebook on what tests of the Python interface use",
+    # They start the program, or a copy of it, again and again.
     "tests/recipes": "makes copies of the repository and runs its tests there",
     "tests/test_wheel.py": "unpacks and installs the program as a person's pip does",
-    "tests/bench/test_instructions.py": "counts instructions one by one",
-    "tests/desktop/person/test_person.py::test_a_planted_defect": "defects of the person's checks",
     "tests/test_tiers.py": "starts pytest many times",
+    "tests/cross": "tests of scripts that people run by hand",
+    "tests/cli/test_streams.py": "starts the program with each stream closed, full or cut off",
+    "tests/cli/test_endings.py": "starts the program and ends it by each signal",
+    "tests/cli/test_interrupts.py": "interrupts the program wherever it is",
+    "tests/cli/test_conversation.py": "types into the program on a terminal of its own",
+    "tests/cli/commands/test_model_queue.py": "several programs share a queue of models",
+    "tests/cli/commands/test_quantize.py::test_killed": "kills the program at many moments",
+    "tests/cli/commands/test_quantize.py::test_ended": "ends the program at many moments",
+    "tests/core/formats/test_variant_writer.py::test_killed": "kills the program at many moments",
+    "tests/core/history/test_kills.py": "kills the program at many moments",
+    # They measure, or watch those who do.
+    "tests/bench/test_instructions.py": "counts instructions one by one",
+    "tests/bench/test_busy.py": "runs tests beside busy loops",
+    "tests/bench/test_prompt_frames.py": "draws frames while a prompt is read",
+    "tests/cli/test_measures.py::test_bench": "measures speed",
+    "tests/cli/test_measures.py::test_doctor_measures_modes": "measures speed",
+    "tests/core/metrics/test_kernel_study.py::test_every_shader": "teaching forms of one product",
+    "tests/desktop/person/test_person.py::test_a_planted_defect": "defects of the person's checks",
+    "tests/desktop/person/test_person.py::test_a_field_that_stays": "defects of the same checks",
+    # A smaller model, or a shorter text, shows the same.
+    "tests/server/test_real_model.py::test_one_of_as_many": "reads a prompt of 128 functions",
+    "tests/core/serving/test_smollm2_served.py::test_texts_are_the_same": "a tiny model does, too",
+    "tests/core/inspect/test_smollm2_attention.py": "maps of tiny models are compared, too",
+    "tests/desktop/views/test_lesson.py::test_every_number_on_smollm2": "tiny models are, too",
+    "tests/core/hub/fit/test_guard.py::test_what_is_offered": "quantizes the bundled model",
+    "tests/core/generation/speculation/test_trees.py::test_long": "thousands of tokens",
+    "tests/core/generation/speculation/test_stepwise.py::test_long": "thousands of tokens",
+    "tests/core/generation/speculation/test_slice.py::test_bits_are_those": "a model of 35 layers",
+    "tests/core/generation/speculation/test_distribution.py": "thousands of answers",
+    "tests/desktop/attention/test_slots.py::test_no_frame_overflows": "random conversations",
 }
+
+# Where the executors are the subject. Elsewhere what runs on the C++ executor and on Vulkan runs on
+# NumPy's, the slowest and the simplest, in the second tier.
+ON_NUMPY = ("tests/core/exec", "tests/core/models")
+
+
+def is_on_numpy_again(item: pytest.Item) -> bool:
+    """Tell whether a test is a case on NumPy of one that runs on other executors too."""
+    case = getattr(item, "callspec", None)
+    on_numpy = case is not None and case.params.get("backend") == "numpy"
+    return on_numpy and not item.nodeid.startswith(ON_NUMPY)
 
 
 @dataclass(frozen=True)
@@ -160,7 +201,7 @@ class Tiers:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         for item in items:
-            if item.nodeid.startswith(self.thorough):
+            if item.nodeid.startswith(self.thorough) or is_on_numpy_again(item):
                 item.add_marker("thorough")
         names = [item.nodeid for item in items if item.get_closest_marker("thorough")]
         for group, one in self.groups.items():

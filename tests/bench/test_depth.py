@@ -1,103 +1,15 @@
-"""The table and the chart of speed at depth; states of llama.cpp that are made longer."""
+"""States of llama.cpp that are made longer, so that both begin far into a context."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import struct
 import sys
 import types
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-
-from tests.bench.depth_chart import apart, chart
-from tests.bench.depth_table import markdown
-
-RESULTS = Path(__file__).with_name("results") / "depth.json"
-
-
-def spread(median: float) -> dict[str, float]:
-    return {"median": median, "min": median - 0.1, "max": median + 0.1}
-
-
-def point(depth: int, ours: float, share: float = 0.75, what: str = "decode") -> dict[str, object]:
-    return {
-        "cache": "int8",
-        "peer": "Q8_0",
-        "depth": depth,
-        "what": what,
-        "ours": spread(ours),
-        "theirs": spread(50),
-        "ratio": spread(ours / 50),
-        "read_bytes": 275_000_000,
-        "bandwidth_share": spread(share),
-        "read_gb_s": spread(40),
-    }
-
-
-REPORT = {
-    "date": "2026-01-02",
-    "machine": {
-        "processor": "P",
-        "threads": 2,
-        "instructions": "avx2",
-        "system": "Linux 6",
-        "load_before": 0.04,
-    },
-    "model": "M <random>",
-    "peer": "llama.cpp",
-    "tokens": {"prompt": 512, "new": 16},
-    "repeat": 3,
-    "read_gb_s": 40.0,
-    "points": [
-        point(0, 60),
-        point(4096, 100),
-        point(16384, 70, 0.6),
-        point(16384, 90, 0, "prefill"),
-    ],
-}
-
-
-def test_an_aim_that_is_missed_is_in_italics() -> None:
-    table = markdown(REPORT)
-    assert "| int8 beside Q8_0, 0 | 60 / 50 = 1.20x (1.10 to 1.30) | 275 MB | 75% |" in table
-    assert "4,096 | 100 / 50 = **2.00x** (1.90 to 2.10) | 275 MB | **75%** |" in table
-    assert "16,384 | 70 / 50 = *1.40x* (1.30 to 1.50) | 275 MB | *60%* |" in table
-    assert "A prompt of 512 tokens behind 16,384, int8 beside Q8_0: 90 / 50 = 1.80x" in table
-
-
-def test_the_chart_has_a_point_for_every_depth_and_higher_is_faster() -> None:
-    root = ElementTree.fromstring(chart(REPORT))
-    name = "{http://www.w3.org/2000/svg}"
-    dots = [dot.attrib for dot in root.iter(f"{name}circle")]
-    ours = [float(dot["cy"]) for dot in dots if "ours" in dot["class"]]
-    assert len(dots) == 6 and ours[1] < ours[2] < ours[0]
-    words = "".join(text.text or "" for text in root.iter(f"{name}text"))
-    assert "M <random>" in words and "16,384" in words and "llm-lite, int8: 70" in words
-
-
-def test_a_third_cache_has_a_stroke_of_its_own() -> None:
-    caches = ("fp16", "int8", "int4")
-    points = [{**point(depth, 60), "cache": cache} for cache in caches for depth in (0, 4096)]
-    root = ElementTree.fromstring(chart({**REPORT, "points": points}))
-    kinds = [line.attrib["class"] for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
-    assert len(set(kinds)) == 6
-
-
-def test_labels_do_not_lie_on_each_other() -> None:
-    placed = apart([(50.0, "ours", "b"), (48.0, "ours", "a"), (90.0, "ours", "c")])
-    assert [text for _, _, text in placed] == ["a", "b", "c"]
-    heights = [y for y, _, _ in placed]
-    assert min(np.diff(heights)) >= 15
-
-
-def test_the_committed_run_can_be_drawn_again() -> None:
-    report = json.loads(RESULTS.read_text("utf-8"))
-    assert ElementTree.fromstring(chart(report)).tag.endswith("svg")
-    assert f"{report['repeat']} rounds" in markdown(report)
 
 
 @pytest.fixture

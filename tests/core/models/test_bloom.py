@@ -1,4 +1,4 @@
-"""BLOOM: the logits of transformers."""
+"""BLOOM: its table of positions is bounded, and its fused biases are cut."""
 
 import numpy as np
 import pytest

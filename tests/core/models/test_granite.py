@@ -1,4 +1,4 @@
-"""Granite: the logits of transformers, from checkpoints and from GGUF."""
+"""Granite: which multipliers are refused."""
 
 import pytest
 

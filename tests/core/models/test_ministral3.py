@@ -1,4 +1,4 @@
-"""Ministral 3: the logits of transformers, from checkpoints and from GGUF."""
+"""Ministral 3: its whole context is open, its queries grow, its towers are left out."""
 
 import numpy as np
 import pytest

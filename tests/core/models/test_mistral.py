@@ -1,4 +1,4 @@
-"""Mistral, which GGUF calls llama: windows of attention, in checkpoints and in GGUF."""
+"""Mistral: what views are told of its windows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""OLMo 2: the logits of transformers, from checkpoints and from GGUF."""
+"""OLMo 2: no norm stands before a block."""
 
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model

@@ -1,4 +1,4 @@
-"""OLMo 3: the logits of transformers, from checkpoints and from GGUF, which calls it olmo2."""
+"""OLMo 3: layers with windows rotate unscaled."""
 
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model

@@ -1,4 +1,4 @@
-"""SmolLM3: the logits of transformers, from checkpoints and from GGUF."""
+"""SmolLM3: which layers rotate, and which configs are refused."""
 
 import pytest
 

@@ -8,7 +8,8 @@ from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving import drafts
 from tests.core.serving.clients import Asked, serve
 from tests.make_huggingface import TALL_SLICED, write_tall_gemma3n
-from tests.runners import BACKENDS, exact
+from tests.runners import exact
+from tests.tiers import thorough
 
 PROMPT = tuple(30 + i % 250 for i in range(PAGE - 12))  # the answer begins a page
 GREEDY = SamplingOptions(temperature=0.0, max_new_tokens=4)
@@ -35,7 +36,7 @@ def sources(asked):
     return {one.source for one in asked.finished().stats.drafted_by}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["numpy", "cpu", thorough("vulkan")])
 def test_answers_and_maps_are_the_same(client, device, sliceable, backend):
     """The slice writes rows that belong to no token yet, also at the end of a page; the next
     question sees nothing of them."""

@@ -24,6 +24,7 @@ from llm_lite.core.records import replace
 from tests.children import answer_of
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import BACKENDS, exact
+from tests.tiers import thorough
 
 LONG = 60  # tokens
 
@@ -186,7 +187,7 @@ def test_twenty_switches_leave_no_memory_behind(leak):
     assert (max(last) > 1.5 * max(first)) == leak
 
 
-@pytest.mark.parametrize("backends", [("cpu", "cpu"), ("cpu", "vulkan")])
+@pytest.mark.parametrize("backends", [("cpu", "cpu"), thorough(("cpu", "vulkan"))])
 def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backends):
     """int4, fp16, int8 and again: the answer goes on, and the memory is what it was."""
     from tests.make_gguf import write_tiny_llama

@@ -16,7 +16,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
 from tests.children import run_child
 from tests.core.exec.one_op import EVERY_ISA, ISAS, VOCABULARY, OneOp, max_error, weight
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 
 CONTEXT = 4500  # above it parts are no longer
 # heads, heads of keys, values of a head: alone, in groups, more than a task has, odd
@@ -64,7 +64,7 @@ class Attention:
         return b.attention(q, *caches, gains, "y", layer=0, **scores, **sizes)
 
 
-@each_pair(
+@tiered_pairs(
     "isa, shape, cache, start, rings, softcap, sinks",
     ISAS,
     SHAPES,

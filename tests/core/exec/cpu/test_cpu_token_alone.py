@@ -20,7 +20,7 @@ from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.processor import emulated_isas
 from tests.core.exec.one_op import ISAS, weight
 from tests.make_gguf import write_tiny_llama
-from tests.pairs import each_pair
+from tests.pairs import tiered_pairs
 
 BUILDS = [*ISAS, *emulated_isas()]
 COUNTS = (2, 3, 5, 8, 9, 16, 33)  # tokens of a step; each takes other paths through a product
@@ -61,7 +61,7 @@ def alone(cpu: CpuExecutor, tokens: NDArray[np.int32]) -> NDArray[np.float32]:
     return np.stack(rows)
 
 
-@each_pair("isa, dtype, cache", BUILDS, DTYPES, CACHES)
+@tiered_pairs("isa, dtype, cache", BUILDS, DTYPES, CACHES)
 def test_a_token_of_a_step_has_the_bits_that_it_has_alone(
     isa: str, dtype: str, cache: str, tmp_path: Path
 ) -> None:
@@ -115,7 +115,7 @@ STARTS = (0, 100, 120, 250, 2040, 2290)
 LAST = STARTS[-1] + 20
 
 
-@each_pair("isa, shape, types, rings, threads", BUILDS, HEADS, TYPES, RINGS, (1, 2, 5))
+@tiered_pairs("isa, shape, types, rings, threads", BUILDS, HEADS, TYPES, RINGS, (1, 2, 5))
 def test_attention_of_a_token_has_the_bits_that_it_has_alone(
     isa: str,
     shape: tuple[int, int, int],

@@ -1,6 +1,7 @@
 """Whole models on the software driver: logits against the definition, and what decoding costs."""
 
 import importlib.util
+import itertools
 import json
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.paths import FIXTURES
 from tests.tiers import tiered
 
 pytestmark = pytest.mark.vulkan
+MODES = ("int4", "int8")
 TOLERANCE = 2e-3  # of logits, in float32
 
 
@@ -88,8 +90,7 @@ def test_tunings_agree(make_vulkan, tmp_path, tuning):
         assert np.abs(executor.run(step) - reference.run(step)).max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("dtype", ["int4", "int8"])
-@pytest.mark.parametrize("integer", [False, True])
+@tiered("dtype, integer", itertools.product(MODES, (False, True)), first=[("int4", True)])
 def test_tiles_of_weights_as_on_hardware(device, tmp_path, dtype, integer):
     """Rows of a tile by lanes beside each other; packed dot products, where x has int8 blocks."""
     path = write_tiny_llama(tmp_path / "tiny.gguf", dtype="f32")
