@@ -59,7 +59,7 @@ def convert(value: Any, kind: type[_T], at: str = "", hook: Hook | None = None) 
 
 
 def convert_in_file(value: Any, kind: type[_T], path: Path, at: str = "") -> _T:
-    """As `convert`, for what the file at `path` holds: FileError names it."""
+    """Convert what the file at `path` holds, as `convert` does; FileError names the file."""
     try:
         return convert(value, kind, at)
     except CheckError as error:
@@ -147,7 +147,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 
 def _only(kind: Any, value: Any) -> Any:
-    """Return, of types of several kinds, the one that a value is of."""
+    """Return the one of several types that a value is of."""
     bare, _ = _bare(kind)
     inner = [one for one in get_args(bare) if one is not NoneType]
     if not _is_union(get_origin(bare)) or len(inner) == 1:

@@ -1,4 +1,4 @@
-"""What records lack that are `msgspec.Struct`: notes at fields, and functions that mypy follows.
+"""Notes at fields of records, and functions over records that mypy follows: msgspec has neither.
 
 A record is `class X(Struct, frozen=True)`, which msgspec declares without compiling methods: a
 window declares 700 before its first frame, and as dataclasses they would take most of a second.

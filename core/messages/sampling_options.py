@@ -104,7 +104,7 @@ def mark(text: str) -> str:
 
 
 class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
-    """How the next token is chosen, and where the answer ends.
+    """The options by which the next token is chosen, and the answer ended.
 
     Temperature 0 is greedy: of what changes the choice, only mask, biases and penalties count then.
     """

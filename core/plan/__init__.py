@@ -4,7 +4,7 @@ A model definition builds a `Program`: a `Plan` for each bucket of tokens, 1 for
 prefill. Scratch tensors share one arena by lifetime. What changes from step to step is a `Step`
 alone: tokens, their first position, and how many rows of logits are asked for.
 
-Tables on disk. Gemma 3n has an embedding of every token for every layer: 2.35e9 values, of which a
+Tables on disk. Gemma 3n has an embedding of every token for every layer: 2.35e9 values. A
 token needs one row. A plan names such a weight `Kind.TABLE`, and the op `table_rows` reads the rows
 of the step's tokens where they lie in the mapped file: the C++ executor in the kernel, Vulkan by a
 few kilobytes that the host writes beside the step buffer. A table is never converted, uploaded or

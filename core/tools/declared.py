@@ -105,7 +105,7 @@ def _read(item: Any, where: str) -> ToolSpec:
 
 
 class _Part(Struct, frozen=True):
-    """What templates and checks rely on in a schema, and in those of its properties and items."""
+    """The parts of a schema, and of those of its properties and items, that templates rely on."""
 
     type: _Type | list[_Type] | None = None
     properties: dict[str, _Part] = {}
