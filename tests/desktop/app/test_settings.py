@@ -349,7 +349,7 @@ def test_lists_of_the_sampling_are_kept_and_checked(tmp_path):
     for sentence in (
         "sampling.stop: expected a list of at most 32 texts",
         "sampling.logit_bias: expected a list of at most 1024 pairs",
-        "sampling.typical_p: expected a number from 0.0 to 1.0, found 2.0; 1.0 is used instead.",
+        "sampling.typical_p: expected a number from 0 to 1, found 2; 1.0 is used instead.",
     ):
         assert sentence in told
 
