@@ -66,9 +66,8 @@ class NotedMeta(msgspec.StructMeta):
             if value.default:
                 namespace[key] = msgspec.field(**value.default)
         made = super().__new__(mcls, name, bases, namespace, **options)
-        new = namespace.get(
-            "__annotations__", {}
-        )  # a field without notes replaces one that has them
+        # A field without notes replaces one that has them.
+        new = namespace.get("__annotations__", {})
         inherited = getattr(made, "notes", {}).items()
         kept = {key: notes for key, notes in inherited if key in own or key not in new}
         made.notes = {**kept, **{key: one.notes for key, one in own.items()}}

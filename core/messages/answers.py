@@ -157,9 +157,8 @@ class DraftedToken(Struct, frozen=True):
 class SourceDrafts(Struct, frozen=True):
     """The drafts that one source brought to an answer."""
 
-    source: Annotated[
-        str, Meta(min_length=1)
-    ]  # "lookup": found in the text; "model": a smaller one; "slice": of the same
+    # "lookup": found in the text; "model": a smaller one; "slice": of the same
+    source: Annotated[str, Meta(min_length=1)]
     drafted: int = 0  # tokens that passes over the weights verified
     accepted: int = 0  # of these, the ones that came
 

@@ -26,9 +26,8 @@ class EngineOptions(Struct, frozen=True):
     """The options with which a model is run. 0 means: let the program choose."""
 
     backend: Backend = "auto"
-    device: Annotated[int, Meta(ge=0, le=255)] | None = (
-        None  # index of the Vulkan device for inference; None: the shared one
-    )
+    # index of the Vulkan device for inference; None: the shared one
+    device: Annotated[int, Meta(ge=0, le=255)] | None = None
     mode: Mode = "as-stored"
     activations: Activations = "auto"
     keys: KvType = "fp16"  # of the cache

@@ -1,5 +1,5 @@
 """What a person does with the files that go with a draft, and what these take of the context. The
-files are read by the program's part (`desktop.app.composing`)."""
+files are read by the feature's `host`."""
 
 from __future__ import annotations
 

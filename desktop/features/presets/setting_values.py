@@ -24,12 +24,8 @@ CHOICES: dict[str, tuple[str, ...]] = {  # names that are known when the program
 }
 MOST_WHOLE = (1 << 63) - 1  # of the limits that msgspec checks
 LONGEST_PATH = 4096  # characters; what Linux takes
-LONGEST = {  # characters
-    **{name: LONGEST_GRAMMAR for name, row in OPTIONS.items() if row.kind == "text"},
-}
-RANGES: dict[str, tuple[float, float]] = {
-    **{name: (row.low, row.high) for name, row in NUMBERS.items()},
-}
+LONGEST = {name: LONGEST_GRAMMAR for name, row in OPTIONS.items() if row.kind == "text"}
+RANGES = {name: (row.low, row.high) for name, row in NUMBERS.items()}
 
 
 def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""What a person does with the library of prompts. The files are the program's part
-(`desktop.app.composing`)."""
+"""What a person does with the library of prompts. `host` has the files."""
 
 from __future__ import annotations
 
