@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
@@ -23,6 +23,7 @@ NAMED_RAIL_WINDOW = 220.0  # spacing units: a window that is narrower needs its 
 NOTICES_HEIGHT = "notices.height"  # in `Ui.memory`
 MOST_SIZES = 200  # of all faces together, that are kept
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
+T = TypeVar("T")
 
 
 class Ui(Struct):
@@ -35,6 +36,7 @@ class Ui(Struct):
     rects: dict[str, Rect] = field(default_factory=dict)
     before: dict[str, Rect] = field(default_factory=dict)  # `rects` of the frame before this one
     memory: dict[str, Any] = field(default_factory=dict)
+    locals: dict[type, Any] = field(default_factory=dict)  # by `local`
     frames: FrameTimes = field(default_factory=FrameTimes)
     maps: HeadMaps | None = None  # of the running model, where there is a device to draw
     opened: str = ""  # the popover a view or a shortcut wants open
@@ -43,6 +45,15 @@ class Ui(Struct):
     shows_list: bool = False  # of conversations
     sizes: set[tuple[Face, float]] = field(default_factory=set)  # that were drawn with, in pixels
     reaching: str = ""  # the control that is to have the keyboard, by name
+
+    def local(self, kind: type[T]) -> T:
+        """Return the record of this kind that a view keeps from frame to frame: what is typed,
+        pointed at, scrolled to, or costly to make again. It is made, `kind()`, when first asked
+        for, changes in place, and belongs to the module that declares it."""
+        kept = self.locals.get(kind)
+        if kept is None:
+            kept = self.locals[kind] = kind()
+        return cast(T, kept)
 
     @property
     def names_rail(self) -> bool:
