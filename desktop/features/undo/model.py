@@ -34,7 +34,7 @@ from llm_lite.desktop.features.tree.branches import places_of
 from llm_lite.desktop.features.tree.model import ContinueFrom, ContinueText, ShowMessage, along
 from llm_lite.desktop.features.undo.state import (
     ChatStep,
-    ConversationLook,
+    ConversationSnapshot,
     ListStep,
     Step,
     typed_on,
@@ -66,7 +66,7 @@ OF_THE_LIST = {  # by the labels of the history's journal
     "Fork": mark("fork to a new conversation"),
 }
 
-LIST_LABELS: Mapping[type[Any], str] = {  # until the history says what it did
+LIST_LABELS: Mapping[type[Any], str] = {  # until the history reports what it did
     RenameConversation: "Rename",
     PinConversation: "Pin",
     ArchiveConversation: "Archive",
@@ -79,14 +79,14 @@ LIST_LABELS: Mapping[type[Any], str] = {  # until the history says what it did
 
 
 class Journalled(Struct, frozen=True):
-    """What the history did of what a person asked, the oldest first; number 0: nothing."""
+    """The history carried out the oldest waiting step; with number 0 it changed nothing."""
 
     number: int
     label: str = ""
 
 
 class JournalKept(Struct, frozen=True):
-    """What the history can still take back or do again, by numbers."""
+    """The numbers of the steps that the history can still undo or redo."""
 
     numbers: frozenset[int]
 
@@ -95,12 +95,12 @@ UndoAction = Journalled | JournalKept
 
 
 def noted(action: object, before: AppState, after: AppState, now: float) -> AppState:
-    """The state after an action, with a step in the journal where it changed a conversation."""
+    """Add a step to the journal of the state `after` where an action changed a conversation."""
     if type(action) in LIST_LABELS:
-        asked = LIST_LABELS[type(action)]
-        return replace(after, undoing=after.undoing.asked(OF_THE_LIST[asked]))
-    label = LABELS.get(type(action))
-    if label is None or after is before or after.chat != before.chat:
+        label = OF_THE_LIST[LIST_LABELS[type(action)]]
+        return replace(after, undoing=after.undoing.requested(label))
+    label = LABELS.get(type(action), "")
+    if not label or after is before or after.chat != before.chat:
         return after
     old, new = _shown(before), _shown(after)
     if old == new:
@@ -119,9 +119,9 @@ def noted(action: object, before: AppState, after: AppState, now: float) -> AppS
     return replace(done_since(after), undoing=journal.with_step(step))
 
 
-def _shown(state: AppState) -> ConversationLook:
+def _shown(state: AppState) -> ConversationSnapshot:
     way, gains = places_of(state.messages), state.steering.gains
-    return ConversationLook(way, state.system_prompt, state.sampling, state.options, gains)
+    return ConversationSnapshot(way, state.system_prompt, state.sampling, state.options, gains)
 
 
 def _newest(state: AppState, back: bool) -> Step | None:
@@ -129,7 +129,8 @@ def _newest(state: AppState, back: bool) -> Step | None:
 
 
 def is_for_keeper(action: object, state: AppState) -> bool:
-    """Whether the history has to do it: an undo may be of the conversation in the chat."""
+    """Return whether the history carries out this action: an undo may belong to the conversation in
+    the chat."""
     if not isinstance(action, UndoHistory | RedoHistory):
         return True
     step = _newest(state, isinstance(action, UndoHistory))
@@ -137,7 +138,7 @@ def is_for_keeper(action: object, state: AppState) -> bool:
 
 
 def undo_label(state: AppState, back: bool = True) -> str:
-    """What would be undone, or done again; "" for nothing."""
+    """Name the step that an undo (`back`) or a redo would take; "" where there is none."""
     step = _newest(state, back)
     return tr(step.label) if step is not None else ""
 
@@ -158,7 +159,7 @@ def _move(state: AppState, now: float, *, back: bool) -> Result:
         words = tr("There is nothing to undo.") if back else tr("There is nothing to redo.")
         return notify(state, "info", words, now), ()
     state = replace(state, undoing=state.undoing.moved(step, back))
-    if isinstance(step, ListStep):  # the keeper does it, and says so
+    if isinstance(step, ListStep):  # the history carries it out and reports it
         return state, ()
     state, commands = leave_answer(state)
     before, after = (step.after, step.before) if back else (step.before, step.after)
@@ -168,12 +169,14 @@ def _move(state: AppState, now: float, *, back: bool) -> Result:
     return state, (*commands, *more)
 
 
-def _show(state: AppState, before: ConversationLook, after: ConversationLook, now: float) -> Result:
-    """Of what differs between both, what it is to be."""
+def _show(
+    state: AppState, before: ConversationSnapshot, after: ConversationSnapshot, now: float
+) -> Result:
+    """Set what differs between two snapshots to what it is in `after`."""
     commands: tuple[Command, ...] = ()
     differs = {
         name
-        for name in ConversationLook.__struct_fields__
+        for name in ConversationSnapshot.__struct_fields__
         if getattr(before, name) != getattr(after, name)
     }
     if "way" in differs:

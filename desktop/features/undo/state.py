@@ -1,8 +1,8 @@
-"""What can be undone and done again: one journal of what a person did, the newest last.
+"""The journal of steps that can be undone and done again, the newest last.
 
-A conversation is never overwritten, so a step of it is two looks at it: which versions were shown,
-and what it was told beside its messages. Steps of the list (a conversation renamed or deleted) are
-carried out by the history's keeper; here they only have their place in the order.
+A conversation is never overwritten, so a step in it is two snapshots: which versions were shown,
+and which settings it had. Steps of the list (a conversation renamed or deleted) are carried out by
+the history's host; here they only have their place in the order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ MOST = 200  # steps
 TYPING = 5.0  # seconds without a key after which a text is changed anew
 
 
-class ConversationLook(Struct, frozen=True):
-    """What a step of a conversation may change."""
+class ConversationSnapshot(Struct, frozen=True):
+    """The part of a conversation that a step can change."""
 
     way: Way
     system_prompt: str
@@ -28,22 +28,22 @@ class ConversationLook(Struct, frozen=True):
 
 
 class ChatStep(Struct, frozen=True):
-    """Of the conversation that was in the chat."""
+    """A change to the conversation that was in the chat."""
 
     label: str  # "edit of a question"
     at: float  # on the clock of notices
     chat: int
     conversation: int | None  # its number in the history
-    before: ConversationLook
-    after: ConversationLook
+    before: ConversationSnapshot
+    after: ConversationSnapshot
 
 
 class ListStep(Struct, frozen=True):
-    """Of the list; `number` is that of the keeper's journal, 0 until it is known."""
+    """A change to the list of conversations, which the history carries out."""
 
     ticket: int
     label: str
-    number: int = 0
+    number: int = 0  # in the journal of the history, 0 until it is known
 
 
 Step = ChatStep | ListStep
@@ -56,18 +56,19 @@ class Undoing(Struct, frozen=True):
     tickets: int = 0  # that there ever were
 
     def with_step(self, step: Step) -> Undoing:
-        """A step of the same place leaves nothing to be done again there."""
+        """Add a step; what was undone in the same place cannot be done again then."""
         undone = tuple(other for other in self.undone if not _same_place(step, other))
         return replace(self, done=(*self.done, step)[-MOST:], undone=undone)
 
-    def asked(self, label: str) -> Undoing:
-        """With a step that the keeper is to do. It does all in turn, as they are here."""
+    def requested(self, label: str) -> Undoing:
+        """Add a step that the history is to carry out. It answers in the order of the requests."""
         ticket = self.tickets + 1
         after = self.with_step(ListStep(ticket, label))
         return replace(after, waiting=(*self.waiting, ticket), tickets=ticket)
 
     def answered(self, number: int, label: str) -> Undoing:
-        """The oldest that was asked is done; or, with 0, there was nothing to do."""
+        """Number the oldest waiting step, which the history carried out; remove it where
+        `number` is 0, as nothing was changed."""
         if not self.waiting:
             return self
         ticket = self.waiting[0]
@@ -86,7 +87,8 @@ class Undoing(Struct, frozen=True):
         return replace(self, done=done, undone=undone, waiting=self.waiting[1:])
 
     def newest(self, chat: int, conversation: int | None, back: bool) -> Step | None:
-        """What comes next: of the list, or of the conversation that is in the chat."""
+        """Return the step to undo next (`back`) or to redo next: of the list, or of the
+        conversation that is in the chat."""
         steps = self.done if back else self.undone
         return next((step for step in reversed(steps) if _is_here(step, chat, conversation)), None)
 
@@ -96,7 +98,7 @@ class Undoing(Struct, frozen=True):
         return replace(self, done=(*self.done, step), undone=_without(self.undone, step))
 
     def keeping(self, numbers: frozenset[int]) -> Undoing:
-        """Without steps of the list that the keeper has forgotten."""
+        """Remove steps of the list that are no longer in the journal of the history."""
 
         def kept(steps: tuple[Step, ...]) -> tuple[Step, ...]:
             known = {0, *numbers}
@@ -106,7 +108,7 @@ class Undoing(Struct, frozen=True):
 
 
 def typed_on(step: Step | None, fresh: ChatStep) -> ChatStep | None:
-    """One step for both, where the second goes on with a text that is being typed."""
+    """Join both steps where the second continues a text that is being typed."""
     if not isinstance(step, ChatStep) or step.label != fresh.label or step.chat != fresh.chat:
         return None
     if fresh.at - step.at > TYPING or step.after != fresh.before:
