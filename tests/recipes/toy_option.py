@@ -52,7 +52,7 @@ from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.features.presets import host as files
 from llm_lite.desktop.app.settings import Settings, load, save
 from llm_lite.desktop.features.commands.settings import SETTINGS
-from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.presets.model import Preset
 from llm_lite.server import routes
 from tests.desktop.headless import Headless
 

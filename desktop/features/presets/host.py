@@ -19,15 +19,17 @@ from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.plain_text import lines, one_line
 from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.features.presets.model import (
+    LONGEST_NAME,
     ChoosePreset,
     DeletePreset,
     ImportPreset,
     ListPresets,
+    Preset,
     PresetFileAction,
     SavePreset,
     UsePreset,
+    preset_of,
 )
-from llm_lite.desktop.features.presets.preset import LONGEST_NAME, Preset, preset_of
 from llm_lite.desktop.features.presets.setting_values import values_of
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -44,13 +46,13 @@ def presets_folder() -> Path:
 
 
 class PresetFiles:
-    """Carries out what a person wants of presets."""
+    """The files of presets in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def names(self) -> tuple[str, ...]:
-        """Of the files that are there; what is in them is looked at when one is chosen."""
+        """Return the names of the files, without reading them."""
         try:
             found = sorted(path.stem for path in self.folder.glob("*.json"))
         except OSError:
@@ -58,7 +60,8 @@ class PresetFiles:
         return tuple(name for name in found[:MOST_PRESETS] if name == one_line(name))
 
     def do(self, action: PresetFileAction, state: AppState) -> list[Action]:
-        """What follows of it. FileError where a file cannot be read or written."""
+        """Carry out an action and return those that follow from it. Raise FileError where a file
+        cannot be read or written."""
         used = state.preset
         follows: list[Action] = []
         if isinstance(action, SavePreset):
@@ -92,7 +95,7 @@ class PresetFiles:
 
 
 def file_name(name: str) -> str:
-    """What a preset of this name is kept as."""
+    """Return the name of the file, without its suffix, of a preset of this name."""
     return plain_name(name, LONGEST_NAME, "preset")
 
 
@@ -102,7 +105,7 @@ def write(path: Path, preset: Preset) -> None:
 
 
 class _PresetFile(Struct, forbid_unknown_fields=True):
-    """What a file of a preset holds; `_sampling` reads the options of the sampler."""
+    """A preset as it is written to a file; `_sampling` reads the options of the sampler."""
 
     name: Annotated[
         str,
@@ -115,7 +118,7 @@ class _PresetFile(Struct, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> Preset:
-    """FileError that names the field where one is not as `write` leaves it."""
+    """Read a preset. Raise FileError with the name of a field that is not as `write` leaves it."""
     kept = convert_in_file(read_object(path, limit=LARGEST_FILE), _PresetFile, path)
     sampling = _sampling(path, kept.sampling)
     name = file_name(kept.name or path.stem)

@@ -1,21 +1,32 @@
-"""What a person does with presets. The files are the program's part (`desktop.app.presets`)."""
+"""Presets: everything about how answers are made, kept under a name. `host` keeps their files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from llm_lite.core.messages import Gains, Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer, steer
-from llm_lite.desktop.features.presets.preset import Preset
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.sampling.advised import sampler
 from llm_lite.desktop.language.translate import tr
+
+LONGEST_NAME = 60  # characters
+
+
+class Preset(Struct, frozen=True):
+    name: str
+    system_prompt: str = ""
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    mode: Mode = "as-stored"
+    gains: Gains | None = None  # None: 1 for every head
 
 
 class SavePreset(Struct, frozen=True):
@@ -57,7 +68,13 @@ PresetFileAction = SavePreset | ChoosePreset | DeletePreset | ImportPreset | Exp
 PresetAction = PresetFileAction | ListPresets | UsePreset
 
 
-def _leave_to_the_program(action: PresetFileAction, state: AppState, now: float) -> Result:
+def preset_of(state: AppState, name: str) -> Preset:
+    """Return a preset of the current settings."""
+    gains = state.steering.gains
+    return Preset(name, state.system_prompt, sampler(state), state.options.mode, gains)
+
+
+def _leave_to_host(action: PresetFileAction, state: AppState, now: float) -> Result:
     return state, ()
 
 
@@ -66,7 +83,7 @@ def _list(action: ListPresets, state: AppState, now: float) -> Result:
 
 
 def _use(action: UsePreset, state: AppState, now: float) -> Result:
-    """Gains of another model's heads are left out, and that is said."""
+    """Set what a preset holds, except gains for the heads of another model."""
     preset = action.preset
     state = replace(
         state,
@@ -95,11 +112,11 @@ def _fit(preset: Preset, state: AppState) -> bool:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    SavePreset: _leave_to_the_program,
-    ChoosePreset: _leave_to_the_program,
-    DeletePreset: _leave_to_the_program,
-    ImportPreset: _leave_to_the_program,
-    ExportPreset: _leave_to_the_program,
+    SavePreset: _leave_to_host,
+    ChoosePreset: _leave_to_host,
+    DeletePreset: _leave_to_host,
+    ImportPreset: _leave_to_host,
+    ExportPreset: _leave_to_host,
     ListPresets: _list,
     UsePreset: _use,
 }

@@ -29,7 +29,8 @@ RANGES = {name: (row.low, row.high) for name, row in NUMBERS.items()}
 
 
 def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
-    """The plain values (text, number, switch) of `data` that fit the record `base`."""
+    """Return the plain values (text, number, switch) of `data` that fit the record `base`, and add
+    a sentence to `problems` for each that does not."""
     good = {}
     record: Any = type(base)
     for name, kind in _kinds(record).items():
@@ -48,8 +49,8 @@ def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str)
 
 
 def _check_range(name: str, value: Any, at: str) -> None:
-    """CheckError for a number out of its range. Not of its type: msgspec bounds whole numbers by 64
-    bits with a sign, and a seed has one bit more."""
+    """Raise CheckError for a number out of its range. A type would not do: msgspec bounds whole
+    numbers by 64 bits with a sign, and a seed has one bit more."""
     if name not in RANGES or value is None:
         return
     low, high = RANGES[name]

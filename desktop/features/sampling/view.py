@@ -11,13 +11,13 @@ from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import draw_overflow
 from llm_lite.desktop.features.chat.model import ResetSampling, SetSampling, SetThinking
 from llm_lite.desktop.features.presets.model import (
+    LONGEST_NAME,
     ChoosePreset,
     DeletePreset,
     ExportPreset,
     ImportPreset,
     SavePreset,
 )
-from llm_lite.desktop.features.presets.preset import LONGEST_NAME
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.advised import advice, sampler

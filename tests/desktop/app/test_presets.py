@@ -14,10 +14,10 @@ from llm_lite.desktop.features.presets.model import (
     ExportPreset,
     ImportPreset,
     ListPresets,
+    Preset,
     SavePreset,
     UsePreset,
 )
-from llm_lite.desktop.features.presets.preset import Preset
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.fake_model import MODEL

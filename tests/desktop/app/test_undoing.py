@@ -27,8 +27,7 @@ from llm_lite.desktop.features.history.model import (
     ShowShelf,
     UndoHistory,
 )
-from llm_lite.desktop.features.presets.model import UsePreset
-from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.presets.model import Preset, UsePreset
 from llm_lite.desktop.features.program.requests import leave_answer
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.tree.model import ContinueFrom, ShowMessage

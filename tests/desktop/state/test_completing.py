@@ -18,8 +18,7 @@ from llm_lite.desktop.features.chat.model import (
     SetSampling,
 )
 from llm_lite.desktop.features.history.host_opening import in_chat
-from llm_lite.desktop.features.presets.model import UsePreset
-from llm_lite.desktop.features.presets.preset import preset_of
+from llm_lite.desktop.features.presets.model import UsePreset, preset_of
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.sampling.advised import advice, sampler

@@ -10,8 +10,7 @@ from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.features.presets import host as files
-from llm_lite.desktop.features.presets.model import UsePreset
-from llm_lite.desktop.features.presets.preset import Preset
+from llm_lite.desktop.features.presets.model import Preset, UsePreset
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState
 from tests.fuzz.door import Case, Door, Result
