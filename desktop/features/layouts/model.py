@@ -1,4 +1,4 @@
-"""What a person does with the window's layout: choose one, show and hide its side panels."""
+"""Actions on the window's layout: choose one, show and hide its side panels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the window is laid out: to read, to inspect, or to compare, and what a person made of each.
+"""The layouts of the window (to read, to inspect, to compare) and the side panels of each.
 
 Widths are in text sizes, so that they hold on a denser screen; 0 is the default.
 """
@@ -17,7 +17,7 @@ ROOM: dict[LayoutName, float] = {"read": 56.0, "inspect": 72.0, "compare": 150.0
 
 
 class Sizes(Struct, frozen=True):
-    """Of the side panels of one layout."""
+    """The widths and heights of the side panels of one layout."""
 
     list_width: float = 0.0
     inspector_width: float = 0.0
@@ -26,7 +26,7 @@ class Sizes(Struct, frozen=True):
 
 
 class Sides(Struct, frozen=True):
-    """What of one layout is shown, and how wide."""
+    """Which side panels of one layout are shown, and their sizes."""
 
     list: Panel = "auto"
     inspector: Panel = "auto"
@@ -46,7 +46,7 @@ class Layouts(Struct, frozen=True):
 
     @property
     def sides(self) -> Sides:
-        """Of the layout in use."""
+        """Return the side panels of the layout in use."""
         return self.of(self.name)
 
     def of(self, name: LayoutName) -> Sides:
@@ -62,7 +62,7 @@ class Layouts(Struct, frozen=True):
                 return replace(self, compare=sides)
 
     def with_list(self, shown: bool) -> Layouts:
-        """With the conversations of the layout in use shown or hidden."""
+        """Show or hide the list of conversations in the layout in use."""
         return self.with_sides(self.name, replace(self.sides, list=_panel(shown)))
 
     def with_inspector(self, shown: bool) -> Layouts:
@@ -75,7 +75,7 @@ class Layouts(Struct, frozen=True):
         return replace(self, name=name, before=before)
 
     def shows_list(self, width: float) -> bool:
-        """Whether the conversations are listed, in a window so many text sizes wide."""
+        """Return whether the conversations are listed in a window of this width in text sizes."""
         panel = self.sides.list
         return panel == "shown" or (panel == "auto" and width >= ROOM[self.name])
 

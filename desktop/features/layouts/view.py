@@ -37,13 +37,13 @@ def show_view(name: str, state: AppState, ui: Ui) -> list[Action]:
 
 
 def width_of(ui: Ui, header: float) -> float:
-    """Of all that `draw` shows in a header so many pixels wide."""
+    """Return the width, in pixels, that `draw` takes in a header of this width."""
     parts = (_segment(ui, label, header) for _, _, label, _ in LAYOUTS)
     return sum(parts) + ui.u(1) + ui.u(1.5) + ui.u(7)
 
 
 def draw(state: AppState, ui: Ui, header: float) -> list[Action]:
-    """From the cursor to the right."""
+    """Draw the layouts and the button of the inspector, from the cursor to the right."""
     actions: list[Action] = []
     inset, height = ui.u(0.5), ui.u(7)
     at, paint = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
