@@ -19,7 +19,7 @@ from llm_lite.desktop.features.file_chooser.host import (
 from llm_lite.desktop.features.library.changing import ImportLocal
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.prompts.model import ImportPrompts
-from llm_lite.desktop.features.prompts.view import PROMPTS_SHOWN
+from llm_lite.desktop.features.prompts.view import shows_prompts
 
 MODEL_ENDINGS = (".gguf", ".safetensors")
 
@@ -62,7 +62,7 @@ class FileChoice:
 
     def drop(self, paths: list[Path]) -> None:
         """A model is opened; anything else goes with the draft, or to the prompts that are open."""
-        if self._program.interface.ui.memory.get(PROMPTS_SHOWN):
+        if shows_prompts(self._program.interface.ui):
             self._program.do(ImportPrompts(tuple(map(str, paths))))
             return
         models = [path for path in paths if path.suffix.lower() in MODEL_ENDINGS]

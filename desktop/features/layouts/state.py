@@ -26,7 +26,7 @@ class Sizes(Struct, frozen=True):
 
 
 class Sides(Struct, frozen=True):
-    """Which side panels of one layout are shown, and their sizes."""
+    """The side panels of one layout: whether they are shown, and their sizes."""
 
     list: Panel = "auto"
     inspector: Panel = "auto"

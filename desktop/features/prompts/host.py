@@ -48,7 +48,7 @@ _EXAMPLES = (
     ),
 )
 MOST_PROMPTS = 500
-MOST_TOLD = 3  # problems of one import; of the others, their number
+MOST_WARNINGS = 3  # problems of one import; of the others, their number
 Act = does.PromptAction | ReportDefect
 
 
@@ -57,7 +57,7 @@ def prompts_folder() -> Path:
 
 
 class PromptFiles:
-    """`wake` is called from another thread when `poll` has something."""
+    """The folder of prompts. `wake` is called from another thread when `poll` has something."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class PromptFiles:
         self._thread: threading.Thread | None = None
 
     def do(self, action: does.PromptFileAction) -> None:
-        """What a person wants; what follows of it comes by `poll`."""
+        """Queue an action; `poll` returns the actions that follow from it."""
         self._jobs.put(action)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="prompts", daemon=True)
@@ -92,13 +92,13 @@ class PromptFiles:
             self.wake()
 
     def _carried_out(self, action: does.PromptFileAction) -> list[Act]:
-        told: list[Act] = []
+        follows: list[Act] = []
         try:
-            told += self._change(action)
+            follows += self._change(action)
         except LlmLiteError as error:
-            told.append(does.TellPrompts("warning", str(error)))
+            follows.append(does.TellPrompts("warning", str(error)))
         prompts, problems = self._all()
-        return [does.PromptsRead(prompts, self._deleted), *told, *_warnings(problems)]
+        return [does.PromptsRead(prompts, self._deleted), *follows, *_warnings(problems)]
 
     def _change(self, action: does.PromptFileAction) -> Iterable[Act]:
         match action:
@@ -123,7 +123,7 @@ class PromptFiles:
         return ()
 
     def _all(self) -> tuple[tuple[SavedPrompt, ...], list[str]]:
-        """What can be read of the folder, and what cannot."""
+        """Return the prompts of the folder, and a sentence for each file that cannot be used."""
         prompts, problems = dict[str, SavedPrompt](), list[str]()
         try:
             paths = self._paths(self.folder)
@@ -155,7 +155,7 @@ class PromptFiles:
         return sorted(there)[:MOST_PROMPTS]
 
     def _path(self, name: str) -> Path:
-        """Where a prompt lies, or is to lie."""
+        """Return the path of the file of a prompt, whether or not it exists."""
         known = (self.folder / f"{name}{ending}" for ending in ENDINGS)
         return next((path for path in known if path.is_file()), self.folder / f"{name}{ENDINGS[0]}")
 
@@ -242,26 +242,27 @@ def _free_name(name: str, known: Iterable[str]) -> str:
 
 
 def _warnings(problems: list[str]) -> list[Act]:
-    told: list[Act] = [does.TellPrompts("warning", problem) for problem in problems[:MOST_TOLD]]
-    if len(problems) > MOST_TOLD:
-        more = len(problems) - MOST_TOLD
+    shown = problems[:MOST_WARNINGS]
+    follows: list[Act] = [does.TellPrompts("warning", problem) for problem in shown]
+    if len(problems) > MOST_WARNINGS:
+        more = len(problems) - MOST_WARNINGS
         words = trn("{n} more file could not be used.", "{n} more files could not be used.", more)
-        told.append(does.TellPrompts("warning", words.format(n=more)))
-    return told
+        follows.append(does.TellPrompts("warning", words.format(n=more)))
+    return follows
 
 
 def examples() -> tuple[SavedPrompt, ...]:
-    """In the language in use."""
+    """Return the examples in the language in use."""
     return tuple(SavedPrompt(tr(name), tr(text)) for name, text in _EXAMPLES)
 
 
 def prompt_name(name: str) -> str:
-    """What a prompt of this name is kept as."""
+    """Return the name of the file, without its suffix, of a prompt of this name."""
     return plain_name(name, LONGEST_NAME, "prompt")
 
 
 def read_prompt(path: Path) -> SavedPrompt:
-    """FileError where it is none, in one sentence."""
+    """Read a prompt. Raise FileError where the file holds none."""
     if path.suffix.lower() not in ENDINGS:
         raise FileError(path, f"expected a text file that ends with one of {', '.join(ENDINGS)}")
     text = decode(read_bytes(path, _LARGEST))
@@ -282,7 +283,8 @@ def read_prompt(path: Path) -> SavedPrompt:
 
 
 def written(prompt: SavedPrompt) -> bytes:
-    """A text that begins like front matter is given some, so that it is read as it was."""
+    """Return the bytes of a prompt's file. A text that begins like front matter is given some, so
+    that `read_prompt` returns it whole."""
     text = prompt.text.strip("\n")
     if text.startswith("---"):
         text = f"---\nname: {prompt.name}\n---\n{text}"

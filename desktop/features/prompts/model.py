@@ -1,4 +1,4 @@
-"""What a person does with the library of prompts. `host` has the files."""
+"""Actions on the library of prompts. `host` reads and writes its files."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class DeletePrompt(Struct, frozen=True):
 
 
 class RestorePrompt(Struct, frozen=True):
-    """Bring back the one that was deleted last."""
+    """Bring back the prompt that was deleted last."""
 
 
 class ImportPrompts(Struct, frozen=True):
-    """From files, or all files of a folder."""
+    """Import files, or all files of a folder."""
 
     paths: tuple[str, ...]
 
 
 class ExportPrompts(Struct, frozen=True):
-    """All to a folder, or the one of a name to a file."""
+    """Write all prompts to a folder, or the one of this name to a file."""
 
     path: str
     name: str = ""
@@ -54,7 +54,7 @@ class AddExamples(Struct, frozen=True):
 
 
 class PromptsRead(Struct, frozen=True):
-    """What the folder holds now, and the one that was just deleted."""
+    """The prompts that the folder holds now, and the one that was deleted last."""
 
     prompts: tuple[SavedPrompt, ...]
     deleted: SavedPrompt | None = None
@@ -66,7 +66,7 @@ class TellPrompts(Struct, frozen=True):
 
 
 class InsertPrompt(Struct, frozen=True):
-    """Into the draft: in the place of the command that was typed, else behind what is there."""
+    """Put a text into the draft: in place of the command that was typed, else behind the draft."""
 
     text: str
 
@@ -83,7 +83,7 @@ PromptFileAction = (
 PromptAction = PromptFileAction | PromptsRead | TellPrompts | InsertPrompt
 
 
-def _leave_to_the_program(action: PromptFileAction, state: AppState, now: float) -> Result:
+def _leave_to_host(action: PromptFileAction, state: AppState, now: float) -> Result:
     return state, ()
 
 
@@ -104,13 +104,13 @@ def _insert(action: InsertPrompt, state: AppState, now: float) -> Result:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    WantPrompts: _leave_to_the_program,
-    SavePrompt: _leave_to_the_program,
-    DeletePrompt: _leave_to_the_program,
-    RestorePrompt: _leave_to_the_program,
-    ImportPrompts: _leave_to_the_program,
-    ExportPrompts: _leave_to_the_program,
-    AddExamples: _leave_to_the_program,
+    WantPrompts: _leave_to_host,
+    SavePrompt: _leave_to_host,
+    DeletePrompt: _leave_to_host,
+    RestorePrompt: _leave_to_host,
+    ImportPrompts: _leave_to_host,
+    ExportPrompts: _leave_to_host,
+    AddExamples: _leave_to_host,
     PromptsRead: _read,
     TellPrompts: _tell,
     InsertPrompt: _insert,

@@ -3,67 +3,76 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.model import WantPrompts
-from llm_lite.desktop.features.prompts.places import is_asking, use
 from llm_lite.desktop.features.prompts.state import SavedPrompt
+from llm_lite.desktop.features.prompts.view import is_inserting, use
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
 MOST_ROWS = 6  # in sight
 LONGEST_COMMAND = 60  # characters
-_DISMISSED, _CHOSEN, _ASKED = "slash.dismissed", "slash.chosen", "slash.asked"
+
+
+class SlashControls(Struct):
+    dismissed: str | None = None  # the draft that prompts are no longer offered for
+    draft: str | None = None  # the one that `place` belongs to
+    place: int = 0  # of the marked prompt
+    requested: bool = False  # the prompts were read for this command
 
 
 class Slash:
-    """Of one frame: which prompts are offered, and which is the one that Enter takes."""
+    """The list of one frame: the prompts that are offered, and the marked one, which Enter
+    inserts."""
 
     def __init__(self, state: AppState, ui: Ui) -> None:
         self.state, self.ui = state, ui
+        self._controls = controls = ui.local(SlashControls)
         draft = state.draft
         self.found: tuple[SavedPrompt, ...] = ()
         is_command = draft.startswith("/") and "\n" not in draft and len(draft) <= LONGEST_COMMAND
         if not is_command:
-            ui.memory.pop(_DISMISSED, None)
-            ui.memory.pop(_ASKED, None)
-        offered = ui.memory.get(_DISMISSED) != draft and not is_asking(ui)
+            controls.dismissed, controls.requested = None, False
+        offered = controls.dismissed != draft and not is_inserting(ui)
         self.is_command = is_command and offered
         if self.is_command:
             self.found = state.prompts.found(draft[1:])
             self._begin(draft)
 
     def _begin(self, draft: str) -> None:
-        query, place = self.ui.memory.get(_CHOSEN, (None, 0))
-        if query != draft:
-            place = 0
-        self.place = max(0, min(place, len(self.found) - 1))
-        self.ui.memory[_CHOSEN] = (draft, self.place)
+        place = self._controls.place if self._controls.draft == draft else 0
+        self._mark(max(0, min(place, len(self.found) - 1)))
+
+    def _mark(self, place: int) -> None:
+        self.place = place
+        self._controls.draft, self._controls.place = self.state.draft, place
 
     @property
     def is_open(self) -> bool:
         return self.is_command and bool(self.found)
 
     def dismiss(self) -> bool:
-        """Not offered again for what is typed; whether it was."""
+        """Offer no prompts for this draft any more, and return whether any were offered."""
         if not self.is_open:
             return False
-        self.ui.memory[_DISMISSED] = self.state.draft
+        self._controls.dismissed = self.state.draft
         return True
 
     def choose(self) -> list[Action]:
-        """Take the one that is marked."""
+        """Insert the marked prompt."""
         return use(self.ui, self.found[self.place]) if self.is_open else []
 
     def draw(self, at: ImVec2, width: float, *, active: bool) -> list[Action]:
-        """With its lower edge at the input, whose corner is at `at`."""
+        """Draw the list with its lower edge at the input, whose corner is at `at`."""
         if not self.is_command:
             return []
         actions: list[Action] = []
-        if not self.ui.memory.get(_ASKED):  # once for each command
-            self.ui.memory[_ASKED] = True
+        if not self._controls.requested:  # once for each command
+            self._controls.requested = True
             actions.append(WantPrompts())
         if not self.found:
             self._draw_none(at)
@@ -76,7 +85,7 @@ class Slash:
         return actions
 
     def _draw_none(self, at: ImVec2) -> None:
-        """Who types a slash for the first time is told what it is for."""
+        """Explain the slash where the library is empty."""
         ui, library = self.ui, self.state.prompts
         if self.state.draft != "/" or not library.read or library.prompts:
             return
@@ -96,8 +105,7 @@ class Slash:
     def _move(self) -> None:
         step = imgui.is_key_pressed(imgui.Key.down_arrow) - imgui.is_key_pressed(imgui.Key.up_arrow)
         if step:
-            self.place = (self.place + step) % len(self.found)
-            self.ui.memory[_CHOSEN] = (self.state.draft, self.place)
+            self._mark((self.place + step) % len(self.found))
 
     def _draw_list(self, at: ImVec2, width: float) -> list[Action]:
         ui, row = self.ui, self.ui.u(9)

@@ -20,7 +20,7 @@ class SavedPrompt(Struct, frozen=True):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The names between double braces, each once, in their order."""
+        """Return the names between double braces, each once, in their order."""
         return tuple(dict.fromkeys(_PLACE.findall(self.text)))[:MOST_PLACES]
 
     @property
@@ -37,13 +37,14 @@ class PromptLibrary(Struct, frozen=True):
         return next((prompt for prompt in self.prompts if prompt.name == name), None)
 
     def found(self, query: str) -> tuple[SavedPrompt, ...]:
-        """Those with all words of the query in their names, then those with them in their texts."""
+        """Return the prompts with all words of the query in their names, then those with them in
+        their texts."""
         return _found(self.prompts, query)
 
 
 @lru_cache(maxsize=4)
 def _found(prompts: tuple[SavedPrompt, ...], query: str) -> tuple[SavedPrompt, ...]:
-    """Asked in every frame, and looked for once."""
+    """Search once for what is requested in every frame."""
     words = query.casefold().split()
     in_names, in_texts = [], []
     for prompt in prompts:
@@ -56,5 +57,5 @@ def _found(prompts: tuple[SavedPrompt, ...], query: str) -> tuple[SavedPrompt, .
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """With what was said for each place; others stay as they are."""
+    """Fill the places that have a value; others stay as they are."""
     return _PLACE.sub(lambda match: values.get(match[1], match[0]), text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -11,13 +12,18 @@ from llm_lite.desktop.features.prompts.model import (
     DeletePrompt,
     ExportPrompts,
     ImportPrompts,
+    InsertPrompt,
     RestorePrompt,
     SavePrompt,
     WantPrompts,
 )
-from llm_lite.desktop.features.prompts.places import draw_places, use
-from llm_lite.desktop.features.prompts.state import LONGEST_NAME, LONGEST_PROMPT, SavedPrompt
-from llm_lite.desktop.language.incoming import typed
+from llm_lite.desktop.features.prompts.state import (
+    LONGEST_NAME,
+    LONGEST_PROMPT,
+    SavedPrompt,
+    filled,
+)
+from llm_lite.desktop.language.incoming import TYPED, typed
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.icons import ICON_BOOK, ICON_EDIT, ICON_TRASH, ICON_UPLOAD
 from llm_lite.desktop.widgets.ui import Ui
@@ -31,11 +37,7 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-_EDIT = "prompts.edit"  # the name that it had, its name, its text
-
-
-PANEL = "prompts"
-PROMPTS_SHOWN = "prompts.shown"  # in the memory of the surroundings: whether the panel is open
+PANEL, PLACES = "prompts", "prompts.places"
 HINT = mark("Prompts: texts that you use again. Or type / at the start.")
 ABOUT = mark(
     "Texts that you use again, each a Markdown file. When you insert one, you "
@@ -46,39 +48,73 @@ WIDTH, ROWS = 112.0, 7  # in spacing units; rows in sight
 LONGEST_PATH, LONGEST_QUERY = 4096, 200  # characters
 
 
+class EditedPrompt(Struct):
+    before: str  # the name that it had, "" for a new prompt
+    name: str
+    text: str
+
+
+class InsertedPrompt(Struct):
+    """A prompt whose places are filled before it is inserted."""
+
+    prompt: SavedPrompt
+    values: dict[str, str]  # by place
+    focus: bool = True  # the first field is to have the keyboard
+
+
+class PromptControls(Struct):
+    shown: bool = False  # the panel is open
+    query: str = ""
+    path: str = ""  # of a file or folder, to import from or export to
+    exported: str = ""  # the name of the prompt to export, "" for all
+    edited: EditedPrompt | None = None
+    inserted: InsertedPrompt | None = None
+
+
+def shows_prompts(ui: Ui) -> bool:
+    """Return whether the panel of prompts is open."""
+    return ui.local(PromptControls).shown
+
+
 def draw_prompts(state: AppState, ui: Ui, at: ImVec2, side: float) -> list[Action]:
-    """The button with its corner at `at`, and what it opens above it."""
+    """Draw the button with its corner at `at`, and the panel that it opens above it."""
     imgui.set_cursor_screen_pos(at)
-    is_open = ui.memory.get(PROMPTS_SHOWN, False)
-    if icon_button(ui, "chat.prompts", ICON_BOOK, tr(HINT), side=side, active=is_open):
+    controls = ui.local(PromptControls)
+    if icon_button(ui, "chat.prompts", ICON_BOOK, tr(HINT), side=side, active=controls.shown):
         ui.opened = PANEL
     asked = ui.opened == PANEL
     actions: list[Action] = [WantPrompts()] if asked else []
     place = ImVec2(at.x + side - ui.u(WIDTH), at.y - ui.u(2))
     with ui.styled(item_spacing=(ui.u(2), ui.u(2))):
         with popover(ui, PANEL, tr("Prompts"), place, ui.u(WIDTH), (0, 1)) as shown:
-            ui.memory[PROMPTS_SHOWN] = shown
+            controls.shown = shown
             if shown:
-                actions += draw_editor(state, ui) if is_editing(ui) else _draw_library(state, ui)
+                actions += (
+                    _draw_library(state, ui)
+                    if controls.edited is None
+                    else _draw_editor(state, ui, controls.edited)
+                )
         actions += draw_places(ui, place)
     return actions
 
 
 def _draw_library(state: AppState, ui: Ui) -> list[Action]:
     library, actions = state.prompts, list[Action]()
+    controls = ui.local(PromptControls)
     wrapped(ui, tr(ABOUT))
     if library.prompts:
-        query = _field(ui, "prompts.query", tr("Search"), LONGEST_QUERY)
+        controls.query = _field(ui, "prompts.query", tr("Search"), controls.query, LONGEST_QUERY)
+        query = controls.query.strip()
         actions += _draw_list(ui, library.found(query), query)
     elif library.read:
         actions += _draw_empty(ui)
     if library.deleted is not None:
         actions += _draw_deleted(ui, library.deleted)
     if button(ui, "prompts.save", tr("Save the draft as a prompt"), enabled=bool(_draft(state))):
-        begin_edit(ui, "", _draft(state))
+        _begin_edit(ui, "", _draft(state))
     imgui.same_line()
     if button(ui, "prompts.new", tr("New prompt")):
-        begin_edit(ui, "", "")
+        _begin_edit(ui, "", "")
     return actions + _draw_files(ui, bool(library.prompts))
 
 
@@ -114,7 +150,7 @@ def _draw_list(ui: Ui, found: tuple[SavedPrompt, ...], query: str) -> list[Actio
 
 
 def _draw_row(ui: Ui, number: int, prompt: SavedPrompt, width: float, row: float) -> list[Action]:
-    """Its buttons stand at the right while the pointer is over it."""
+    """Draw a row, with its buttons at the right while the pointer is over it."""
     top, side = imgui.get_cursor_screen_pos(), ui.u(6)
     name = f"prompts.{number}"
     held = imgui.HoveredFlags_.allow_when_blocked_by_active_item  # a button being pressed
@@ -149,9 +185,9 @@ def _draw_row(ui: Ui, number: int, prompt: SavedPrompt, width: float, row: float
 
 def _do(ui: Ui, what: str, prompt: SavedPrompt) -> list[Action]:
     if what == "edit":
-        begin_edit(ui, prompt.name, prompt.text)
+        _begin_edit(ui, prompt.name, prompt.text)
     elif what == "export":
-        ui.memory["prompts.export_of"] = prompt.name
+        ui.local(PromptControls).exported = prompt.name
     else:
         return [DeletePrompt(prompt.name)]
     return []
@@ -171,57 +207,104 @@ def _draw_deleted(ui: Ui, deleted: SavedPrompt) -> list[Action]:
 
 def _draw_files(ui: Ui, any_prompts: bool) -> list[Action]:
     imgui.separator()
-    of = ui.memory.get("prompts.export_of", "")
-    label = tr("Path of a file or folder")
-    path = _field(ui, "prompts.path", label, LONGEST_PATH)
+    controls, label = ui.local(PromptControls), tr("Path of a file or folder")
+    controls.path = _field(ui, "prompts.path", label, controls.path, LONGEST_PATH)
+    path, name = controls.path.strip(), controls.exported
     actions: list[Action] = []
     if button(ui, "prompts.import", tr("Import"), enabled=bool(path)):
         actions.append(ImportPrompts((path,)))
     imgui.same_line()
-    words = tr("Export {name}").format(name=of) if of else tr("Export all to a folder")
+    words = tr("Export {name}").format(name=name) if name else tr("Export all to a folder")
     if button(ui, "prompts.export", words, enabled=bool(path) and any_prompts):
-        actions.append(ExportPrompts(path, of))
-        ui.memory.pop("prompts.export_of", None)
+        actions.append(ExportPrompts(path, name))
+        controls.exported = ""
     return actions
 
 
-def _field(ui: Ui, name: str, label: str, longest: int) -> str:
+def _field(ui: Ui, name: str, label: str, value: str, longest: int) -> str:
     imgui.set_next_item_width(-1)
-    _, said = imgui.input_text_with_hint(f"##{name}", label, ui.memory.get(name, ""))
+    _, value = imgui.input_text_with_hint(f"##{name}", label, value)
     ui.mark(name)
-    ui.memory[name] = said = said[:longest]
-    return said.strip()
+    return value[:longest]
 
 
-def begin_edit(ui: Ui, name: str, words: str) -> None:
-    ui.memory[_EDIT] = (name, name, words)
+def _begin_edit(ui: Ui, name: str, words: str) -> None:
+    ui.local(PromptControls).edited = EditedPrompt(name, name, words)
 
 
-def is_editing(ui: Ui) -> bool:
-    return _EDIT in ui.memory
-
-
-def draw_editor(state: AppState, ui: Ui) -> list[Action]:
-    before, name, words = ui.memory[_EDIT]
+def _draw_editor(state: AppState, ui: Ui, edited: EditedPrompt) -> list[Action]:
     text(ui, tr("Name"), "muted", "small")
     imgui.set_next_item_width(-1)
-    _, name = imgui.input_text("##prompts.edit.name", name)
+    _, name = imgui.input_text("##prompts.edit.name", edited.name)
     ui.mark("prompts.edit.name")
     text(ui, tr("Text"), "muted", "small")
     size, flags = ImVec2(-1, ui.theme.text * 10), imgui.InputTextFlags_.word_wrap
-    _, words = imgui.input_text_multiline("##prompts.edit.text", words, size, flags)
+    _, words = imgui.input_text_multiline("##prompts.edit.text", edited.text, size, flags)
     ui.mark("prompts.edit.text")
-    name, words = name[:LONGEST_NAME], typed(words[:LONGEST_PROMPT])
-    ui.memory[_EDIT] = (before, name, words)
+    edited.name = name = name[:LONGEST_NAME]
+    edited.text = words = typed(words[:LONGEST_PROMPT])
     places = SavedPrompt(name, words).places
     if places:
         wrapped(ui, tr("Asked for when it is inserted: {names}.").format(names=", ".join(places)))
-    taken = name.strip() != before and state.prompts.named(name.strip()) is not None
+    taken = name.strip() != edited.before and state.prompts.named(name.strip()) is not None
     if taken:
         wrapped(ui, tr("There is a prompt of this name already."), "warning")
     ready = bool(name.strip() and words.strip()) and not taken
     saved = primary_button(ui, "prompts.edit.save", tr("Save"), enabled=ready)
     imgui.same_line()
     if button(ui, "prompts.edit.cancel", tr("Cancel")) or saved:
-        del ui.memory[_EDIT]
-    return [SavePrompt(name.strip(), words, before)] if saved else []
+        ui.local(PromptControls).edited = None
+    return [SavePrompt(name.strip(), words, edited.before)] if saved else []
+
+
+def is_inserting(ui: Ui) -> bool:
+    return ui.local(PromptControls).inserted is not None
+
+
+def use(ui: Ui, prompt: SavedPrompt) -> list[Action]:
+    """Insert a prompt, or show a field for each place that it leaves open."""
+    if not prompt.places:
+        return [InsertPrompt(prompt.text)]
+    ui.local(PromptControls).inserted = InsertedPrompt(prompt, dict.fromkeys(prompt.places, ""))
+    ui.opened = PLACES
+    return []
+
+
+def draw_places(ui: Ui, at: ImVec2) -> list[Action]:
+    """Draw the fields for the places of the prompt that is being inserted, with the lower edge at
+    `at`."""
+    controls = ui.local(PromptControls)
+    inserted = controls.inserted
+    if inserted is None:
+        return []
+    prompt = inserted.prompt
+    with popover(ui, PLACES, prompt.name, at, ui.u(104), (0, 1)) as shown:
+        if not shown:
+            if ui.opened != PLACES:
+                controls.inserted = None
+            return []
+        wrapped(ui, tr("Fill what the prompt leaves open. What stays empty is left as it is."))
+        entered = _draw_fields(ui, inserted)
+        clicked = primary_button(ui, f"{PLACES}.insert", tr("Insert"))
+        if not clicked and not entered:
+            return []
+        imgui.close_current_popup()
+        given = {name: value for name, value in inserted.values.items() if value.strip()}
+        return [InsertPrompt(filled(prompt.text, given))]
+
+
+def _draw_fields(ui: Ui, inserted: InsertedPrompt) -> bool:
+    """Draw the fields and return whether Enter ended the last one."""
+    values = inserted.values
+    on, inserted.focus = inserted.focus, False
+    for number, name in enumerate(values):
+        text(ui, name, "muted", "small")
+        imgui.set_next_item_width(-1)
+        if on:
+            imgui.set_keyboard_focus_here()
+        flags = imgui.InputTextFlags_.enter_returns_true
+        done, value = imgui.input_text(f"##{PLACES}.{number}", values[name], flags)
+        ui.mark(f"{PLACES}.{number}")
+        values[name] = value[:TYPED]
+        on = done  # Enter leads to the next one
+    return bool(on)

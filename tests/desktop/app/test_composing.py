@@ -17,7 +17,7 @@ from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts import model as does
 from llm_lite.desktop.features.prompts.host import (
-    MOST_TOLD,
+    MOST_WARNINGS,
     PromptFiles,
     prompt_name,
     read_prompt,
@@ -224,7 +224,7 @@ def test_of_many_hostile_files_a_few_are_told_and_the_good_one_comes(library, tm
         (folder / f"bad{number}.md").write_bytes(b"\0\1\2")
     (folder / "good.md").write_text("words")
     assert library.do(does.ImportPrompts((str(folder),))) == {"good": "words"}
-    assert len(library.told) == 1 + MOST_TOLD + 1 and "3 more files" in library.told[-1]
+    assert len(library.told) == 1 + MOST_WARNINGS + 1 and "3 more files" in library.told[-1]
     library.do(does.ImportPrompts((str(tmp_path / "nowhere.md"),)))
     assert "no such file" in library.told[0]
     os.mkfifo(tmp_path / "pipe.md")

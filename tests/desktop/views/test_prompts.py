@@ -7,7 +7,7 @@ from llm_lite.desktop.features.chat.model import Send, SetDraft
 from llm_lite.desktop.features.prompts.host import PromptFiles
 from llm_lite.desktop.features.prompts.model import ImportPrompts, PromptsRead
 from llm_lite.desktop.features.prompts.state import SavedPrompt
-from llm_lite.desktop.features.prompts.view import PROMPTS_SHOWN
+from llm_lite.desktop.features.prompts.view import shows_prompts
 
 PROMPTS = (
     SavedPrompt("Explain", "Explain {{subject}} in {{words}} words."),
@@ -130,14 +130,14 @@ def test_a_prompt_is_written_edited_deleted_and_brought_back(chat, tmp_path):
 
 def test_a_path_is_imported_and_drops_go_there_while_it_is_open(chat):
     chat.driver.click("chat.prompts")
-    assert chat.ui.memory[PROMPTS_SHOWN]
+    assert shows_prompts(chat.ui)
     chat.driver.click("prompts.path")
     chat.driver.type("/some/prompts")
     chat.driver.click("prompts.import")
     assert chat.did(ImportPrompts) == [ImportPrompts(("/some/prompts",))]
     chat.driver.click("prompts.close")
     chat.driver.frames(2)
-    assert not chat.ui.memory[PROMPTS_SHOWN]
+    assert not shows_prompts(chat.ui)
 
 
 def test_without_prompts_examples_are_offered(chat, tmp_path):
