@@ -9,15 +9,21 @@ from typing import Any
 from msgspec import Struct
 
 from llm_lite.core.messages import (
+    CacheKept,
     CheckKept,
     Command,
+    DraftsLearned,
     KeepConversation,
+    KeptChecked,
+    KeptResumed,
     LoadModel,
     MakeTitle,
     ResumeKept,
     Stop,
+    TitleMade,
 )
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.chat.reading import begun, owner_of
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
@@ -29,17 +35,19 @@ from llm_lite.desktop.features.resume.state import (
     RunWith,
     newest_first,
 )
+from llm_lite.desktop.language.translate import tr
 
 
 class SetResume(Struct, frozen=True):
-    """Whether caches of conversations are kept on disk and offered, and how much they may take."""
+    """Set whether caches of conversations are kept on disk and offered, and how much they may
+    take."""
 
     mode: ResumeMode
     budget: int  # bytes
 
 
 class SetTitles(Struct, frozen=True):
-    """Whether the model makes titles when it has nothing else to do."""
+    """Set whether the model makes titles when it has nothing else to do."""
 
     by_model: bool
 
@@ -49,7 +57,7 @@ class KeepNow(Struct, frozen=True):
 
 
 class Resume(Struct, frozen=True):
-    """Take what is offered."""
+    """Resume from the kept cache that is offered."""
 
 
 class DismissOffer(Struct, frozen=True):
@@ -63,26 +71,26 @@ class ClearKept(Struct, frozen=True):
 
 
 class KeptListed(Struct, frozen=True):
-    """All that there are now, and the folder that they are in."""
+    """All kept caches, and the folder that they are in."""
 
     kept: tuple[KeptCache, ...]
     folder: str
 
 
 class AskTitle(Struct, frozen=True):
-    """The model has nothing to do: it may say what the conversation in the chat is about."""
+    """The model is idle and may make a title of the conversation in the chat."""
 
     conversation: int
 
 
 class TitleWanted(Struct, frozen=True):
-    """Nobody gave the conversation a title yet."""
+    """The conversation has no title yet."""
 
     conversation: int
 
 
 class KeptFound(Struct, frozen=True):
-    """The conversation that was opened has a file."""
+    """The conversation that was opened has a kept cache."""
 
     conversation: int
     path: str
@@ -99,12 +107,12 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 
 def leaving(action: object, before: AppState, result: Result) -> Result:
-    """What `action` does, with a conversation's cache kept before something else takes its place,
-    unless the conversation is deleted."""
+    """Return the result of `action`, with a command that keeps a conversation's cache before
+    something else takes its place, unless the conversation is deleted."""
     state, commands = result
     turned = state.chat != before.chat
     if state.running and not before.running and state.resume.offer is not None:
-        state = _with(state, offer=None)  # the answer says itself what was there
+        state = _with(state, offer=None)  # the events of the answer list what was in the cache
     loads = any(isinstance(command, LoadModel) for command in commands)
     if not (turned or loads) or isinstance(action, DeleteConversation | DeleteAll):
         return state, commands
@@ -114,11 +122,12 @@ def leaving(action: object, before: AppState, result: Result) -> Result:
 
 
 def keeping(state: AppState) -> tuple[Command, ...]:
-    """What writes the cache of the conversation in the chat, where there is something to write."""
+    """Return the command that writes the cache of the conversation in the chat, where there is
+    something to write."""
     number, resume = state.history.open, state.resume
     if number is None or not resume.keeps or not state.owners or state.model is None:
         return ()
-    if state.elsewhere or not state.holds_conversations:  # what lies there, or a target
+    if state.elsewhere or not state.holds_conversations:  # the cache is of another text
         return ()
     return (KeepConversation(number, kept_path(resume.folder, number), resume.budget),)
 
@@ -128,16 +137,16 @@ def kept_path(folder: str, conversation: int) -> str:
 
 
 def due(state: AppState) -> Result:
-    """An offer is checked against the model that is there, and taken where that is always wanted;
+    """Check an offer against the loaded model, and resume where the setting is `always`; called
     after every batch of events."""
     offer = state.resume.offer
     if offer is None or state.running or state.load or state.model is None:
         return state, ()
-    now = running(state)
+    now = run_with(state)
     stale = offer.phase in ("ready", "unfit") and offer.asked != now
     if offer.phase == "waiting" or stale:
-        told = conversation(state, state.messages)
-        command = CheckKept(offer.conversation, offer.path, told, state.thinking)
+        messages = conversation(state, state.messages)
+        command = CheckKept(offer.conversation, offer.path, messages, state.thinking)
         return _with(state, offer=replace(offer, phase="checking", asked=now)), (command,)
     always = state.resume.mode == "always" and not state.resume.dismissed
     if offer.phase == "ready" and always and not obstacle(state):
@@ -145,7 +154,7 @@ def due(state: AppState) -> Result:
     return state, ()
 
 
-def running(state: AppState) -> RunWith | None:
+def run_with(state: AppState) -> RunWith | None:
     if state.model is None or state.executor is None:
         return None
     how = state.executor
@@ -158,10 +167,10 @@ def resume(action: Resume, state: AppState, now: float) -> Result:
         return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    told, request = conversation(state, state.messages), state.next_request
-    lead = len(told) - len(state.messages)
+    messages, request = conversation(state, state.messages), state.next_request
+    lead = len(messages) - len(state.messages)
     offer = replace(offer, phase="resuming", request=request, lead=lead)
-    command = ResumeKept(request, offer.conversation, offer.path, told, state.thinking)
+    command = ResumeKept(request, offer.conversation, offer.path, messages, state.thinking)
     return _with(replace(state, next_request=request + 1), offer=offer), (command,)
 
 
@@ -183,7 +192,7 @@ def _dismiss(action: DismissOffer, state: AppState, now: float) -> Result:
 
 
 def _clear(action: ClearKept, state: AppState, now: float) -> Result:
-    """The list says so at once."""
+    """Remove caches from the list at once; the host deletes their files."""
     left = (
         cache
         for cache in state.resume.kept
@@ -200,19 +209,20 @@ def _listed(action: KeptListed, state: AppState, now: float) -> Result:
 
 
 def _ask_title(action: AskTitle, state: AppState, now: float) -> Result:
-    """Its keeper knows whether it has one."""
+    """Mark the title as requested; the history's host knows whether there is one already."""
     return replace(state, history=replace(state.history, title_asked=action.conversation)), ()
 
 
 def _title(action: TitleWanted, state: AppState, now: float) -> Result:
     if action.conversation != state.history.open or not idle(state):
         return replace(state, history=replace(state.history, title_asked=None)), ()
-    told = conversation(state, state.messages)
-    return state, (MakeTitle(action.conversation, told, state.thinking),)
+    messages = conversation(state, state.messages)
+    return state, (MakeTitle(action.conversation, messages, state.thinking),)
 
 
 def idle(state: AppState) -> bool:
-    """Whether the engine has nothing to do, and the cache holds what is in the chat."""
+    """Return whether the engine has nothing to do and the cache holds the conversation in the
+    chat."""
     busy = state.running or state.reading or state.load or state.quantization.work
     waits = state.draining is not None or state.queued is not None
     here = state.model is not None and not state.elsewhere and state.holds_conversations
@@ -220,11 +230,78 @@ def idle(state: AppState) -> bool:
 
 
 def _found(action: KeptFound, state: AppState, now: float) -> Result:
-    """Nothing is offered where the conversation is in the cache already."""
+    """Offer a kept cache, unless the conversation is in the cache already."""
     ours = action.conversation == state.history.open
     if not ours or not state.resume.keeps or state.owners or state.busy or state.elsewhere:
         return state, ()
     return _with(state, offer=Offer(action.conversation, action.path)), ()
+
+
+def _kept(event: CacheKept, state: AppState, now: float) -> AppState:
+    """Note how many tokens were written; the history's host lists the file."""
+    if event.problem:
+        return notify(state, "warning", event.problem, now)
+    if event.conversation != state.history.open:
+        return state
+    return replace(state, resume=replace(state.resume, kept_tokens=event.tokens))
+
+
+def _checked(event: KeptChecked, state: AppState, now: float) -> AppState:
+    offer = _offer(state, event.conversation)
+    if offer is None or offer.phase != "checking":
+        return state
+    offer = replace(
+        offer,
+        phase="unfit" if event.unfit else "ready",
+        tokens=event.tokens,
+        total=event.total,
+        bytes=event.bytes,
+        unfit=event.unfit,
+        problem=event.problem,
+    )
+    return _with_offer(state, offer, now)
+
+
+def _resumed(event: KeptResumed, state: AppState, now: float) -> AppState:
+    offer = _offer(state, event.conversation)
+    if offer is None or offer.request != event.request:
+        return state
+    if event.unfit:
+        offer = replace(offer, phase="unfit", unfit=event.unfit, problem=event.problem)
+        return _with_offer(state, offer, now)
+    offer = replace(offer, phase="resumed", tokens=len(event.prompt), seconds=event.seconds)
+    state = replace(state, resume=replace(state.resume, kept_tokens=len(event.prompt)))
+    state = _with_offer(state, offer, now)
+    if state.running:  # an answer began meanwhile; its own events list what is in the cache
+        return state
+    owners = tuple(owner_of(token.message, offer.lead) for token in event.prompt)
+    return begun(state, event.prompt, owners)
+
+
+def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
+    """Allow another request for a title that was interrupted; the history's host keeps one that was
+    made."""
+    if event.text is not None or state.history.title_asked != event.conversation:
+        return state
+    return replace(state, history=replace(state.history, title_asked=None))
+
+
+def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:
+    return replace(state, learned_drafts=event)
+
+
+def _offer(state: AppState, conversation: int) -> Offer | None:
+    offer = state.resume.offer
+    return offer if offer is not None and offer.conversation == conversation else None
+
+
+def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
+    state = replace(state, resume=replace(state.resume, offer=offer))
+    if offer.unfit == "damaged":
+        words = tr("The kept cache of this conversation is damaged and was removed: {problem}.")
+        again = tr("It is read again.")
+        return notify(state, "warning", f"{words.format(problem=offer.problem)} {again}", now)
+    return state
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
@@ -238,4 +315,13 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     KeptFound: _found,
     AskTitle: _ask_title,
     TitleWanted: _title,
+}
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    CacheKept: _kept,
+    KeptChecked: _checked,
+    KeptResumed: _resumed,
+    DraftsLearned: _learned,
+    TitleMade: _titled,
 }

@@ -1,4 +1,4 @@
-"""Caches of conversations that are kept on disk, and what is offered to the one in the chat.
+"""Caches of conversations that are kept on disk, and the offer to the one in the chat.
 
 Times are in seconds since the epoch.
 """
@@ -20,7 +20,7 @@ RunWith = tuple[str, str, str, str, str]  # model, mode, activations, types of k
 
 
 class KeptCache(Struct, frozen=True):
-    """Of a conversation; its title as it was when the list was read."""
+    """The cache of a conversation, with its title as it was when the list was read."""
 
     conversation: int
     title: str
@@ -29,7 +29,7 @@ class KeptCache(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """What a file has for the conversation in the chat."""
+    """A kept cache that is offered to the conversation in the chat."""
 
     conversation: int
     path: str
@@ -41,7 +41,7 @@ class Offer(Struct, frozen=True):
     problem: str = ""
     seconds: float = 0.0  # that it took to resume
     request: int = 0
-    lead: int = 0  # messages told before those of the conversation
+    lead: int = 0  # messages sent before those of the conversation
     asked: RunWith | None = None  # what it was checked for
 
 

@@ -38,7 +38,7 @@ def strip_height(state: AppState, ui: Ui) -> float:
 
 
 def draw_strip(state: AppState, ui: Ui, offset: float, width: float) -> list[Action]:
-    """In the column of the text. Nothing where there is nothing to say."""
+    """Draw the strip in the column of the text, where there is an offer to show."""
     offer = _shown(state)
     if offer is None:
         return []
@@ -90,10 +90,10 @@ def _draw_button(ui: Ui, at: ImVec2, height: float) -> list[Action]:
 def _draw_words(
     state: AppState, ui: Ui, offer: Offer, at: ImVec2, room: float, height: float
 ) -> None:
-    """An icon, what is said first in the text's colour, and the rest behind it."""
+    """Draw an icon, the first sentence in the text's colour, and the rest behind it."""
     icons = {"resumed": ICON_CHECK, "unfit": ICON_INFO}
     icon, draw = icons.get(offer.phase, ICON_CLOCK), imgui.get_window_draw_list()
-    first, rest = said(state, offer)
+    first, rest = offer_words(state, offer)
     with ui.font(style="small"):
         y = round(at.y + (height - ui.theme.size("small")) / 2)
         draw.add_text(ImVec2(at.x, y), ui.color("muted" if offer.unfit else "accent"), icon)
@@ -111,8 +111,8 @@ def _draw_words(
     tip(ui, f"{words}\n\n{tr(ROWS)}" if offer.phase in ("ready", "resumed") else words)
 
 
-def said(state: AppState, offer: Offer) -> tuple[str, str]:
-    """What comes first, and more where there is room for it."""
+def offer_words(state: AppState, offer: Offer) -> tuple[str, str]:
+    """Return what comes first, and more where there is room for it."""
     again = seconds_to_read(state, offer.tokens)
     spared = tr("Reading them again takes about {time}.").format(time=duration(1e3 * again))
     rest = spared if again else ""
@@ -130,7 +130,8 @@ def said(state: AppState, offer: Offer) -> tuple[str, str]:
 
 
 def seconds_to_read(state: AppState, count: int) -> float:
-    """What reading so many tokens takes, by what it took this model so before; 0: not known."""
+    """Return how long reading this many tokens would take, by the speed of this model so far; 0 if
+    it is not known."""
     now = AnswerRun.by(state.model, state.executor)
     alike = (m.stats for m in state.messages if m.stats and m.written and m.written.is_like(now))
     known = [*alike, *filter(None, (state.last_stats,))]

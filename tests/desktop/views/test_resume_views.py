@@ -13,13 +13,13 @@ from llm_lite.desktop.features.resume.model import (
     Resume,
     SetResume,
     SetTitles,
-    running,
+    run_with,
 )
 from llm_lite.desktop.features.resume.state import KeptCache, Offer, ResumeState
-from llm_lite.desktop.features.resume.view import WHY, said, seconds_to_read
+from llm_lite.desktop.features.resume.view import WHY, offer_words, seconds_to_read
 from tests.desktop.headless import READY
 
-OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, asked=running(READY))
+OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, asked=run_with(READY))
 WRITTEN = AnswerRun.by(READY.model, READY.executor)
 READ = GenerationStats(prompt_tokens=2438, prefill_tok_s=800.0)
 TALK = (
@@ -57,11 +57,11 @@ def test_the_strip_stands_over_its_own_conversation_alone(headless, phase):
 
 def test_the_strip_says_how_much_and_what_it_spares():
     state = offering()
-    first, rest = said(state, OFFER)
+    first, rest = offer_words(state, OFFER)
     assert first == "Resume at once: 2,469 of 2,470 tokens kept, 54.3 MiB."
     assert rest == "Reading them again takes about 3.1 s."
     done = replace(OFFER, phase="resumed", seconds=0.061)
-    assert said(state, done)[0] == "Resumed in 61 ms.", "no number that is another one than before"
+    assert offer_words(state, done)[0] == "Resumed in 61 ms.", "no new number"
 
 
 def test_what_nobody_measured_is_not_guessed():
@@ -70,7 +70,7 @@ def test_what_nobody_measured_is_not_guessed():
     for answer in (other, few, replace(TALK[1], stats=None)):
         state = replace(offering(), messages=(TALK[0], answer))
         assert seconds_to_read(state, 2469) == 0.0
-        assert said(state, OFFER)[1] == ""
+        assert offer_words(state, OFFER)[1] == ""
 
 
 @pytest.mark.parametrize("why", WHY)
@@ -78,7 +78,7 @@ def test_the_strip_says_why_not(headless, why):
     offer = replace(OFFER, phase="unfit", unfit=why, tokens=0)
     one = headless(offering(offer))
     assert one.driver.shows("chat.resume.words") and not one.driver.shows("chat.resume")
-    assert said(one.state, offer)[0].startswith("Not resumed: ")
+    assert offer_words(one.state, offer)[0].startswith("Not resumed: ")
 
 
 @pytest.mark.parametrize("phase", ["waiting", "checking"])
