@@ -24,7 +24,7 @@ from llm_lite.desktop.features.history.state import (
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.tree.spelling import as_known
+from llm_lite.desktop.features.tree.model import as_known
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
 

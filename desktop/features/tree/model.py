@@ -1,8 +1,14 @@
-"""Another way on: from any place of an answer, from any message, along any branch of the tree."""
+"""Continuations from any place of an answer, and the tree that the messages of the chat are.
+
+A way to a message is the list of choices on the path to it: the place of a version by the index of
+its message, from the first message on. Places are in the order in which versions were made, so a
+way stays the same when more are made, when another path is shown and when the conversation is
+opened again. Nothing here recurses: a tree may be as deep as it has messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -20,13 +26,69 @@ from llm_lite.desktop.features.program.requests import (
 )
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.tokens.state import tokens_until
-from llm_lite.desktop.features.tree.branches import Way, way_to
 from llm_lite.desktop.language.translate import tr
+
+Way = tuple[tuple[int, int], ...]  # index of a message, place of its version
+
+
+class Branch(Struct, frozen=True):
+    """Messages behind each other: those that are shown, or another version with what follows."""
+
+    messages: tuple[Message, ...]
+    index: int  # of its first message in the conversation
+    place: int  # of its first message among its versions
+    parent: int  # number of the branch that it leaves; -1: none
+
+
+def branches(messages: tuple[Message, ...]) -> list[Branch]:
+    """Return all branches: first the one that is shown, each other one behind the branch that it
+    leaves."""
+    found: list[Branch] = []
+    waiting = [Branch(messages, 0, messages[0].place if messages else 0, -1)]
+    while waiting:
+        branch = waiting.pop()
+        number = len(found)
+        found.append(branch)
+        for at, message in enumerate(branch.messages):
+            for nth, tail in enumerate(message.versions):
+                place = nth + (nth >= message.place)
+                waiting.append(Branch(tail, branch.index + at, place, number))
+    return found
+
+
+def way_of(found: Sequence[Branch], number: int, last: int) -> Way:
+    """Return the way to the message of the index `last` in a branch."""
+    choices: list[tuple[int, int]] = []
+    while number >= 0:
+        branch = found[number]
+        for index in range(last, branch.index - 1, -1):
+            message = branch.messages[index - branch.index]
+            if branch.parent >= 0 and index == branch.index:
+                choices.append((index, branch.place))
+            elif message.versions:
+                choices.append((index, message.place))
+        number, last = branch.parent, branch.index - 1
+    return tuple(reversed(choices))
+
+
+def way_to(messages: tuple[Message, ...], key: int) -> Way | None:
+    """Return the way to the message of this key, or None if there is none."""
+    found = branches(messages)
+    for number, branch in enumerate(found):
+        for at, message in enumerate(branch.messages):
+            if message.key == key:
+                return way_of(found, number, branch.index + at)
+    return None
+
+
+def places_of(messages: tuple[Message, ...]) -> Way:
+    """Return the way to the last message that is shown."""
+    return tuple((index, m.place) for index, m in enumerate(messages) if m.versions)
 
 
 class ContinueFrom(Struct, frozen=True):
-    """Answer again: the first `count` tokens as they are, then `choice`; None: what the model
-    says."""
+    """Answer again: the first `count` tokens as they are, then `choice`, or what the model predicts
+    if it is None."""
 
     index: int
     count: int
@@ -41,7 +103,7 @@ class ContinueText(Struct, frozen=True):
 
 
 class SpellAnswer(Struct, frozen=True):
-    """Ask what the tokens stand for that an answer of the history is known by."""
+    """Request the texts of the tokens of an answer that was read from the history."""
 
     index: int
 
@@ -63,16 +125,16 @@ def _continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
     if not own_tokens(state, message):
         if message.restored:  # what they stand for is not known
             return state, ()
-        said = "".join(token.text for token in kept) + (choice.text if choice else "")
-        return _begin_with(state, action.index, _parts(message, said), now)
+        text = "".join(token.text for token in kept) + (choice.text if choice else "")
+        return _begin_with(state, action.index, _parts(message, text), now)
     known = tuple(replace(t, probability=message.likelihood(at)) for at, t in enumerate(kept))
     if choice is not None:
         known = (*known, Token(choice.token, choice.text, choice.probability))
-    return _ask(state, action.index, now, forced=known)
+    return _answer_again(state, action.index, now, forced=known)
 
 
 def _continue_text(action: ContinueText, state: AppState, now: float) -> Result:
-    """By its own tokens where they are known: the cache has them then."""
+    """Continue by the answer's own tokens where they are known, as the cache has them then."""
     message = _answer(state, action.index)
     if message is None:
         return state, ()
@@ -92,12 +154,12 @@ def _answer(state: AppState, index: int) -> Message | None:
 
 
 def _parts(message: Message, whole: str) -> ChatMessage:
-    """What `whole`, with which the answer begins, is of thoughts and of what is said."""
+    """Split `whole`, with which the answer begins, into thoughts and visible text."""
     thought = message.thought.text if message.thought else ""
     if not thought:
         return ChatMessage("assistant", whole)
-    spelled, said = message.whole, message.text
-    start = spelled.rfind(said) if said else len(spelled)
+    spelled, visible = message.whole, message.text
+    start = spelled.rfind(visible) if visible else len(spelled)
     if start < 0 or len(whole) > start:
         return ChatMessage("assistant", whole[max(start, 0) :], (), thought)
     first = max(spelled.find(thought), 0)
@@ -107,7 +169,7 @@ def _parts(message: Message, whole: str) -> ChatMessage:
 def _begin_with(state: AppState, index: int, begin: ChatMessage, now: float) -> Result:
     before = state.messages[index]
     written = before.written
-    state, commands = _ask(state, index, now, begin=begin)
+    state, commands = _answer_again(state, index, now, begin=begin)
     if not commands and state.queued is None:
         return state, commands
     if written is not None and state.model is not None and written.model.path != state.model.path:
@@ -118,7 +180,7 @@ def _begin_with(state: AppState, index: int, begin: ChatMessage, now: float) -> 
     return state, commands
 
 
-def _ask(
+def _answer_again(
     state: AppState,
     index: int,
     now: float,
@@ -156,8 +218,8 @@ def _reveal(state: AppState, key: int) -> AppState:
 
 
 def along(state: AppState, way: Way) -> AppState:
-    """The state with the versions of a way: places by index, the first index first. Where there
-    is no such version, what is shown stays."""
+    """Show the versions of a way, the first index first. Where a version does not exist, the one
+    that is shown stays."""
     for index, place in way:
         if index >= len(state.messages):
             break
@@ -165,6 +227,55 @@ def along(state: AppState, way: Way) -> AppState:
         if message.place != place and 0 <= place <= len(message.versions):
             state = switch(state, index, place)
     return state
+
+
+SURE = 40  # last characters, by which tokens are recognized as those of an answer
+
+
+def spelled(message: Message, ids: tuple[int, ...], texts: tuple[str, ...]) -> Message:
+    """Return the answer with whole tokens, or as it is where they spell something else, as those of
+    another vocabulary do."""
+    known = tuple(token.id for token in message.tokens[: len(ids)])
+    if not texts or len(texts) != len(ids) or known != ids:
+        return message
+    raw = "".join(texts)
+    thought = message.thought.text if message.thought else ""
+    if thought not in raw or message.text.strip()[-SURE:] not in raw:
+        return message
+    odds = map(message.likelihood, range(len(ids)))
+    tokens = tuple(map(Token, ids, texts, odds))
+    later = message.tokens[len(ids) :]
+    raw += "".join(token.text for token in later)
+    fold = message.thought
+    if fold is not None:
+        fold = replace(fold, split=replace(fold.split, raw=raw))
+    return replace(message, tokens=(*tokens, *later), restored=False, likelihoods=(), thought=fold)
+
+
+def as_known(messages: tuple[Message, ...], shown: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return `messages`, which were read from the history, with all that is known of their shared
+    beginning with the messages shown: texts of tokens and their alternatives. A fork begins so."""
+    known: list[Message] = []
+    for message, same in zip(messages, shown, strict=False):
+        if _content(message) != _content(same):
+            break
+        known.append(
+            replace(
+                message,
+                tokens=same.tokens,
+                restored=same.restored,
+                untokenized=same.untokenized,
+                likelihoods=same.likelihoods,
+                thought=same.thought,
+            )
+        )
+    return (*known, *messages[len(known) :])
+
+
+def _content(message: Message) -> tuple[object, ...]:
+    thought = message.thought.text if message.thought else ""
+    ids = [token.id for token in message.tokens if not message.untokenized]
+    return message.role, message.text, thought, ids, message.attachments
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

@@ -1,4 +1,4 @@
-"""Who said a message, in words."""
+"""The names of the roles of messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEAKERS: dict[Role, str] = {
     "tool": mark("Tool"),
     "text": mark("Text"),
 }
-TOLD: dict[Role, str] = {  # of those that neither a person nor a model said
+TIPS: dict[Role, str] = {  # of messages of neither a person nor a model
     "system": mark(
         "An instruction within the conversation. The model is told it as one where its chat "
         "template knows such, else as yours."
@@ -33,11 +33,12 @@ def speaker(role: Role) -> str:
 
 
 def draw_role(ui: Ui, role: Role, right: float, top: float) -> None:
-    """Above a message that no person said, at its right edge; pointed at, how it is told."""
+    """Draw the role above a message of neither a person nor a model, at its right edge, with a tip
+    on how a template formats it."""
     words = speaker(role)
     with ui.font("bold", "small"):
         wide = imgui.calc_text_size(words).x
     imgui.set_cursor_screen_pos(ImVec2(right - wide, top))
     text(ui, words, "muted", "small", bold=True)
     ui.mark(f"role.{role}")
-    tip(ui, tr(TOLD.get(role, "")) if role in TOLD else "")
+    tip(ui, tr(TIPS[role]) if role in TIPS else "")

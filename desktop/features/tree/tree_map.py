@@ -1,9 +1,9 @@
-"""Where the messages of a conversation lie on a map of it: a row a message, a column a branch.
+"""The layout of a conversation's map: a row for each message, a column for each branch.
 
 The first version of a message stays in its parent's column, each other one begins a column of its
 own, as far left as there is room. So nothing moves when another path is shown. Rows in which
-nothing branches or ends are drawn together as one. Made once for each change; drawing looks only
-at the rows in sight.
+nothing branches or ends are drawn together as one. The layout is computed once for each change;
+drawing reads only the rows in sight.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import Role
 from llm_lite.desktop.features.program.state import Message
-from llm_lite.desktop.features.tree.branches import branches
+from llm_lite.desktop.features.tree.model import branches
 
 MOST = 50_000  # messages that a map is made of
 LEAST = 4  # messages behind each other that are drawn as one
@@ -63,7 +63,8 @@ class _MapNode(Struct):
 
 
 def tree_map(messages: tuple[Message, ...], unfolded: Collection[int] = ()) -> TreeMap:
-    """`unfolded` are the indices of first messages of runs that are drawn one by one."""
+    """Lay out the tree. `unfolded` are the indices of first messages of runs that are drawn one by
+    one."""
     nodes = _nodes(messages)
     if len(nodes) > MOST:
         return TreeMap((), 0, {}, {}, 0)
@@ -106,8 +107,8 @@ def _nodes(messages: tuple[Message, ...]) -> list[_MapNode]:
 
 
 def _place(nodes: list[_MapNode], children: dict[int, list[int]]) -> int:
-    """Give each node its column; how many there are. A branch that leaves deeper comes first, so
-    that no line crosses another."""
+    """Give each node its column and return how many there are. A branch that leaves deeper comes
+    first, so that no line crosses another."""
     taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # half rows, by column
     most = 0
     roots = children.get(-1, [])
@@ -140,7 +141,8 @@ def _place(nodes: list[_MapNode], children: dict[int, list[int]]) -> int:
 
 
 def _is_taken(rows: list[tuple[int, int]], low: int, high: int) -> bool:
-    """`rows` are in order, and none touches another."""
+    """Return whether a range touches one of `rows`, which are in order and do not touch each
+    other."""
     at = bisect_left(rows, (high + 1, 0))
     return at > 0 and rows[at - 1][1] >= low
 
@@ -148,7 +150,7 @@ def _is_taken(rows: list[tuple[int, int]], low: int, high: int) -> bool:
 def _rows_by_index(
     nodes: list[_MapNode], children: dict[int, list[int]], depth: int, unfolded: Collection[int]
 ) -> list[tuple[int, int]]:
-    """First and last index of each row."""
+    """Return the first and last index of each row."""
     busy = bytearray(depth + 2)
     for number, node in enumerate(nodes):
         below = children.get(number, [])

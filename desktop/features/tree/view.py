@@ -20,7 +20,7 @@ from llm_lite.desktop.widgets.widgets import button, fit, popover, text, tip, wr
 
 
 class Pen(Struct, frozen=True):
-    """Where the map lies on the screen, in pixels."""
+    """The place of the map on the screen, in pixels."""
 
     ui: Ui
     x: float
@@ -28,7 +28,7 @@ class Pen(Struct, frozen=True):
     step: float  # between two rows, and two columns
 
     def spot(self, row: int, column: int) -> tuple[float, float]:
-        """The middle of a cell."""
+        """Return the middle of a cell."""
         half = self.step / 2
         return round(self.x + column * self.step + half), round(self.y + row * self.step + half)
 
@@ -40,13 +40,13 @@ LINEAR = mark("Edit a question or regenerate an answer, and a branch appears her
 TOO_MANY = mark("There are too many messages for a map.")
 WIDTH, TALLEST = 108.0, 96.0  # units of the popover, and of the map in it
 WORDED = 6  # columns beside which a row has room for words
-WORDS = 160  # characters of a message that are looked at
+WORDS = 160  # characters of a message that are read
 MARKS = str.maketrans("", "", "*_`#")
 KEY = imgui.Key
 
 
 class HeldMap(Struct):
-    """What is kept between frames, while the conversation stays as it is."""
+    """The map, with what is pointed at and unfolded, from frame to frame."""
 
     made: object = None  # what the map was made of
     found: TreeMap | None = None
@@ -56,7 +56,8 @@ class HeldMap(Struct):
     at: int | None = None  # key of the cell that the keyboard is on
     chat: int = -1
     seek: bool = True  # scroll to it
-    labels: dict[tuple[int, int], str] = field(default_factory=dict)
+    labels: dict[tuple[int, int], str] = field(default_factory=dict)  # by key and width
+    corner: tuple[float, float] = (0.0, 0.0)  # right and top of the popover, in pixels
 
 
 def map_width(ui: Ui) -> float:
@@ -64,34 +65,33 @@ def map_width(ui: Ui) -> float:
 
 
 def draw_map_button(state: AppState, ui: Ui) -> None:
-    """In the header."""
+    """Draw the button in the header."""
     on = imgui.is_popup_open(MAP)
     colors = {"button": "accent_soft" if on else "-", "text": "link" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
         clicked = imgui.button(f"{ICON_MAP}##{MAP}", ImVec2(map_width(ui), ui.u(7)))
     ui.mark("chat.map")
     high = imgui.get_item_rect_max()
-    ui.memory[f"{MAP}.at"] = (high.x, high.y + ui.u(1))
+    ui.local(HeldMap).corner = (high.x, high.y + ui.u(1))
     tip(ui, with_keys(tr(HINT), "map"))
     if clicked:
         ui.opened = MAP
-        _held(ui).seek = True
+        ui.local(HeldMap).seek = True
 
 
 def draw_map(state: AppState, ui: Ui) -> list[Action]:
-    """The popover, where it is open."""
+    """Draw the popover where it is open."""
     if ui.opened != MAP and not imgui.is_popup_open(MAP):
         return []
+    held = ui.local(HeldMap)
     if ui.opened == MAP:
-        _held(ui).seek, _held(ui).at = True, None
-    right, top = ui.memory.get(f"{MAP}.at", (0.0, 0.0))
+        held.seek, held.at = True, None
+    right, top = held.corner
     width = ui.u(WIDTH)
     with popover(ui, MAP, tr("Map"), ImVec2(max(right - width, ui.u(2)), top), width) as shown:
         if not shown:
             return []
-        held = _update(state, ui)
-        found = held.found
-        assert found is not None
+        found = _update(state, held)
         wrapped(ui, tr(TEACH) if found.beside else f"{tr(TEACH)} {tr(LINEAR)}")
         if not found.rows:
             wrapped(ui, tr(TOO_MANY))
@@ -100,14 +100,8 @@ def draw_map(state: AppState, ui: Ui) -> list[Action]:
         return actions + _draw_undo(state, ui, found)
 
 
-def _held(ui: Ui) -> HeldMap:
-    held: HeldMap = ui.memory.setdefault(MAP, HeldMap())
-    return held
-
-
-def _update(state: AppState, ui: Ui) -> HeldMap:
-    """Made again when messages come or go: while one grows, the map stays as it is."""
-    held = _held(ui)
+def _update(state: AppState, held: HeldMap) -> TreeMap:
+    """Lay out the map again when messages come or go; while one grows, the map stays as it is."""
     if held.chat != state.chat:
         held.chat, held.at, held.unfolded, held.seek = state.chat, None, set(), True
     made: object = state.messages
@@ -121,11 +115,12 @@ def _update(state: AppState, ui: Ui) -> HeldMap:
         held.made = made
     if held.at not in held.found.places:
         held.at = next((k for k in reversed(held.by_index) if k in held.found.places), None)
-    return held
+    return held.found
 
 
 def _same_answer(made: object, before: object) -> bool:
-    """Not of messages: comparing them would cost more than the map."""
+    """Return whether both describe the same running answer. Messages are not compared: that would
+    cost more than the map."""
     short = isinstance(made, tuple) and isinstance(made[0], int)
     return short and made == before
 
@@ -166,7 +161,7 @@ def _draw_tree(state: AppState, ui: Ui, held: HeldMap, found: TreeMap) -> list[A
 
 
 def _scroll_to(held: HeldMap, found: TreeMap, step: float, room: ImVec2) -> None:
-    """The cell that the keyboard is on."""
+    """Bring the cell that the keyboard is on into sight."""
     held.seek = False
     place = found.places.get(held.at) if held.at is not None else None
     if place is None:
@@ -183,7 +178,7 @@ def _scroll_to(held: HeldMap, found: TreeMap, step: float, room: ImVec2) -> None
 def _draw_lines(
     pen: Pen, held: HeldMap, found: TreeMap, rows: tuple[int, int], columns: tuple[float, float]
 ) -> None:
-    """First what is not shown, then the way that is, over it."""
+    """Draw the lines of all branches, then the path that is shown over them."""
     first, last = rows
     for number in range(first, last):
         row = found.rows[number]
@@ -227,7 +222,7 @@ def _go(held: HeldMap, cell: MapCell) -> list[Action]:
 def _draw_words(
     ui: Ui, pen: Pen, held: HeldMap, found: TreeMap, number: int, left: float, room: float
 ) -> None:
-    """What the message of the way that is shown says, beside the row."""
+    """Draw the first words of the message on the path that is shown, beside its row."""
     row = found.rows[number]
     index = row.cells[0].index
     if index >= len(held.by_index) or row.cells[-1].column >= WORDED:
@@ -252,10 +247,10 @@ def _draw_words(
 
 
 def first_words(message: Message) -> str:
-    """On one line, without Markdown's marks."""
-    said = message.text or (message.thought.text if message.thought else "")
-    words = " ".join(said[:WORDS].translate(MARKS).split())
-    return (words + "…" if len(said) > WORDS else words) or tr("nothing yet")
+    """Return the first words on one line, without Markdown's marks."""
+    content = message.text or (message.thought.text if message.thought else "")
+    words = " ".join(content[:WORDS].translate(MARKS).split())
+    return (words + "…" if len(content) > WORDS else words) or tr("nothing yet")
 
 
 def _draw_tip(state: AppState, ui: Ui, found: TreeMap, cell: MapCell) -> None:
@@ -313,7 +308,7 @@ def _keys(held: HeldMap, found: TreeMap) -> list[Action]:
 
 
 def _draw_undo(state: AppState, ui: Ui, found: TreeMap) -> list[Action]:
-    """What would be undone, in words."""
+    """Draw the buttons that undo and redo, with what they change."""
     actions: list[Action] = []
     for back, icon, words, action in (
         (True, ICON_UNDO, tr("Undo: {what}"), UndoHistory()),
@@ -337,7 +332,7 @@ def _draw_undo(state: AppState, ui: Ui, found: TreeMap) -> list[Action]:
 
 
 def draw_forks(pen: Pen, row: int, forks: tuple[tuple[int, int], ...]) -> None:
-    """Across, half a row above the messages that stand beside each other."""
+    """Draw lines across, half a row above messages that stand beside each other."""
     draw, color = imgui.get_window_draw_list(), pen.ui.color("faint", 0.5)
     thick = max(1.0, pen.ui.u(0.4))
     for first, last in forks:
@@ -348,7 +343,7 @@ def draw_forks(pen: Pen, row: int, forks: tuple[tuple[int, int], ...]) -> None:
 
 
 def draw_link(pen: Pen, row: int, cell: MapCell, *, lit: bool) -> None:
-    """From a message to the one that it follows."""
+    """Draw the line from a message to the one that it follows."""
     if row == 0 and cell.column == 0:
         return
     ui, draw = pen.ui, imgui.get_window_draw_list()

@@ -30,8 +30,13 @@ from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_edit, leave_answer
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.translator.model import RestoreTarget, restore
-from llm_lite.desktop.features.tree.branches import places_of
-from llm_lite.desktop.features.tree.model import ContinueFrom, ContinueText, ShowMessage, along
+from llm_lite.desktop.features.tree.model import (
+    ContinueFrom,
+    ContinueText,
+    ShowMessage,
+    along,
+    places_of,
+)
 from llm_lite.desktop.features.undo.state import (
     ChatStep,
     ConversationSnapshot,

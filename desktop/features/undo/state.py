@@ -12,7 +12,7 @@ from msgspec import Struct
 from llm_lite.core.messages import EngineOptions, Gains, SamplingOptions
 from llm_lite.core.records import replace
 
-Way = tuple[tuple[int, int], ...]  # as in `branches`
+Way = tuple[tuple[int, int], ...]  # as in tree.model
 MOST = 200  # steps
 TYPING = 5.0  # seconds without a key after which a text is changed anew
 

@@ -271,7 +271,7 @@ def test_a_frame_of_a_large_map_draws_what_is_in_sight(talk, monkeypatch):
     monkeypatch.setattr(view, "tree_map", lambda *a: made.append(1) or layout(*a))
     one.driver.frames(1)
     assert 0 < len(drawn) < 300 and not made
-    held = one.one.ui.memory["tree.map"]
+    held = one.one.ui.local(view.HeldMap)
     held.unfolded.update(range(2000))
     held.made = None
     one.driver.frames(1)
