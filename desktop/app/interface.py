@@ -26,7 +26,7 @@ from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
 from llm_lite.desktop.features.encoder.field import ENCODED_INPUT
 from llm_lite.desktop.features.file_chooser import view as file_chooser
 from llm_lite.desktop.features.history.model import UndoHistory
-from llm_lite.desktop.features.history.view import FOCUS
+from llm_lite.desktop.features.history.view import focus_search
 from llm_lite.desktop.features.layouts.model import KeepSizes
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.lesson.view import draw as draw_lesson
@@ -203,7 +203,7 @@ class Interface:
             case ("find", _, _):
                 open_find(ui)
             case ("search", _, _):
-                ui.memory[FOCUS] = True
+                focus_search(ui)
             case ("palette", _, _):
                 ui.show_popover("palette")
             case (("next_panel" | "previous_panel") as step, _, _):

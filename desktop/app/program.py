@@ -31,7 +31,6 @@ from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
 from llm_lite.desktop.features.file_chooser.model import BrowseFolder, ShowFiles
 from llm_lite.desktop.features.file_chooser.state import Purpose
-from llm_lite.desktop.features.history.host_idle import IdleWork
 from llm_lite.desktop.features.history.model import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.features.lesson.sentence import is_sentence_only
 from llm_lite.desktop.features.library.changing import ChooseImport
@@ -58,7 +57,7 @@ from llm_lite.desktop.features.program.state import AppState, LogLine
 from llm_lite.desktop.features.prompts.host import PromptFiles
 from llm_lite.desktop.features.prompts.model import PromptFileAction
 from llm_lite.desktop.features.remote.model import RemoteHostAction
-from llm_lite.desktop.features.resume.model import NeedsCaches, keeping
+from llm_lite.desktop.features.resume.model import IdleWork, NeedsCaches, keeping
 from llm_lite.desktop.features.serving.host_door import ServingDoor
 from llm_lite.desktop.features.serving.model import ServingHostAction, SwitchServing
 from llm_lite.desktop.features.tools.calling import CallHostAction

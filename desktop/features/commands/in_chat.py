@@ -16,6 +16,7 @@ from llm_lite.desktop.features.chat.model import (
     UnfoldThought,
 )
 from llm_lite.desktop.features.commands.command import UserCommand
+from llm_lite.desktop.features.history.menu import open_export
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     BeginRename,
@@ -204,9 +205,7 @@ def _shelf(shelf: Shelf) -> Callable[[AppState, Ui], list[Action]]:
 
 
 def _export(state: AppState, ui: Ui) -> list[Action]:
-    ui.memory["history.menu.row"] = _open_row(state)
-    ui.memory.pop("history.export", None)  # another path is proposed
-    ui.show_popover("history.export")
+    open_export(ui, _open_row(state))
     return [ShowHistory(True)]
 
 

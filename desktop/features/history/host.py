@@ -1,8 +1,8 @@
-"""The history for the window: what is said goes to it, what is asked of it comes back as actions.
+"""The history for the window: new messages are written to it, readings come back as actions.
 
 Readings wait for a disk, so one thread makes them all, in turn. Changes of the list go through a
-journal there, which can take them back. What is said is told by the recorder, on the thread that
-draws: it waits for nothing.
+journal there, which can undo them. Messages are written by the recorder, on the thread that draws:
+it waits for nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from llm_lite.core.history import (
 from llm_lite.core.history.caches import CacheCatalogue
 from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, Level, TitleMade
 from llm_lite.desktop.features.history import model as does
-from llm_lite.desktop.features.history.host_opening import in_chat
-from llm_lite.desktop.features.history.host_recorder import Recorder
+from llm_lite.desktop.features.history.host_recorder import Recorder, in_chat
 from llm_lite.desktop.features.history.model import fit_title
 from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, Shelf
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
@@ -74,11 +73,11 @@ class KeptCaches:
         self._catalogue = CacheCatalogue(history, self.folder, BUDGET)
 
     def listed(self) -> KeptListed:
-        """All that there are."""
+        """Return all kept caches."""
         return KeptListed(tuple(self._there()), str(self.folder))
 
     def found(self, conversation: int) -> list[KeptFound]:
-        """A conversation's file, if it has one."""
+        """Return the action that offers a conversation's file, if it has one."""
         cache = self._of(conversation)
         if cache is None or not self._catalogue.path(cache).is_file():
             return []
@@ -86,7 +85,8 @@ class KeptCaches:
         return [KeptFound(conversation, str(self._catalogue.path(cache)))]
 
     def add(self, event: CacheKept, budget: int) -> None:
-        """A file was written: others make room for it; it goes if its conversation has gone."""
+        """Add a file that was written; others make room for it, and it is removed if its
+        conversation is gone."""
         path, summary = Path(event.path), self._history.summary(event.conversation)
         if path.parent != self.folder:
             return
@@ -101,13 +101,13 @@ class KeptCaches:
         self._catalogue.enforce()
 
     def remove(self, conversations: Collection[int] | None = None) -> None:
-        """Those of some conversations; None: all."""
+        """Remove the caches of these conversations, or all of them for None."""
         for cache in self._catalogue.caches():
             if conversations is None or cache.conversation in conversations:
                 self._catalogue.remove(cache)
 
     def tidy(self) -> None:
-        """Files of conversations that are gone, and files that nobody knows."""
+        """Remove files of conversations that are gone, and files that are not listed."""
         self._catalogue.budget = sum(cache.bytes for cache in self._catalogue.caches())
         self._catalogue.enforce()
         known = {cache.file for cache in self._catalogue.caches()}
@@ -130,7 +130,7 @@ class KeptCaches:
                 yield KeptCache(summary.id, title, cache.bytes, cache.created)
 
 
-FIRST_SEARCH, WHOLE_SEARCH = 0.04, 2.0  # seconds: at once, and where nobody types on
+FIRST_SEARCH, WHOLE_SEARCH = 0.04, 2.0  # seconds: at once, and where typing has ended
 FOUND = 60  # results
 PALETTE = 30  # results in the command palette
 Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | PaletteAnswered
@@ -138,7 +138,8 @@ Job = Callable[[], Iterable[Act]]
 
 
 class HistoryKeeper:
-    """`wake` is called from another thread when `poll` has something."""
+    """The file of conversations, read on a thread. `wake` is called from another thread when `poll`
+    has something."""
 
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self.history = History(path, wake)
@@ -162,21 +163,21 @@ class HistoryKeeper:
     # On the thread that draws
 
     def note(self, state: AppState, now: float) -> int | None:
-        """Whatever is new in `state`; the conversation that it is kept as."""
+        """Write what is new in `state`, and return the conversation that it is kept as."""
         self.recorder.note(state, now)
         return self.recorder.conversation
 
     def poll(self) -> list[Act]:
-        """What was found, and what happened to the file."""
+        """Return the actions that follow from readings and from changes of the file."""
         for event in self.history.poll():
-            self._heard(event)
+            self._handle(event)
         found = []
         while self._done:
             found.append(self._done.popleft())
         return found
 
     def hear(self, event: Event, budget: int) -> None:
-        """What the engine says of caches and titles; caches may take `budget` bytes."""
+        """Handle an event of the engine on caches and titles; caches may take `budget` bytes."""
         match event:
             case CacheKept(problem=""):
                 self._submit(lambda: self._change_caches(lambda: self._caches.add(event, budget)))
@@ -186,7 +187,7 @@ class HistoryKeeper:
                 self._submit(lambda: self._entitle(number, text))
 
     def do(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
-        """What a person wants of the file."""
+        """Carry out an action on the file."""
         match action:
             case resuming.SetResume(mode, budget):
                 del mode
@@ -220,13 +221,13 @@ class HistoryKeeper:
                     self._submit(lambda: self._change(action))
 
     def end(self) -> None:
-        """What is said until now is saved while other things end."""
+        """Write the rest of the chat, which is then saved while other things end."""
         self.recorder.end()
 
     def close(self, seconds: float) -> bool:
-        """Whether all is saved."""
+        """Wait for this many seconds at most, and return whether all is saved."""
         self._jobs.put(None)
-        self._thread.join(seconds / 2)  # a cache that was written at the end is still to be listed
+        self._thread.join(seconds / 2)  # a cache that was written at the end is listed then
         return self.history.close(seconds)
 
     def _open(self, number: int, message: int | None) -> None:
@@ -242,7 +243,7 @@ class HistoryKeeper:
         number, message = self.recorder.conversation, self.recorder.number_of(key)
         self._submit(lambda: self._journalled(lambda: self._make_fork(number, message)))
 
-    def _heard(self, event: HistoryEvent) -> None:
+    def _handle(self, event: HistoryEvent) -> None:
         match event:
             case HistorySaved(numbers):
                 self._submit(lambda: self._rows_of(numbers))
@@ -331,10 +332,10 @@ class HistoryKeeper:
         return [resuming.TitleWanted(number)] if wanted else []
 
     def _entitle(self, number: int, text: str) -> Iterable[Act]:
-        """Nonsense leaves the title that is there."""
+        """Set the title that the model made; nonsense leaves the title that is there."""
         stored = self.history.conversation(number)
-        told = " ".join(message.text for message in stored.messages) if stored else ""
-        title = title_of_model(text, told)
+        content = " ".join(message.text for message in stored.messages) if stored else ""
+        title = title_of_model(text, content)
         if title:
             self.history.set_title(number, title, "model")
         return self._rows_of([number])
@@ -348,7 +349,8 @@ class HistoryKeeper:
         return [does.SearchAnswered(query, tuple(map(found_row, results.found)), results.complete)]
 
     def _search_palette(self, query: str) -> Iterable[Act]:
-        """A place for each conversation; of a query that a later one has replaced, nothing."""
+        """Return one place for each conversation, or nothing if a later query has replaced this
+        one."""
         if query != self._palette_query or not query.strip():
             return ()
         results = self.history.search(query, limit=PALETTE, seconds=FIRST_SEARCH)
@@ -376,8 +378,8 @@ class HistoryKeeper:
                 journal.delete([number])
                 self._caches.remove([number])
                 words = tr("Deleted the conversation.")
-                told = does.TellHistory("info", words, undo=True)
-                return [*self._rows_of([number]), self._caches.listed(), told]
+                notice = does.TellHistory("info", words, undo=True)
+                return [*self._rows_of([number]), self._caches.listed(), notice]
             case does.RestoreConversation(number):
                 journal.restore([number])
                 return self._rows_of([number])
@@ -386,8 +388,8 @@ class HistoryKeeper:
                 self._caches.remove()
                 words = trn("Deleted {n:,} conversation.", "Deleted {n:,} conversations.", count)
                 words = words.format(n=count)
-                told = does.TellHistory("info", words, undo=True)
-                return [*self._first_rows(), self._caches.listed(), told]
+                notice = does.TellHistory("info", words, undo=True)
+                return [*self._first_rows(), self._caches.listed(), notice]
             case does.EmptyTrash():
                 gone = [summary.id for summary in self.history.deleted()]
                 self.history.purge()
@@ -404,13 +406,14 @@ class HistoryKeeper:
         return ()
 
     def _journalled(self, work: Job) -> Iterable[Act]:
-        """What was done can be undone, in its turn among what was done in the chat."""
+        """Change the list, with a step that can be undone in its turn among the steps of the
+        chat."""
         before, found = self._journal.last, list[Act]()
         try:
             found += work()
         except LlmLiteError as error:
             found.append(does.TellHistory("warning", str(error)))
-        except Exception as error:  # what follows would be taken for the answer to this
+        except Exception as error:  # each request needs one answer, in order
             found.append(defect_of("the conversations could not be changed", error))
         newest = self._journal.newest
         if newest is None or self._journal.last == before:
@@ -423,10 +426,10 @@ class HistoryKeeper:
         numbers = {number for change in entry.done for number in change.conversations}
         rows = self._rows_of(numbers) if len(numbers) < ROWS else self._first_rows()
         words = tr("Undone: {what}.") if back else tr("Redone: {what}.")
-        said = words.format(what=tr(OF_THE_LIST.get(entry.label, entry.label)))
+        words = words.format(what=tr(OF_THE_LIST.get(entry.label, entry.label)))
         left = does.LeaveConversations(entry.gone(back=back))
         source = [does.OpenConversation(entry.source)] if back and entry.source else []
-        return [*rows, left, *source, does.TellHistory("info", said)]
+        return [*rows, left, *source, does.TellHistory("info", words)]
 
     def _make_fork(self, number: int | None, message: int | None) -> Iterable[Act]:
         stored = self.history.conversation(number) if number is not None else None
@@ -435,8 +438,8 @@ class HistoryKeeper:
         bare = does.fit_title(stored.summary.title)[: does.TITLE - 20]
         title = tr("{title} (fork)").format(title=bare) if bare else ""
         fork = self._journal.fork(ConversationTree.of(stored).fork(message, title))
-        told = does.TellHistory("info", tr("This is a fork: the other one is in the list."))
-        return [*self._rows_of([fork]), does.OpenConversation(fork), told]
+        notice = does.TellHistory("info", tr("This is a fork: the other one is in the list."))
+        return [*self._rows_of([fork]), does.OpenConversation(fork), notice]
 
     def _export(self, number: int, kind: does.FileKind, path: str) -> Iterable[Act]:
         from llm_lite.core.history.exchange.exporting import export_file
@@ -472,7 +475,8 @@ def row_of(summary: ConversationSummary) -> ConversationRow:
 
 
 def found_row(found: FoundMessage) -> FoundRow:
-    """Its snippet on one line: whitespace is one character each, so that the marks stay."""
+    """Return a result with its snippet on one line: each whitespace character becomes one space, so
+    that the marks stay."""
     snippet = "".join(char if char.isprintable() else " " for char in found.snippet[:SNIPPET])
     marks = tuple((a, min(b, len(snippet))) for a, b in found.marks if a < len(snippet))
     title = does.fit_title(found.title)

@@ -1,35 +1,50 @@
-"""Tells the history what is said in the chat, from the state alone.
+"""Messages of the chat as rows of the history, and back.
 
-After each change it compares the messages with those it saw last, by identity: where nothing
-changed it costs nothing. It asks the history for nothing, and waits for nothing.
+The recorder writes what is new in the chat, from the state alone. After each change it compares the
+messages with those it saw last, by identity: where nothing changed it costs nothing. It reads
+nothing and waits for nothing.
+
+`in_chat` makes the messages of a conversation that is opened. In the history messages are a tree;
+in the chat they are what is shown, and each holds its other versions with what followed from there.
+Nothing here recurses: a tree may be as deep as it has messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from msgspec import Struct, field
 
-from llm_lite.core.attached_text import ConversationExtras
+from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment, ConversationExtras
 from llm_lite.core.history import (
     AnswerEnd,
     AnswerRun,
+    ConversationTree,
     History,
     ModelIdentity,
+    StoredConversation,
     StoredMessage,
 )
+from llm_lite.core.plain_text import lines
 from llm_lite.core.records import replace
+from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
+from llm_lite.desktop.features.attachments.state import MOST_FILES
 from llm_lite.desktop.features.chat.model import extras_of
-from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.program.state import AppState, Message, Token
+from llm_lite.desktop.features.tools.state import How, ToolReply
+from llm_lite.desktop.language.incoming import fit_line, fit_to_show, typed
 
-PERIOD = 0.25  # seconds between two looks at all that an answer says so far
+PERIOD = 0.25  # seconds between two writes of a growing answer
 
 
 class Kept(Struct):
     """A message of the chat in the history."""
 
     stored: StoredMessage
-    shown: Message  # as it was told last
+    shown: Message  # as it was written last
     finished: bool = True
     began: float = 0.0
 
@@ -53,23 +68,23 @@ class Recorder:
         self._seen: tuple[Message, ...] = ()
         self._chat = 0
         self._prompt = ""
-        self._late: Kept | None = None  # says more than was told
-        self._due = 0.0  # when it may be told
+        self._late: Kept | None = None  # has more than was written
+        self._due = 0.0  # when it may be written
         self._opened: dict[int, Opened] = {}  # by the key of the first message
         self._extras = self._kept_extras = ConversationExtras()  # what there is, what is kept
-        self._extras_due = 0.0  # when they may be told again
+        self._extras_due = 0.0  # when they may be written again
 
     def expect(self, first: int, opened: Opened) -> None:
-        """A conversation whose first message has the key `first` may come into the chat. For any
-        thread."""
+        """Note that a conversation whose first message has the key `first` may come into the chat.
+        Any thread may call this."""
         self._opened[first] = opened
 
     def note(self, state: AppState, now: float) -> None:
-        """Whatever is new in `state`."""
+        """Write what is new in `state`."""
         if state.chat != self._chat:
             self._turn(state)
         if state.messages is not self._seen:
-            self._follow(state, now)
+            self._update(state, now)
         if self._late is not None and now >= self._due:
             self._write(self._late, now)
         if self.conversation is not None:
@@ -82,23 +97,24 @@ class Recorder:
                 self.keep_extras()
 
     def key_of(self, message: int) -> int | None:
-        """Of a message in the chat, by its number in the history; None where it is not shown."""
+        """Return the key of a message in the chat by its number in the history; None where it is
+        not shown."""
         known = ((m.key, self._kept.get(m.key)) for m in self._seen)
         return next((key for key, kept in known if kept and kept.stored.id == message), None)
 
     def number_of(self, key: int) -> int | None:
-        """Of a message of the chat, in the history."""
+        """Return the number in the history of a message of the chat."""
         kept = self._kept.get(key)
         return kept.stored.id if kept is not None else None
 
     def end(self) -> None:
-        """No more will come: an answer that is being written stays as it is."""
+        """Finish the answer that is being written as it is, as no more will come."""
         for kept in self._unfinished():
             self._finish(kept, kept.shown, 0.0)
         self.keep_extras()
 
     def keep_extras(self) -> None:
-        """Tell at once what is kept beside the messages."""
+        """Write at once what is kept beside the messages."""
         if self.conversation is not None:
             self._history.set_extras(self.conversation, self._extras, self._kept_extras)
             self._kept_extras = self._extras
@@ -121,7 +137,7 @@ class Recorder:
             self._kept, self._selected = opened.kept, opened.selected
             self._extras = self._kept_extras = opened.extras
 
-    def _follow(self, state: AppState, now: float) -> None:
+    def _update(self, state: AppState, now: float) -> None:
         messages, seen = state.messages, self._seen
         same = 0
         for one, other in zip(messages, seen, strict=False):
@@ -164,7 +180,7 @@ class Recorder:
         state: AppState,
         now: float,
     ) -> Kept:
-        """A new one behind `parent`; the history shows it from now on."""
+        """Add a new message behind `parent`, which the history shows from now on."""
         assert self.conversation is not None
         base = beside.stored if beside is not None and beside.stored.parent == parent else None
         if message.role == "assistant" and not message.edited:
@@ -217,7 +233,8 @@ class Recorder:
         return kept
 
     def _change(self, kept: Kept, message: Message, now: float) -> None:
-        """Of an answer; of others, only what is not kept can change."""
+        """Write what has changed in an answer; in other messages nothing that is kept can
+        change."""
         before, kept.shown = kept.shown, message
         if message.role != "assistant":
             return
@@ -234,7 +251,7 @@ class Recorder:
         self._late, self._due = None, now + PERIOD
         if not kept.finished:
             odds = likelihoods_of(kept.shown)
-            self._history.write_answer(kept.stored, *said(kept.shown), odds)
+            self._history.write_answer(kept.stored, *content_of(kept.shown), odds)
 
     def _finish(self, kept: Kept, message: Message, now: float) -> None:
         kept.finished = True
@@ -246,18 +263,18 @@ class Recorder:
             message.problem,
             max(0.0, now - kept.began),
         )
-        self._history.finish_answer(kept.stored, *said(message), end, likelihoods_of(message))
+        self._history.finish_answer(kept.stored, *content_of(message), end, likelihoods_of(message))
 
 
-def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
-    """Text, thoughts and tokens, as the history keeps them."""
+def content_of(message: Message) -> tuple[str, str, tuple[int, ...]]:
+    """Return text, thoughts and tokens, as the history keeps them."""
     thought = message.thought.text if message.thought else ""
     known = () if message.untokenized else message.tokens
     return message.spoken, thought, tuple(token.id for token in known)
 
 
 def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
-    """Of what a tool said: who said it, and how long it took."""
+    """Return the server of a tool's answer, as a run, and the time that it took."""
     reply = message.reply
     if reply is None:
         return None, None
@@ -266,7 +283,7 @@ def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
 
 
 def likelihoods_of(message: Message) -> tuple[float, ...]:
-    """Of its tokens, -1 for what was not judged."""
+    """Return the probabilities of a message's tokens, -1 where one is not known."""
     if message.untokenized:
         return ()
     kept = message.likelihoods
@@ -277,3 +294,109 @@ def likelihoods_of(message: Message) -> tuple[float, ...]:
 def run_of(message: Message) -> AnswerRun:
     tools = message.calls.style if message.calls else ""
     return replace(message.written or AnswerRun(), sampling=message.sampling, tools=tools)
+
+
+# A message, and those that are shown behind it.
+Chain = tuple[Message, "Chain | None"]
+
+
+def in_chat(conversation: StoredConversation) -> tuple[tuple[Message, ...], Opened]:
+    """Return the messages for the chat, and what the recorder must know of them."""
+    tree = ConversationTree.of(conversation)
+    tokens: dict[int, Token] = {}
+    made = {m.id: _message(m, tokens) for m in conversation.messages}
+    shown: dict[int | None, Chain] = {}  # what is shown behind a message
+    parents: list[int | None] = [m.id for m in reversed(conversation.messages)]
+    for parent in [*parents, None]:
+        children = tree.children.get(parent, ())
+        if not children:
+            continue
+        wanted = conversation.summary.selected if parent is None else tree.by_id[parent].selected
+        # Where none is chosen, none would be seen, nor could be chosen.
+        place = next((i for i, c in enumerate(children) if c.id == wanted), len(children) - 1)
+        others = tuple(
+            tuple(_walk((made[c.id], shown.get(c.id))))
+            for i, c in enumerate(children)
+            if i != place
+        )
+        first = children[place]
+        made[first.id] = replace(made[first.id], versions=others, place=place)
+        shown[parent] = (made[first.id], shown.get(first.id))
+    selected: dict[int | None, int | None] = {m.id: m.selected for m in conversation.messages}
+    selected[None] = conversation.summary.selected
+    kept = {
+        made[m.id].key: Kept(m, made[m.id], m.finished or m.role != "assistant")
+        for m in conversation.messages
+    }
+    prompt = typed(conversation.summary.system_prompt)
+    extras = fit_extras(conversation.extras)
+    opened = Opened(conversation.summary.id, prompt, kept, selected, extras)
+    return tuple(_walk(shown.get(None))), opened
+
+
+def _walk(chain: Chain | None) -> Iterator[Message]:
+    while chain is not None:
+        message, chain = chain
+        yield message
+
+
+def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
+    """Make a message; its tokens are known by their ids. `tokens` are those that were made
+    already."""
+    text = typed(stored.text)
+    if stored.role == "tool" and stored.run is not None:
+        return Message("tool", text, reply=_reply(stored))
+    if stored.role != "assistant":
+        return Message(stored.role, text, attachments=tuple(map(_attachment, stored.attachments)))
+    thought = typed(stored.thought)
+    spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
+    end = stored.end
+    calls, spoken = _calls(stored, text), text
+    text = calls.visible_text if calls else text
+    return Message(
+        "assistant",
+        text,
+        tuple(spelled),
+        stop_reason=(end.stop_reason if end else None) or ("end" if stored.finished else "stopped"),
+        stats=fit_to_show(end.stats) if end and end.stats else None,
+        problem=fit_line(end.problem) if end else "",
+        sampling=stored.run.sampling if stored.run else None,
+        thought=Thought.told(thought, spoken) if thought else None,
+        calls=calls,
+        written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
+        edited=stored.run is None and stored.based_on is not None,
+        restored=bool(spelled),
+        likelihoods=stored.likelihoods[: len(spelled)],
+    )
+
+
+def fit_extras(kept: ConversationExtras) -> ConversationExtras:
+    files = tuple(
+        replace(
+            one,
+            name=fit_line(one.name, LONGEST_NAME),
+            attached=one.attached and _attachment(one.attached),
+        )
+        for one in kept.files[:MOST_FILES]
+        if one.attached or one.path
+    )
+    return replace(kept, draft=typed(kept.draft), files=files)
+
+
+def _attachment(stored: Attachment) -> Attachment:
+    """Fit an attachment to its limits, as a file of conversations may contain anything."""
+    name, text = fit_line(stored.name, LONGEST_NAME), lines(stored.text[:LONGEST_TEXT])
+    return replace(stored, name=name, text=text)
+
+
+def _calls(stored: StoredMessage, text: str) -> CallSplit | None:
+    style = next((s for s in MARKS if stored.run is not None and s == stored.run.tools), None)
+    return None if style is None else read_calls(style, text)
+
+
+def _reply(stored: StoredMessage) -> ToolReply:
+    assert stored.run is not None
+    run = stored.run
+    how: How = next((how for how in get_args(How) if how == run.backend), "hand")
+    seconds = stored.end.seconds if stored.end else 0.0
+    return ToolReply(fit_line(run.model.name, 100), how, fit_line(run.device, 100), seconds)

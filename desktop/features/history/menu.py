@@ -1,10 +1,12 @@
-"""What is done with a conversation, or with the list: menus, and panels that ask first."""
+"""Menus of a conversation and of the list, and panels that confirm or need a path."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.plain_text import one_line
@@ -42,7 +44,6 @@ from llm_lite.desktop.widgets.widgets import button, popover, primary_button, wr
 
 LIST, OF_ROW = "history.list", "history.menu"  # popups
 EXPORT, IMPORT, SURE = "history.export", "history.import", "history.sure"
-ROW, SHOWN = "history.menu.row", "history.menu.shown"  # in the memory of the surroundings
 LONGEST = 4096  # characters of a path
 KINDS: tuple[tuple[FileKind, str, str], ...] = (
     ("markdown", ".md", "Markdown"),
@@ -65,14 +66,35 @@ SURE_NOTES = {
 }
 
 
+class HistoryMenus(Struct):
+    row: ConversationRow | None = None  # the conversation of the menu and of an export
+    row_shown: bool = False  # its menu is open
+    export_path: str | None = None  # None: one is proposed
+    import_path: str = ""
+    sure: Literal["all", "trash"] = "all"  # what the panel confirms to delete
+
+
 def open_for(ui: Ui, row: ConversationRow) -> None:
-    """The menu of a conversation, at the pointer."""
-    ui.memory[ROW] = row
+    """Open the menu of a conversation, at the pointer."""
+    ui.local(HistoryMenus).row = row
     ui.opened = OF_ROW
 
 
+def open_export(ui: Ui, row: ConversationRow | None) -> None:
+    """Open the panel that exports a conversation, with a new path proposed."""
+    menus = ui.local(HistoryMenus)
+    menus.row, menus.export_path = row, None
+    ui.show_popover(EXPORT)
+
+
+def has_menu(ui: Ui, row: ConversationRow) -> bool:
+    """Return whether the menu of this conversation is open."""
+    menus = ui.local(HistoryMenus)
+    return menus.row_shown and menus.row == row
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """All that may be open."""
+    """Draw every menu and panel that is open."""
     actions = _draw_row_menu(ui) + _draw_list_menu(state, ui)
     return actions + _draw_export(ui) + _draw_import(ui) + _draw_sure(ui)
 
@@ -92,7 +114,7 @@ def _begin(ui: Ui, name: str) -> bool:
 
 
 def _item(ui: Ui, name: str, icon: str, label: str, color: str = "text") -> bool:
-    """A line of a menu; a click closes it."""
+    """Draw a line of a menu, which a click closes, and return whether it was clicked."""
     at, size, height = imgui.get_cursor_screen_pos(), ui.theme.size("small"), ui.u(7.5)
     width = ui.u(48)
     with ui.styled(item_spacing=(0.0, 0.0)):
@@ -111,9 +133,10 @@ def _item(ui: Ui, name: str, icon: str, label: str, color: str = "text") -> bool
 
 
 def _draw_row_menu(ui: Ui) -> list[Action]:
-    row: ConversationRow | None = ui.memory.get(ROW)
-    ui.memory[SHOWN] = shown = row is not None and _begin(ui, OF_ROW)
-    if not shown or row is None:
+    menus = ui.local(HistoryMenus)
+    row = menus.row
+    menus.row_shown = row is not None and _begin(ui, OF_ROW)
+    if not menus.row_shown or row is None:
         return []
     actions: list[Action] = []
     if row.shelf == "deleted":
@@ -132,7 +155,7 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
     if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, tr("Unarchive") if archived else tr("Archive")):
         actions.append(ArchiveConversation(row.id, not archived))
     if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
-        ui.memory.pop(EXPORT, None)
+        menus.export_path = None
         ui.opened = EXPORT
     if _item(ui, f"{OF_ROW}.delete", ICON_TRASH, tr("Delete"), "error"):
         actions.append(DeleteConversation(row.id))
@@ -154,47 +177,47 @@ def _draw_list_menu(state: AppState, ui: Ui) -> list[Action]:
         ui.opened = IMPORT
     if shelf == "deleted" and state.history.rows:
         if _item(ui, f"{LIST}.purge", ICON_TRASH, tr("Delete for good"), "error"):
-            ui.memory[SURE], ui.opened = "trash", SURE
+            ui.local(HistoryMenus).sure, ui.opened = "trash", SURE
     elif state.history.rows and _item(
         ui, f"{LIST}.delete_all", ICON_TRASH, tr("Delete all"), "error"
     ):
-        ui.memory[SURE], ui.opened = "all", SURE
+        ui.local(HistoryMenus).sure, ui.opened = "all", SURE
     imgui.end_popup()
     return actions
 
 
 def _place(ui: Ui) -> ImVec2:
-    """Of a panel: beside the list, at its upper edge."""
+    """Return the place of a panel: beside the list, at its upper edge."""
     low, size = imgui.get_window_pos(), imgui.get_window_size()
     return ImVec2(low.x + size.x + ui.u(2), low.y + ui.u(12))
 
 
-def _path(ui: Ui, name: str) -> str:
+def _path(ui: Ui, name: str, path: str) -> str:
     imgui.set_next_item_width(-1)
     if imgui.is_window_appearing():
         imgui.set_keyboard_focus_here()
-    hint, held = tr("Path of a file"), ui.memory.get(name, "")
-    _, path = imgui.input_text_with_hint(f"##{name}.path", hint, held)
+    _, path = imgui.input_text_with_hint(f"##{name}.path", tr("Path of a file"), path)
     ui.mark(f"{name}.path")
-    ui.memory[name] = path = path[:LONGEST]
-    return path.strip()
+    return path[:LONGEST]
 
 
 def _proposed(row: ConversationRow) -> str:
-    """A path that is called like the conversation, without its ending."""
+    """Return a path with the conversation's title as its name, without an ending."""
     name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
     return one_line(str(user_folder("documents") / (name or "conversation")))
 
 
 def _draw_export(ui: Ui) -> list[Action]:
-    row: ConversationRow | None = ui.memory.get(ROW)
+    menus = ui.local(HistoryMenus)
+    row = menus.row
     with popover(ui, EXPORT, tr("Export"), _place(ui), ui.u(96)) as shown:
         if not shown or row is None:
             return []
         wrapped(ui, tr(EXPORT_NOTE))
-        if EXPORT not in ui.memory:
-            ui.memory[EXPORT] = _proposed(row)
-        path, actions = _path(ui, EXPORT), list[Action]()
+        if menus.export_path is None:
+            menus.export_path = _proposed(row)
+        menus.export_path = _path(ui, EXPORT, menus.export_path)
+        path, actions = menus.export_path.strip(), list[Action]()
         for kind, ending, label in KINDS:
             if kind != KINDS[0][0]:
                 imgui.same_line()
@@ -210,7 +233,9 @@ def _draw_import(ui: Ui) -> list[Action]:
         if not shown:
             return []
         wrapped(ui, tr(IMPORT_NOTE))
-        path = _path(ui, IMPORT)
+        menus = ui.local(HistoryMenus)
+        menus.import_path = _path(ui, IMPORT, menus.import_path)
+        path = menus.import_path.strip()
         if primary_button(ui, f"{IMPORT}.go", tr("Import"), enabled=bool(path)):
             imgui.close_current_popup()
             return [ImportConversations(path)]
@@ -218,7 +243,7 @@ def _draw_import(ui: Ui) -> list[Action]:
 
 
 def _draw_sure(ui: Ui) -> list[Action]:
-    what = ui.memory.get(SURE, "all")
+    what = ui.local(HistoryMenus).sure
     title = tr("Delete all conversations?") if what == "all" else tr("Delete for good?")
     with popover(ui, SURE, title, _place(ui), ui.u(84)) as shown:
         if not shown:

@@ -1,7 +1,7 @@
-"""What a person does with the conversations that are kept, and what the history says of them.
+"""Actions on kept conversations, and what the history answers.
 
-What needs the file (`NEEDS_HISTORY`) is done by the program's keeper of it, on a thread of its own;
-what that finds comes back as the actions at the end. Here is what each means for the state.
+Actions that need the file (`NeedsHistory`) are carried out by the history's host, on a thread of
+its own; its results come back as the actions at the end. The handlers here change the state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ShowHistory(Struct, frozen=True):
 
 
 class OpenConversation(Struct, frozen=True):
-    """Bring it into the chat; at a message, whose version is then shown."""
+    """Bring a conversation into the chat; at a message, whose version is then shown."""
 
     id: int
     message: int | None = None
@@ -63,13 +63,13 @@ class ArchiveConversation(Struct, frozen=True):
 
 
 class DeleteConversation(Struct, frozen=True):
-    """It can be restored."""
+    """Delete a conversation, which can be restored."""
 
     id: int
 
 
 class DeleteAll(Struct, frozen=True):
-    """All conversations; they can be restored."""
+    """Delete all conversations, which can be restored."""
 
 
 class RestoreConversation(Struct, frozen=True):
@@ -77,7 +77,7 @@ class RestoreConversation(Struct, frozen=True):
 
 
 class EmptyTrash(Struct, frozen=True):
-    """Delete for good what was deleted."""
+    """Delete for good the conversations that are deleted."""
 
 
 class UndoHistory(Struct, frozen=True):
@@ -89,7 +89,7 @@ class RedoHistory(Struct, frozen=True):
 
 
 class ForkConversation(Struct, frozen=True):
-    """A conversation with the path to a message of the chat, by its key, and nothing else."""
+    """Make a conversation with the path to a message of the chat, by its key, and nothing else."""
 
     key: int
 
@@ -117,7 +117,7 @@ class ImportConversations(Struct, frozen=True):
 
 
 class RowsRead(Struct, frozen=True):
-    """Of a shelf, from the first, or those that follow `after`."""
+    """Rows of a shelf, from the first, or those that follow `after`."""
 
     shelf: Shelf
     rows: tuple[ConversationRow, ...]
@@ -131,7 +131,7 @@ class RowsChanged(Struct, frozen=True):
 
 
 class ConversationRead(Struct, frozen=True):
-    """What `OpenConversation` asked for. `reveal` is the key of the message asked for."""
+    """The conversation that `OpenConversation` requested. `reveal` is the key of its message."""
 
     id: int
     messages: tuple[Message, ...]
@@ -164,13 +164,13 @@ class Reveal(Struct, frozen=True):
 
 
 class LeaveConversations(Struct, frozen=True):
-    """They are not in the list any more, and leave the chat too."""
+    """Conversations that are no longer in the list, and leave the chat too."""
 
     ids: frozenset[int]
 
 
 class TellHistory(Struct, frozen=True):
-    """A sentence for the person."""
+    """A notice."""
 
     level: Level
     text: str
@@ -229,7 +229,7 @@ def _begin_rename(action: BeginRename, state: AppState, now: float) -> Result:
 
 
 def _rename(action: RenameConversation, state: AppState, now: float) -> Result:
-    """The list says so at once; a title of nothing is none."""
+    """Show the new title at once; an empty title changes nothing."""
     state = done_since(state)
     title, history = fit_title(action.title), replace(state.history, renaming=None)
     if title:
@@ -243,7 +243,7 @@ def fit_title(title: str) -> str:
 
 
 def _take_away(action: DeleteConversation | DeleteAll, state: AppState, now: float) -> Result:
-    """Out of the chat, if it is there; the list follows when the history has done it."""
+    """Remove the conversation from the chat; the list follows when the history has deleted it."""
     history = state.history
     if history.open is None or (
         isinstance(action, DeleteConversation) and action.id != history.open
@@ -272,7 +272,7 @@ def _rows_read(action: RowsRead, state: AppState, now: float) -> Result:
         return state, ()
     rows = action.rows
     if action.after is not None:
-        known = {row.id for row in rows}  # rows may have come, gone and moved since it was asked
+        known = {row.id for row in rows}  # rows may have come, gone and moved since the request
         every = [*(row for row in history.rows if row.id not in known), *rows]
         rows = tuple(sorted(every, key=lambda row: row.place, reverse=True))
     return _with(state, rows=rows, more=action.more, read=True), ()
@@ -331,7 +331,7 @@ def _leave(action: LeaveConversations, state: AppState, now: float) -> Result:
     return turn_to(state, ()) if state.history.open in action.ids else (state, ())
 
 
-def _leave_to_the_keeper(action: NeedsHistory, state: AppState, now: float) -> Result:
+def _leave_to_host(action: NeedsHistory, state: AppState, now: float) -> Result:
     return state, ()
 
 
@@ -340,7 +340,7 @@ def _journalled(action: NeedsHistory, state: AppState, now: float) -> Result:
 
 
 def done_since(state: AppState) -> AppState:
-    """Undo takes back what is done last: a toast of something before no longer offers it."""
+    """Remove the undo from notices of earlier changes, as it would undo what is done last."""
     if not any(notice.undo for notice in state.notices):
         return state
     return replace(state, notices=tuple(replace(n, undo=False) for n in state.notices))
@@ -358,9 +358,9 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     RestoreConversation: _journalled,
     SearchHistory: _search,
     ShowShelf: _show_shelf,
-    WantMoreRows: _leave_to_the_keeper,
-    ExportConversation: _leave_to_the_keeper,
-    ImportConversations: _leave_to_the_keeper,
+    WantMoreRows: _leave_to_host,
+    ExportConversation: _leave_to_host,
+    ImportConversations: _leave_to_host,
     RowsRead: _rows_read,
     RowsChanged: _rows_changed,
     ConversationRead: _conversation_read,
@@ -369,6 +369,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SearchAnswered: _search_answered,
     Reveal: _reveal,
     LeaveConversations: _leave,
-    ForkConversation: _leave_to_the_keeper,
+    ForkConversation: _leave_to_host,
     TellHistory: _tell,
 }

@@ -1,4 +1,5 @@
-"""Conversations by day. Only those in sight are drawn; more are asked for as one scrolls there."""
+"""The list of conversations by day. Only rows in sight are drawn; more are read as one scrolls to
+the end."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.desktop.features.commands.hints import is_pressed
 from llm_lite.desktop.features.history import menu
@@ -55,8 +56,15 @@ class Listing(Struct):
     height: float
 
 
+class RowControls(Struct):
+    listing: Listing | None = None
+    renamed: tuple[int, str] | None = None  # the conversation whose title is edited, and its field
+    # By title, width, size and name of the font.
+    titles: dict[tuple[str, float, float, str], str] = field(default_factory=dict)
+
+
 def note(ui: Ui, words: str) -> None:
-    """A paragraph in line with the titles."""
+    """Draw a paragraph in line with the titles."""
     room = imgui.get_content_region_avail().x - ui.u(2) * 2
     imgui.set_cursor_pos_x(ui.u(2))
     imgui.begin_child("note", ImVec2(max(room, 1.0), 0), imgui.ChildFlags_.auto_resize_y)
@@ -65,7 +73,7 @@ def note(ui: Ui, words: str) -> None:
 
 
 def grouped(rows: Iterable[ConversationRow], today: date) -> list[Entry]:
-    """Rows in their order, with a heading before each day or month."""
+    """Return the rows in their order, with a heading before each day or month."""
     entries: list[Entry] = []
     label, since = "", float("inf")  # the heading, and when what stands below it begins
     pinned = tr("Pinned")
@@ -82,7 +90,8 @@ def grouped(rows: Iterable[ConversationRow], today: date) -> list[Entry]:
 
 
 def _day(moment: float, today: date) -> tuple[str, float]:
-    """What a conversation of that moment stands under, and the first moment of that."""
+    """Return the heading of a conversation of this moment, and the first moment that stands under
+    it."""
     day = datetime.fromtimestamp(moment).date()
     if day >= today:
         return tr("Today"), _start(today)
@@ -103,7 +112,7 @@ def _start(day: date) -> float:
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """In a child window that scrolls."""
+    """Draw the list in a child window that scrolls."""
     history, actions = state.history, list[Action]()
     listing = _listing(history.rows, ui)
     low = imgui.get_scroll_y()
@@ -128,15 +137,17 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _listing(rows: tuple[ConversationRow, ...], ui: Ui) -> Listing:
-    """Made again when the rows, the day, the size of the text or the language are others."""
+    """Return the rows with headings, made again when the rows, the day, the size of the text or the
+    language change."""
     key = (time.strftime("%Y%m%d"), ui.theme.text, number())
-    held: Listing | None = ui.memory.get("history.listing")
+    controls = ui.local(RowControls)
+    held = controls.listing
     if held is None or held.rows is not rows or held.key != key:
         entries, tops, y = grouped(rows, date.today()), list[float](), 0.0
         for entry in entries:
             tops.append(y)
             y += ui.u(8) if entry.row is not None else ui.u(9)
-        held = ui.memory["history.listing"] = Listing(rows, key, entries, tops, y)
+        held = controls.listing = Listing(rows, key, entries, tops, y)
     return held
 
 
@@ -164,7 +175,7 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
         menu.open_for(ui, row)
     end = ImVec2(at.x + width, at.y + height)
     is_open = row.id in (state.history.open, state.history.opening)
-    of_menu = ui.memory.get(menu.ROW) == row and ui.memory.get(menu.SHOWN)
+    of_menu = menu.has_menu(ui, row)
     draw = imgui.get_window_draw_list()
     if hovered or is_open or of_menu:
         fill = "accent_soft" if is_open else "hover"
@@ -202,9 +213,9 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
 
 
 def fitted(ui: Ui, title: str, width: float) -> str:
-    """Cut to `width`, but for what tells a fork from its origin; found again only when the title,
-    the width or the font is another."""
-    known: dict[tuple[str, float, float, str], str] = ui.memory.setdefault("history.titles", {})
+    """Cut a title to `width`, but keep its end in brackets, which distinguishes a fork from its
+    origin. The result is kept by title, width and font."""
+    known = ui.local(RowControls).titles
     key = (title, width, imgui.get_font_size(), imgui.get_font().get_debug_name())
     if key not in known:
         if len(known) > 2000:
@@ -217,8 +228,9 @@ def fitted(ui: Ui, title: str, width: float) -> str:
 
 
 def _draw_rename(ui: Ui, row: ConversationRow) -> list[Action]:
-    """The title as a field; Enter keeps what it says, Esc what it was."""
-    held: tuple[int, str] | None = ui.memory.get("history.name")
+    """Draw the title as a field; Enter keeps the new title, Esc the old one."""
+    controls = ui.local(RowControls)
+    held = controls.renamed
     fresh = held is None or held[0] != row.id
     words = row.title if held is None or fresh else held[1]
     if fresh:
@@ -233,12 +245,12 @@ def _draw_rename(ui: Ui, row: ConversationRow) -> list[Action]:
         flags = imgui.InputTextFlags_.enter_returns_true | imgui.InputTextFlags_.auto_select_all
         entered, words = imgui.input_text(f"##rename.{row.id}", words, flags)
     ui.mark("history.rename")
-    ui.memory["history.name"] = (row.id, words)
+    controls.renamed = (row.id, words)
     escaped = imgui.is_key_pressed(imgui.Key.escape, False)
     if not entered and (escaped or not imgui.is_item_deactivated()):
         if escaped:
-            ui.memory.pop("history.name")
+            controls.renamed = None
             return [BeginRename(None)]
         return []
-    ui.memory.pop("history.name")
+    controls.renamed = None
     return [RenameConversation(row.id, words)]

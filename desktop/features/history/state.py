@@ -1,4 +1,4 @@
-"""What is shown of the conversations that are kept: the list, a search, which one is open.
+"""The list of kept conversations, a search of them, and the one that is open.
 
 Times are in seconds since the epoch.
 """
@@ -22,7 +22,7 @@ class ConversationRow(Struct, frozen=True):
 
     id: int
     title: str
-    updated: float  # when something was last said
+    updated: float  # when a message last changed
     pinned: bool = False
     shelf: Shelf = "all"
 
@@ -33,7 +33,7 @@ class ConversationRow(Struct, frozen=True):
 
 
 class FoundRow(Struct, frozen=True):
-    """A place where the words of a search stand; `marks` are begins and ends in `snippet`."""
+    """A place with the words of a search; `marks` are begins and ends in `snippet`."""
 
     conversation: int
     title: str
@@ -57,7 +57,7 @@ class HistoryState(Struct, frozen=True):
     found_for: str = ""  # the query that was answered
     complete: bool = True  # there is no more to be found
     titles: bool = True  # made by the model when it has nothing else to do
-    title_asked: int | None = None  # the conversation whose title was asked for, or found given
+    title_asked: int | None = None  # the conversation whose title was requested, or exists
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
 
     def of_next_conversation(self) -> HistoryState:
@@ -71,7 +71,7 @@ class HistoryState(Struct, frozen=True):
         return bool(self.query.strip())
 
     def with_rows(self, changed: Iterable[ConversationRow]) -> HistoryState:
-        """With rows as they are now, each in its place, those of another shelf left out."""
+        """Put changed rows in their places and remove those of another shelf."""
         changed = tuple(changed)
         known = {row.id: row for row in self.rows}
         if all(known.get(row.id) == row for row in changed if row.shelf == self.shelf) and not any(
@@ -88,7 +88,7 @@ class HistoryState(Struct, frozen=True):
         return replace(self, rows=tuple(rows))
 
     def without(self, numbers: Iterable[int]) -> HistoryState:
-        """Without rows of conversations that are gone for good."""
+        """Remove rows of conversations that are gone for good."""
         gone = set(numbers)
         rows = tuple(row for row in self.rows if row.id not in gone)
         return self if len(rows) == len(self.rows) else replace(self, rows=rows)

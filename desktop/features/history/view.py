@@ -1,8 +1,9 @@
-"""The list of conversations: a search on top, rows by day below it; or what a search has found."""
+"""The panel of conversations: a search on top, and below it the list or the results."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.history import menu, rows
 from llm_lite.desktop.features.history.model import (
@@ -25,7 +26,6 @@ LINES = 2
 LEAD = 16  # characters before the first word that is marked
 
 
-FOCUS = "history.focus"  # in the memory of the surroundings: the search is to have the keyboard
 SHELVES: dict[Shelf, str] = {"all": "", "archived": mark("Archived"), "deleted": mark("Deleted")}
 NOTES: dict[Shelf, str] = {
     "all": mark(
@@ -36,6 +36,17 @@ NOTES: dict[Shelf, str] = {
     ),
     "deleted": mark("Nothing is deleted. What you delete can be restored from here."),
 }
+
+
+class SearchField(Struct):
+    focus: bool = False  # it is to have the keyboard
+    active: bool = False  # a person types in it
+    by_keys: bool = False  # it was reached by the keyboard
+
+
+def focus_search(ui: Ui) -> None:
+    """Give the keyboard to the search, in the next frame that draws it."""
+    ui.local(SearchField).focus = True
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -62,15 +73,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
-    """The search, and what is done with the list as a whole."""
+    """Draw the search, and the menu of the list as a whole."""
     actions: list[Action] = []
-    side = ui.u(8)
+    side, field = ui.u(8), ui.local(SearchField)
     at, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     width = room - side - ui.u(1)
     draw = imgui.get_window_draw_list()
     low, high = at, ImVec2(at.x + width, at.y + side)
     draw.add_rect_filled(low, high, ui.color("sunken"), ui.u(2))
-    edge = "link" if ui.memory.get("history.has_keys") else "border"
+    edge = "link" if field.by_keys else "border"
     draw.add_rect(low, high, ui.color(edge), ui.u(2), ui.u(0.25))
     small = ui.theme.size("small")
     spot = ImVec2(at.x + ui.u(2), at.y + (side - small) / 2)
@@ -80,7 +91,8 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
     left = ui.u(2) + small + ui.u(0.5)
     imgui.set_cursor_screen_pos(ImVec2(at.x + left, at.y))
     imgui.set_next_item_width(width - left - clear)
-    if ui.memory.pop(FOCUS, False):
+    if field.focus:
+        field.focus = False
         imgui.set_keyboard_focus_here()
     escaped = imgui.is_key_pressed(imgui.Key.escape, False)
     with (
@@ -90,19 +102,16 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
     ):
         _, query = imgui.input_text("##history.search", history.query)
         ui.mark("history.search")
-        ui.memory["history.has_keys"] = imgui.is_item_focused() and imgui.get_io().nav_active
+        field.by_keys = imgui.is_item_focused() and imgui.get_io().nav_active
     if not query and not history.query:
         hint = ImVec2(at.x + left + ui.u(1), spot.y)
         draw.add_text(font, small, hint, ui.color("faint"), tr("Search"))
-    was, ui.memory["history.searches"] = (
-        ui.memory.get("history.searches"),
-        imgui.is_item_active(),
-    )
+    was_active, field.active = field.active, imgui.is_item_active()
     if clear:
         imgui.set_cursor_screen_pos(ImVec2(high.x - clear - ui.u(0.5), at.y + ui.u(1)))
         if icon_button(ui, "history.clear", ICON_CLOSE, tr("Clear"), side=clear, style="small"):
             query = ""
-    if escaped and was:
+    if escaped and was_active:
         query = ""
     if query != history.query:
         actions.append(SearchHistory(query))
@@ -113,7 +122,7 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
 
 
 def _draw_shelf(history: HistoryState, ui: Ui) -> list[Action]:
-    """Which other conversations these are, and the way back."""
+    """Draw the name of a list of archived or deleted conversations, and the way back."""
     side = ui.u(7)
     back = icon_button(
         ui, "history.back", ICON_CHEVRON_LEFT, tr("Back to the list"), side=side, style="small"
@@ -143,7 +152,7 @@ def draw_found(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_found(ui: Ui, number: int, found: FoundRow, titled: bool) -> list[Action]:
-    """A place; its conversation's title above the first of them."""
+    """Draw a result, with its conversation's title above the first one."""
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     size, pad = ui.theme.size("small"), ui.u(2)
     line = float(round(size * 1.35))
@@ -188,8 +197,8 @@ def _draw_line(
 
 
 def cut(found: FoundRow, width: float, size: float) -> list[tuple[str, list[tuple[int, int]]]]:
-    """The snippet in lines of `width`, in the current font, from a little before the first mark;
-    the marks by the characters of their line."""
+    """Cut the snippet into lines of `width`, in the current font, from a little before the first
+    mark. Each line has its own marks."""
     if found.message is None or width <= size:
         return []
     snippet, start = found.snippet, 0

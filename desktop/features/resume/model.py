@@ -27,7 +27,7 @@ from llm_lite.desktop.features.chat.reading import begun, owner_of
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.resume.state import (
     KeptCache,
     Offer,
@@ -36,6 +36,10 @@ from llm_lite.desktop.features.resume.state import (
     newest_first,
 )
 from llm_lite.desktop.language.translate import tr
+
+# Of idle time, before a cache is kept and a title is made.
+KEEP_SECONDS, TITLE_SECONDS = 15.0, 3.0
+TRIES = 3  # a title that was interrupted is requested again
 
 
 class SetResume(Struct, frozen=True):
@@ -302,6 +306,47 @@ def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
         again = tr("It is read again.")
         return notify(state, "warning", f"{words.format(problem=offer.problem)} {again}", now)
     return state
+
+
+class IdleWork(Struct):
+    """Actions for idle times. `look` is called repeatedly with a time in seconds, and returns once
+    what is due then."""
+
+    _messages: tuple[Message, ...] = ()
+    _since: float = 0.0  # when the messages changed, or the engine had something to do
+    _kept: bool = True  # these messages, or it was tried
+    _tries: int = 0
+    _open: int | None = None
+
+    def look(self, state: AppState, now: float) -> list[ResumeAction]:
+        if state.messages is not self._messages or not idle(state):
+            self._messages, self._since, self._kept = state.messages, now, False
+            return []
+        if state.history.open != self._open:
+            self._open, self._tries = state.history.open, 0
+        return [*self._title(state, now), *self._keep(state, now)]
+
+    def _title(self, state: AppState, now: float) -> list[ResumeAction]:
+        number, first = state.history.open, _is_first(state.messages)
+        if number is None or not first or not state.history.titles or self._tries >= TRIES:
+            return []
+        if number == state.history.title_asked:
+            return []
+        if now - self._since < TITLE_SECONDS * (1 + self._tries):
+            return []
+        self._tries += 1
+        return [AskTitle(number)]
+
+    def _keep(self, state: AppState, now: float) -> list[ResumeAction]:
+        if self._kept or now - self._since < KEEP_SECONDS:
+            return []
+        self._kept = True
+        return [KeepNow()] if state.resume.kept_tokens != state.context_used else []
+
+
+def _is_first(messages: tuple[Message, ...]) -> bool:
+    """Return whether there is one question with its answer, and nothing more."""
+    return len(messages) == 2 and messages[1].role == "assistant" and bool(messages[1].text)
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

@@ -29,7 +29,7 @@ from llm_lite.desktop.features.chat.model import (
     StopAnswer,
 )
 from llm_lite.desktop.features.history.host import HistoryKeeper
-from llm_lite.desktop.features.history.host_opening import in_chat
+from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     DeleteAll,

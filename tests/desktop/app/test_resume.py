@@ -19,8 +19,6 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.chat.model import NewChat, Send, SetSampling, SetSystemPrompt
-from llm_lite.desktop.features.history import host_idle as idle
-from llm_lite.desktop.features.history.host_idle import IdleWork
 from llm_lite.desktop.features.history.model import (
     DeleteAll,
     DeleteConversation,
@@ -32,10 +30,12 @@ from llm_lite.desktop.features.program.act import due
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.state import Work
+from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.resume.model import (
     AskTitle,
     ClearKept,
     DismissOffer,
+    IdleWork,
     KeepNow,
     Resume,
     SetResume,
@@ -249,7 +249,7 @@ class Real(Chat):
 
 
 def test_titles_are_made_when_nothing_is_done(chat, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(idle, "TITLE_SECONDS", 0.0)
+    monkeypatch.setattr(resuming, "TITLE_SECONDS", 0.0)
     one = chat()
     one.engine.title = '"Sky and light."\nMore'
     one.do(Send(QUESTION))
@@ -265,11 +265,11 @@ def test_titles_are_made_when_nothing_is_done(chat, monkeypatch):  # noqa: F811
 
 @pytest.mark.parametrize("title", ["", "sky " * 12, "I can help you with that!", None, "<think>"])
 def test_nonsense_leaves_the_title_that_is_there(chat, monkeypatch, title):  # noqa: F811
-    monkeypatch.setattr(idle, "TITLE_SECONDS", 0.0)
+    monkeypatch.setattr(resuming, "TITLE_SECONDS", 0.0)
     one = chat()
     one.engine.title = title
     one.do(Send(QUESTION))
-    asked = idle.TRIES if title is None else 1
+    asked = resuming.TRIES if title is None else 1
     one.wait(lambda s: len(sent(one.engine, MakeTitle)) == asked)
     end = time.monotonic() + 0.2
     one.wait(lambda s: time.monotonic() > end)

@@ -17,7 +17,7 @@ from llm_lite.desktop.features.chat.model import (
     SetForm,
     SetSampling,
 )
-from llm_lite.desktop.features.history.host_opening import in_chat
+from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.presets.model import UsePreset, preset_of
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState, Message, Token

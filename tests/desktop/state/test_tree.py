@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.history.host_opening import in_chat
+from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tree.model import ShowMessage, places_of, way_to

@@ -16,7 +16,7 @@ from llm_lite.desktop.app.input_method.messages import NOTHING, Composition, Spa
 from llm_lite.desktop.app.input_method.overlay import _in_line
 from llm_lite.desktop.features.chat.model import SetDraft
 from llm_lite.desktop.features.history.model import ShowHistory
-from llm_lite.desktop.features.history.view import FOCUS
+from llm_lite.desktop.features.history.view import SearchField, focus_search
 from llm_lite.desktop.features.program.defects import ReportDefect
 from tests.desktop import x11
 from tests.desktop.app.input_method.fake_ibus import FakeIbus, commit, compose
@@ -80,9 +80,9 @@ def test_a_composition_goes_on_in_the_field_that_a_shortcut_opens(app, ibus, dis
     program = typist.program.program
     program.do(ShowHistory(True))
     typist.press("d")
-    program.interface.ui.memory[FOCUS] = True  # as Ctrl+Shift+F
+    focus_search(program.interface.ui)  # as Ctrl+Shift+F
     typist.until(lambda: typist.program._input_method.composition.text == "ㅇ")
-    typist.until(lambda: bool(program.interface.ui.memory.get("history.searches")))
+    typist.until(lambda: program.interface.ui.local(SearchField).active)
     typist.press("k")
     typist.until(lambda: program.state.history.query == "아")
     assert typist.draft == ""
