@@ -16,7 +16,7 @@ from llm_lite.desktop.features.file_chooser.host import (
     NoDialogError,
     Wish,
 )
-from llm_lite.desktop.features.library.changing import ImportLocal
+from llm_lite.desktop.features.library.model import ImportLocal
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.prompts.model import ImportPrompts
 from llm_lite.desktop.features.prompts.view import shows_prompts

@@ -18,7 +18,7 @@ from llm_lite.desktop.features.file_chooser.state import (
     Purpose,
     parent_of,
 )
-from llm_lite.desktop.features.library.changing import ImportLocal
+from llm_lite.desktop.features.library.model import ImportLocal
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState

@@ -15,30 +15,29 @@ from llm_lite.core.files.places import expanded
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import LocalModel, QueueState
 from llm_lite.desktop.features.cache.model import AskFreeMemory
-from llm_lite.desktop.features.library.changing import (
-    ImportLocal,
-    RemoveModels,
-    RevealModel,
-    TellImported,
-    TellJobs,
-    TellLibrary,
-    TellRemoval,
-    TellVerified,
-    VerifyModel,
-    WeighRemoval,
-)
 from llm_lite.desktop.features.library.host_services import ModelServices
-from llm_lite.desktop.features.library.hosted import JobAction, LibraryHostAction
 from llm_lite.desktop.features.library.model import (
+    ImportLocal,
+    JobAction,
+    LibraryHostAction,
     ListModels,
     ReadRepo,
+    RemoveModels,
+    RevealModel,
     SearchHub,
     ShowLibrary,
     TellCurated,
     TellFits,
     TellFound,
+    TellImported,
+    TellJobs,
+    TellLibrary,
     TellModels,
+    TellRemoval,
     TellRepo,
+    TellVerified,
+    VerifyModel,
+    WeighRemoval,
 )
 from llm_lite.desktop.features.library.state import (
     FitAnswer,

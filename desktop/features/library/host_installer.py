@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.features.library.host_catalogue import catalogue
-from llm_lite.desktop.features.library.installing import InstallModel, ModelInstalled
+from llm_lite.desktop.features.library.model import InstallModel, ModelInstalled
 
 
 class Installer:

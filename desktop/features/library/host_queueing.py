@@ -8,26 +8,26 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.jobs import Edit
 from llm_lite.core.messages.library import LocalModel
-from llm_lite.desktop.features.library import changing
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library import model as does
+from llm_lite.desktop.features.library.model import (
     DismissEnded,
     FetchModel,
+    JobAction,
     QuantizeModel,
     SliceModel,
 )
-from llm_lite.desktop.features.library.hosted import JobAction
 from llm_lite.desktop.language.translate import tr
 
 SLICE = "E2B"
 _OF_JOBS: Mapping[type[object], Callable[[str], Edit]] = {
-    changing.PauseJob: commands.pause,
-    changing.ResumeJob: commands.resume,
-    changing.CancelJob: commands.cancel,
-    changing.RetryJob: commands.retry,
-    changing.DismissJob: commands.remove,
-    changing.UndoRemoval: commands.undo,
-    changing.RemoveNow: commands.delete_now,
-    changing.KeepSource: commands.keep_source,
+    does.PauseJob: commands.pause,
+    does.ResumeJob: commands.resume,
+    does.CancelJob: commands.cancel,
+    does.RetryJob: commands.retry,
+    does.DismissJob: commands.remove,
+    does.UndoRemoval: commands.undo,
+    does.RemoveNow: commands.delete_now,
+    does.KeepSource: commands.keep_source,
 }
 
 

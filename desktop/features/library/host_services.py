@@ -13,8 +13,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
-from llm_lite.desktop.features.library.changing import FetchModel, QuantizeModel, SliceModel
-from llm_lite.desktop.features.library.hosted import JobAction
+from llm_lite.desktop.features.library.model import FetchModel, JobAction, QuantizeModel, SliceModel
 from llm_lite.desktop.features.library.state import FitAnswer, FitQuestion, HubSearch, Weighed
 from llm_lite.desktop.language.translate import tr
 

@@ -6,8 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import CuratedModel, HubFile, HubModel
 from llm_lite.desktop.features.library import fit_bar, quantizing
-from llm_lite.desktop.features.library.changing import FetchModel
-from llm_lite.desktop.features.library.model import ChooseHubFile, ChooseRepo, ReadRepo
+from llm_lite.desktop.features.library.model import ChooseHubFile, ChooseRepo, FetchModel, ReadRepo
 from llm_lite.desktop.features.library.state import (
     LibraryState,
     fit_of_file,

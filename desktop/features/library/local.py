@@ -11,8 +11,12 @@ from msgspec import Struct
 
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.features.library import local_details, split
-from llm_lite.desktop.features.library.changing import ChooseImport, ImportLocal
-from llm_lite.desktop.features.library.model import ChooseLocal, ShowLibrary
+from llm_lite.desktop.features.library.model import (
+    ChooseImport,
+    ChooseLocal,
+    ImportLocal,
+    ShowLibrary,
+)
 from llm_lite.desktop.features.library.words import ORIGINS, context
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.model import OpenModel

@@ -6,14 +6,14 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.features.library import fit_bar, quantizing
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library.model import (
+    ChooseLocal,
     RemoveModels,
     RevealModel,
     SliceModel,
     VerifyModel,
     WeighRemoval,
 )
-from llm_lite.desktop.features.library.model import ChooseLocal
 from llm_lite.desktop.features.library.state import fit_of_local, removal_choices
 from llm_lite.desktop.features.library.words import (
     PLACES,

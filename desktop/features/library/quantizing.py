@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import HubFile, HubModel, LocalModel
-from llm_lite.desktop.features.library.changing import FetchModel, QuantizeModel
+from llm_lite.desktop.features.library.model import FetchModel, QuantizeModel
 from llm_lite.desktop.features.library.words import QUANTIZED
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState

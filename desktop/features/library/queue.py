@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library.model import (
     CancelJob,
     DismissEnded,
     DismissJob,

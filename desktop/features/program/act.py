@@ -26,11 +26,8 @@ from llm_lite.desktop.features.layouts import model as layouts
 from llm_lite.desktop.features.layouts.model import LayoutAction
 from llm_lite.desktop.features.lesson import model as following
 from llm_lite.desktop.features.lesson.model import LessonAction
-from llm_lite.desktop.features.library import changing, installing
 from llm_lite.desktop.features.library import model as showing
-from llm_lite.desktop.features.library.changing import ChangingAction
-from llm_lite.desktop.features.library.installing import InstallAction
-from llm_lite.desktop.features.library.model import ShowingAction
+from llm_lite.desktop.features.library.model import ChangingAction, InstallAction, ShowingAction
 from llm_lite.desktop.features.palette import model as palette
 from llm_lite.desktop.features.palette.model import PaletteAction
 from llm_lite.desktop.features.performance import model as learned_drafts
@@ -147,9 +144,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **layouts.HANDLERS,
     **palette.HANDLERS,
     **files.HANDLERS,
-    **installing.HANDLERS,
     **showing.HANDLERS,
-    **changing.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,

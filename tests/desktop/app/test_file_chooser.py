@@ -12,7 +12,7 @@ from llm_lite.desktop.features.attachments.model import AttachFiles, ChooseAttac
 from llm_lite.desktop.features.file_chooser import host as dialogs
 from llm_lite.desktop.features.file_chooser.model import BrowseFolder, CloseFiles, ShowFiles
 from llm_lite.desktop.features.file_chooser.state import FileEntry, FilesState, parent_of
-from llm_lite.desktop.features.library.changing import ChooseImport, ImportLocal
+from llm_lite.desktop.features.library.model import ChooseImport, ImportLocal
 from llm_lite.desktop.features.program.model import ChooseFile, OpenModel
 from tests.desktop.headless import READY
 

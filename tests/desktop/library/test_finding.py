@@ -3,10 +3,10 @@
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.library.changing import FetchModel
 from llm_lite.desktop.features.library.model import (
     ChooseHubFile,
     ChooseRepo,
+    FetchModel,
     ForgetFound,
     ReadRepo,
     SearchHub,

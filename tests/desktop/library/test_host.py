@@ -5,13 +5,16 @@ import threading
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.messages.library import QueueState
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library.model import (
     ImportLocal,
     PauseJob,
+    ReadRepo,
     RemoveModels,
+    SearchHub,
+    SetSearch,
+    ShowLibrary,
     VerifyModel,
 )
-from llm_lite.desktop.features.library.model import ReadRepo, SearchHub, SetSearch, ShowLibrary
 from llm_lite.desktop.features.library.state import HubSearch
 from llm_lite.desktop.features.program.defects import defects
 from llm_lite.desktop.tour.example_models import FOUND, LOCAL, QUEUE, ExampleServices

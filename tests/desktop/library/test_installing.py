@@ -7,7 +7,7 @@ import pytest
 from llm_lite.core.errors import FileError
 from llm_lite.core.hub import bundled, installing
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.library.installing import InstallModel, ModelInstalled
+from llm_lite.desktop.features.library.model import InstallModel, ModelInstalled
 from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import OpenModel
 from tests.desktop.headless import READY

@@ -6,22 +6,20 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import LoadModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library import host
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library.local import rows_of
+from llm_lite.desktop.features.library.model import (
     ChooseImport,
+    ChooseLocal,
+    ChooseRepo,
     ImportLocal,
+    ListModels,
     QuantizeModel,
     RemoveModels,
     RevealModel,
-    SliceModel,
-    VerifyModel,
-)
-from llm_lite.desktop.features.library.local import rows_of
-from llm_lite.desktop.features.library.model import (
-    ChooseLocal,
-    ChooseRepo,
-    ListModels,
     SetFitOptions,
     ShowLibrary,
+    SliceModel,
+    VerifyModel,
 )
 from llm_lite.desktop.features.program.model import OpenModel, SetFontSize
 from llm_lite.desktop.features.program.state import AppState

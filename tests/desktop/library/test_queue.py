@@ -2,7 +2,7 @@
 
 from llm_lite.core.messages.library import QueueState
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library.model import (
     CancelJob,
     DismissEnded,
     DismissJob,

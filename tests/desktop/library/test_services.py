@@ -10,16 +10,16 @@ import pytest
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.library.changing import (
+from llm_lite.desktop.features.library.host_fitting import choice_of
+from llm_lite.desktop.features.library.host_queueing import edit_of
+from llm_lite.desktop.features.library.host_services import CoreServices
+from llm_lite.desktop.features.library.model import (
     CancelJob,
     FetchModel,
     PauseJob,
     QuantizeModel,
     SliceModel,
 )
-from llm_lite.desktop.features.library.host_fitting import choice_of
-from llm_lite.desktop.features.library.host_queueing import edit_of
-from llm_lite.desktop.features.library.host_services import CoreServices
 from llm_lite.desktop.features.library.state import FitQuestion, HubSearch
 from tests.children import PATIENCE
 from tests.core.hub.fit.test_choosing import QWEN3

@@ -5,7 +5,6 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.layouts.model import KeepSizes, UseLayout
 from llm_lite.desktop.features.layouts.state import Sizes
-from llm_lite.desktop.features.library.changing import TellVerified
 from llm_lite.desktop.features.library.model import (
     ChooseLocal,
     ChooseRepo,
@@ -20,6 +19,7 @@ from llm_lite.desktop.features.library.model import (
     TellFound,
     TellModels,
     TellRepo,
+    TellVerified,
 )
 from llm_lite.desktop.features.library.state import (
     MOST_CHECKED,
