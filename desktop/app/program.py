@@ -33,8 +33,7 @@ from llm_lite.desktop.features.file_chooser.model import BrowseFolder, ShowFiles
 from llm_lite.desktop.features.file_chooser.state import Purpose
 from llm_lite.desktop.features.history.model import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.features.lesson.sentence import is_sentence_only
-from llm_lite.desktop.features.library.host_catalogue import catalogue
-from llm_lite.desktop.features.library.host_installer import Installer
+from llm_lite.desktop.features.library.host_installer import Installer, catalogue
 from llm_lite.desktop.features.library.model import ChooseImport, InstallModel, LibraryHostAction
 from llm_lite.desktop.features.palette.model import SearchPalette
 from llm_lite.desktop.features.presets.host import PresetFiles

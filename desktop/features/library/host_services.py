@@ -9,13 +9,28 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import CancelledError, FileError, RequestError
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
-from llm_lite.desktop.features.library.model import FetchModel, JobAction, QuantizeModel, SliceModel
+from llm_lite.desktop.features.library.model import (
+    CancelJob,
+    DismissEnded,
+    DismissJob,
+    FetchModel,
+    JobAction,
+    KeepSource,
+    PauseJob,
+    QuantizeModel,
+    RemoveNow,
+    ResumeJob,
+    RetryJob,
+    SliceModel,
+    UndoRemoval,
+)
 from llm_lite.desktop.features.library.state import FitAnswer, FitQuestion, HubSearch, Weighed
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import tr, trn
+from llm_lite.desktop.language.units import size
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo
@@ -23,6 +38,7 @@ if TYPE_CHECKING:
     from llm_lite.core.hub.queue.queue import ModelQueue
 
 Stop = Callable[[], bool]
+SLICE = "E2B"  # of an E4B
 MOST_FOUND = 30  # results of a search; each is a question more, and hubs count them
 CLOSING = 0.8  # seconds for the queue to end by itself; the window is gone in under two
 
@@ -124,8 +140,6 @@ class CoreServices:
         return fits_of_files(subject, questions, options, self._device())
 
     def verify(self, model: LocalModel, stop: Stop) -> str:
-        from llm_lite.desktop.features.library.host_verifying import verified
-
         return verified(model, stop)
 
     def weigh(self, models: Sequence[LocalModel]) -> Weighed:
@@ -147,8 +161,6 @@ class CoreServices:
         self._queue = ModelQueue(queue_folder(), models_folder(), told)
 
     def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None:
-        from llm_lite.desktop.features.library.host_queueing import edit_of
-
         self._do(edit_of(action, self._known))
 
     def remove(self, models: Sequence[LocalModel]) -> None:
@@ -167,3 +179,85 @@ class CoreServices:
         if self._queue is None:
             raise RequestError(tr("The queue of models has not begun."))
         self._queue.do(edit)
+
+
+def edit_of(
+    action: FetchModel | QuantizeModel | SliceModel | JobAction, known: Mapping[str, LocalModel]
+) -> Edit:
+    """RequestError where it cannot be done."""
+    from llm_lite.core.hub.queue import commands
+
+    if isinstance(action, FetchModel):
+        return commands.fetch(
+            action.repo,
+            action.file,
+            size=action.size,
+            mode=action.mode,
+            delete_source=action.delete_source,
+            calibrate=action.calibrate,
+        )
+    if isinstance(action, QuantizeModel):
+        model = _known(action.name, known)
+        return commands.convert(
+            model,
+            mode=action.mode,
+            delete_source=action.delete_source,
+            calibrate=action.calibrate,
+        )
+    if isinstance(action, SliceModel):
+        return commands.convert(_known(action.name, known), cut=SLICE)
+    if isinstance(action, DismissEnded):
+        return commands.clear
+    edits: Mapping[type[object], Callable[[str], Edit]] = {
+        PauseJob: commands.pause,
+        ResumeJob: commands.resume,
+        CancelJob: commands.cancel,
+        RetryJob: commands.retry,
+        DismissJob: commands.remove,
+        UndoRemoval: commands.undo,
+        RemoveNow: commands.delete_now,
+        KeepSource: commands.keep_source,
+    }
+    return edits[type(action)](action.id)
+
+
+def _known(name: str, known: Mapping[str, LocalModel]) -> LocalModel:
+    if name not in known:
+        raise RequestError(tr("{name} is not listed any more.").format(name=name))
+    return known[name]
+
+
+def verified(model: LocalModel, stop: Callable[[], bool]) -> str:
+    """A sentence. FileError with the first thing that is wrong."""
+    from llm_lite.core.hub.remote.checking import from_hub, verify
+    from llm_lite.core.loading.file_check import verify_model
+
+    if from_hub(model):
+        compared = verify(model, stop=stop)
+        _refuse(model, compared.findings)
+        words = tr("Every byte is as on the hub: {size} compared by {files}.")
+        files = trn("the hash of {n} file", "the hashes of {n} files", compared.compared)
+        files = files.format(n=compared.compared)
+        return words.format(size=size(compared.nbytes), files=files)
+
+    def progress(part: float) -> None:
+        if stop():
+            raise CancelledError("stopped")
+
+    verdict = verify_model(str(model.path), progress)
+    _refuse(model, verdict.findings)
+    if verdict.checksums:
+        words = tr("The files are sound: {size} read, {n:,} checksums compared.")
+        return words.format(size=size(verdict.nbytes), n=verdict.checksums)
+    words = tr("The files are sound: {size} read. They have no checksums to compare.")
+    return words.format(size=size(verdict.nbytes))
+
+
+def _refuse(model: LocalModel, findings: list[str] | tuple[str, ...]) -> None:
+    if not findings:
+        return
+    more = len(findings) - 1
+    words = findings[0]
+    if more:
+        words += " " + trn("And {n} finding more.", "And {n} findings more.", more).format(n=more)
+    raise FileError(model.path, words.removeprefix(f"{model.path}: "))

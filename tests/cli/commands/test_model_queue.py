@@ -14,7 +14,7 @@ import pytest
 from llm_lite.cli.main import main
 from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
-from llm_lite.desktop.features.library.host_queueing import edit_of
+from llm_lite.desktop.features.library.host_services import edit_of
 from llm_lite.desktop.features.library.model import FetchModel
 from tests.children import PATIENCE
 from tests.hub.faults import Fault

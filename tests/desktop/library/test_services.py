@@ -11,8 +11,7 @@ from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.host_fitting import choice_of
-from llm_lite.desktop.features.library.host_queueing import edit_of
-from llm_lite.desktop.features.library.host_services import CoreServices
+from llm_lite.desktop.features.library.host_services import CoreServices, edit_of
 from llm_lite.desktop.features.library.model import (
     CancelJob,
     FetchModel,
