@@ -85,8 +85,8 @@ class KeptCaches:
         return [KeptFound(conversation, str(self._catalogue.path(cache)))]
 
     def add(self, event: CacheKept, budget: int) -> None:
-        """Add a file that was written; others make room for it, and it is removed if its
-        conversation is gone."""
+        """Add a file that was written, or remove it if its conversation is gone; others make
+        room."""
         path, summary = Path(event.path), self._history.summary(event.conversation)
         if path.parent != self.folder:
             return
@@ -138,8 +138,7 @@ Job = Callable[[], Iterable[Act]]
 
 
 class HistoryKeeper:
-    """The file of conversations, read on a thread. `wake` is called from another thread when `poll`
-    has something."""
+    """The file of conversations. `wake` is called on another thread when `poll` has something."""
 
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self.history = History(path, wake)
@@ -349,8 +348,7 @@ class HistoryKeeper:
         return [does.SearchAnswered(query, tuple(map(found_row, results.found)), results.complete)]
 
     def _search_palette(self, query: str) -> Iterable[Act]:
-        """Return one place for each conversation, or nothing if a later query has replaced this
-        one."""
+        """Return one place for each conversation, or nothing for a query that was replaced."""
         if query != self._palette_query or not query.strip():
             return ()
         results = self.history.search(query, limit=PALETTE, seconds=FIRST_SEARCH)
@@ -406,8 +404,7 @@ class HistoryKeeper:
         return ()
 
     def _journalled(self, work: Job) -> Iterable[Act]:
-        """Change the list, with a step that can be undone in its turn among the steps of the
-        chat."""
+        """Change the list, with a step that is undone in its turn among those of the chat."""
         before, found = self._journal.last, list[Act]()
         try:
             found += work()
@@ -475,8 +472,8 @@ def row_of(summary: ConversationSummary) -> ConversationRow:
 
 
 def found_row(found: FoundMessage) -> FoundRow:
-    """Return a result with its snippet on one line: each whitespace character becomes one space, so
-    that the marks stay."""
+    """Return a result on one line: each whitespace character becomes a space, so that marks
+    stay."""
     snippet = "".join(char if char.isprintable() else " " for char in found.snippet[:SNIPPET])
     marks = tuple((a, min(b, len(snippet))) for a, b in found.marks if a < len(snippet))
     title = does.fit_title(found.title)

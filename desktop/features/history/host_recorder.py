@@ -75,8 +75,8 @@ class Recorder:
         self._extras_due = 0.0  # when they may be written again
 
     def expect(self, first: int, opened: Opened) -> None:
-        """Note that a conversation whose first message has the key `first` may come into the chat.
-        Any thread may call this."""
+        """Expect a conversation in the chat by the key of its first message. Any thread may call
+        this."""
         self._opened[first] = opened
 
     def note(self, state: AppState, now: float) -> None:
@@ -97,8 +97,8 @@ class Recorder:
                 self.keep_extras()
 
     def key_of(self, message: int) -> int | None:
-        """Return the key of a message in the chat by its number in the history; None where it is
-        not shown."""
+        """Return the key of a message in the chat by its number in the history, None if not
+        shown."""
         known = ((m.key, self._kept.get(m.key)) for m in self._seen)
         return next((key for key, kept in known if kept and kept.stored.id == message), None)
 
@@ -233,8 +233,7 @@ class Recorder:
         return kept
 
     def _change(self, kept: Kept, message: Message, now: float) -> None:
-        """Write what has changed in an answer; in other messages nothing that is kept can
-        change."""
+        """Write what has changed in an answer; nothing that is kept changes in other messages."""
         before, kept.shown = kept.shown, message
         if message.role != "assistant":
             return
@@ -341,8 +340,7 @@ def _walk(chain: Chain | None) -> Iterator[Message]:
 
 
 def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
-    """Make a message; its tokens are known by their ids. `tokens` are those that were made
-    already."""
+    """Make a message. `tokens` are those that were made already, by their ids."""
     text = typed(stored.text)
     if stored.role == "tool" and stored.run is not None:
         return Message("tool", text, reply=_reply(stored))

@@ -1,5 +1,4 @@
-"""The list of conversations by day. Only rows in sight are drawn; more are read as one scrolls to
-the end."""
+"""The list of conversations by day. Rows in sight are drawn; more are read as one scrolls."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ def grouped(rows: Iterable[ConversationRow], today: date) -> list[Entry]:
 
 
 def _day(moment: float, today: date) -> tuple[str, float]:
-    """Return the heading of a conversation of this moment, and the first moment that stands under
-    it."""
+    """Return the heading of a conversation of this moment, and the first moment below it."""
     day = datetime.fromtimestamp(moment).date()
     if day >= today:
         return tr("Today"), _start(today)
@@ -137,8 +135,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _listing(rows: tuple[ConversationRow, ...], ui: Ui) -> Listing:
-    """Return the rows with headings, made again when the rows, the day, the size of the text or the
-    language change."""
+    """Return the rows with headings, made again when rows, day, size of text or language change."""
     key = (time.strftime("%Y%m%d"), ui.theme.text, number())
     controls = ui.local(RowControls)
     held = controls.listing

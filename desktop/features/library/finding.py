@@ -1,5 +1,5 @@
-"""Models of the hub: a short list first, then what a search found. Nothing is asked of the network
-before Search is pressed."""
+"""Models of the hub: a short list first, then the results of a search. Nothing is sent over the
+network before Search is pressed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.core.messages.library import CuratedModel, HubModel
+from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library import hub_details, split
 from llm_lite.desktop.features.library.model import (
@@ -30,7 +30,6 @@ from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_DOWNLOAD, ICON_LOCK,
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, primary_button, tip, wrapped
 
-CARDS = "library.cards"
 CURATED = mark("Good on this machine")
 CURATED_NOTE = mark(
     "A short list that comes with this program. Memory is given for a context of 4,096 tokens."
@@ -40,7 +39,7 @@ NOTHING = mark("The hub has found nothing for this. Fewer words or filters find 
 
 
 class Card(Struct, frozen=True):
-    """`badges` are (icon, words, colour)."""
+    """A row for a model; `badges` are (icon, words, colour)."""
 
     repo: str
     title: str
@@ -48,6 +47,19 @@ class Card(Struct, frozen=True):
     line: str
     note: str
     badges: tuple[tuple[str, str, str], ...] = ()
+
+
+class HeldCards(Struct):
+    """The cards, with what they were made of."""
+
+    source: Sequence[object]
+    local: tuple[LocalModel, ...] | None
+    key: tuple[object, ...]
+    cards: list[Card]
+
+
+class FindControls(Struct):
+    held: HeldCards | None = None
 
 
 LONGEST_WORDS = 200  # characters
@@ -119,7 +131,7 @@ def _draw_fields(library: LibraryState, ui: Ui) -> list[Action]:
 
 
 def _draw_filters(search: HubSearch, ui: Ui) -> HubSearch:
-    """In one line, or as many as they need."""
+    """Draw the filters in one line, or as many as they need."""
     right = imgui.get_cursor_pos_x() + imgui.get_content_region_avail().x
     task = _filter(ui, "library.task", tr_labels(TASKS), search.task, right, first=True)
     largest = _filter(ui, "library.largest", tr_labels(SIZES), str(search.largest), right)
@@ -142,7 +154,7 @@ def _filter(
 
 
 def _flow(width: float, right: float, ui: Ui) -> None:
-    """On the same line where there is room."""
+    """Continue the line where there is room for something this wide."""
     imgui.same_line(0, ui.u(2))
     if imgui.get_cursor_pos_x() + width > right:
         imgui.new_line()
@@ -180,21 +192,21 @@ def _draw_count(library: LibraryState, ui: Ui, found: tuple[HubModel, ...]) -> l
 
 
 def _held(state: AppState, ui: Ui) -> list[Card]:
-    """Made again when what is shown, the free memory or the language is another."""
+    """Return the cards, made again when the models, the free memory or the language change."""
     library = state.library
     source: Sequence[object] = library.curated if library.found is None else library.found
     free = (state.memory_available or 0) >> 28  # a quarter of a GiB makes no other card
     key = (number(), free, library.found is None)
-    held, local = ui.memory.get(CARDS), library.local
-    if held is None or held[0] is not source or held[1] is not local or held[2] != key:
+    controls, local = ui.local(FindControls), library.local
+    held = controls.held
+    if held is None or held.source is not source or held.local is not local or held.key != key:
         if library.found is None:
             made = [_of_curated(model, state.memory_available) for model in library.curated]
         else:
             here = {model.repo for model in library.local or ()}
             made = [_of_hub(model, here) for model in library.found]
-        held = ui.memory[CARDS] = (source, local, key, made)
-    cards: list[Card] = held[3]
-    return cards
+        held = controls.held = HeldCards(source, local, key, made)
+    return held.cards
 
 
 def _of_curated(model: CuratedModel, free: int | None) -> Card:
@@ -231,12 +243,12 @@ def _of_hub(model: HubModel, here: set[str]) -> Card:
 
 
 def _files(model: HubModel) -> str:
-    """Formats with their sizes, as many as a line may hold."""
-    told = [
+    """Return formats with their sizes, as many as a line may hold."""
+    files = [
         f"{file.format or file.name} {size(file.size)}" if file.size else file.format or file.name
         for file in model.files[:12]
     ]
-    return "  ·  ".join(told) or tr("It has no file that this build knows.")
+    return "  ·  ".join(files) or tr("It has no file that this build knows.")
 
 
 def _draw_cards(state: AppState, ui: Ui, held: list[Card]) -> list[Action]:
@@ -278,7 +290,7 @@ def _draw_card(state: AppState, ui: Ui, card: Card, height: float) -> list[Actio
 
 
 def _draw_words(ui: Ui, card: Card, at: tuple[float, float], width: float) -> bool:
-    """Whether something had to be cut."""
+    """Draw the texts of a card, and return whether something had to be cut."""
     draw, (x, y), small = imgui.get_window_draw_list(), at, ui.theme.size("small")
     with ui.font(style="small"):
         corner = fit(card.corner, width * 0.45)

@@ -1,4 +1,4 @@
-"""Whether a model fits: what it takes of the memory, part by part, against what is free."""
+"""The memory that a model takes, part by part, beside what is free, and whether it fits."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ ROUGH = mark(
     "three times as large."
 )
 INSTEAD = ((" would fit", mark("{what} would fit")), (" fits", mark("{what} fits")))
-NOBODY_KNOWS: Mapping[Mode, Fit] = {}
+UNKNOWN_FITS: Mapping[Mode, Fit] = {}
 HEIGHT = 4.0  # of a bar, in spacing units
 
 
 def draw_local_options(library: LibraryState, ui: Ui, model: LocalModel) -> list[Action]:
-    """The same, with a sign at each mode, and the one to take."""
+    """Draw the options of a local model, with a sign at each mode, and the recommended mode."""
     fits, best = modes_of(library, model.name)
     actions = draw_options(library, ui, model.context, fits)
     if best is not None:
@@ -58,9 +58,9 @@ def draw_local_options(library: LibraryState, ui: Ui, model: LocalModel) -> list
 
 
 def draw_options(
-    library: LibraryState, ui: Ui, trained: int, fits: Mapping[Mode, Fit] = NOBODY_KNOWS
+    library: LibraryState, ui: Ui, trained: int, fits: Mapping[Mode, Fit] = UNKNOWN_FITS
 ) -> list[Action]:
-    """The mode and the context that fits are told for."""
+    """Draw the choice of the mode and the context that the fit is estimated for."""
     text(ui, tr("Will it fit?"), bold=True)
     hints = [tr(hint) for hint in MODE_HINTS]
     modes = [(mode, f"{mode}{_sign(fits.get(mode))}") for mode in MODES]
@@ -87,7 +87,7 @@ def tokens_of(count: int) -> str:
 
 
 def draw_answer(ui: Ui, answer: FitAnswer | None) -> None:
-    """Of what was asked; nothing jumps when the answer comes, as its room is kept."""
+    """Draw an estimate, or that it is being made."""
     if answer is None:
         wrapped(ui, tr("Estimating."))
         return
@@ -108,14 +108,14 @@ def draw_fit(ui: Ui, fit: Fit) -> None:
         _draw_share(ui, taken, free)
         _draw_verdict(ui, taken, free)
     if fit.instead:
-        wrapped(ui, sentence(said_instead(fit.instead)), "text")
+        wrapped(ui, sentence(translated_instead(fit.instead)), "text")
     _draw_speed(ui, fit)
     _draw_legend(ui, fit.parts)
     ui.mark("library.fit")
 
 
-def said_instead(words: str) -> str:
-    """What core says would fit, one thing or two, in the language in use."""
+def translated_instead(words: str) -> str:
+    """Translate core's sentence on the one or two settings that would fit."""
     for end, whole in INSTEAD:
         if words.endswith(end):
             what = [said(part) for part in words.removesuffix(end).split(" or ")]
@@ -127,7 +127,7 @@ def said_instead(words: str) -> str:
 
 
 def _bars(fit: Fit) -> list[tuple[str, list[tuple[str, int]], int | None]]:
-    """(label, parts in bytes, free bytes): one for the system's memory, one for the device's."""
+    """Return (label, parts in bytes, free bytes) for the memory of the system and of the device."""
     host = [(part.name, part.host) for part in fit.parts]
     device = [(part.name, part.device) for part in fit.parts]
     both = any(count for _, count in device)
@@ -138,7 +138,7 @@ def _bars(fit: Fit) -> list[tuple[str, list[tuple[str, int]], int | None]]:
 
 
 def _draw_parts(ui: Ui, parts: Sequence[tuple[str, int]], taken: int, free: int | None) -> None:
-    """What it takes, over the whole width; a line where memory ends, if it ends before."""
+    """Draw the parts over the whole width, and a line where free memory ends, if it ends before."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     width, height = imgui.get_content_region_avail().x, ui.u(HEIGHT)
     x = at.x
@@ -160,7 +160,7 @@ def _draw_parts(ui: Ui, parts: Sequence[tuple[str, int]], taken: int, free: int 
 
 
 def _draw_share(ui: Ui, taken: int, free: int | None) -> None:
-    """How much that is of what is free."""
+    """Draw the share of the free memory that is taken."""
     if free is None:
         return
     share = taken / max(free, 1)
@@ -192,7 +192,7 @@ def _draw_speed(ui: Ui, fit: Fit) -> None:
 
 
 def _draw_legend(ui: Ui, parts: Sequence[MemoryPart]) -> None:
-    """Each colour once, with what it takes in all, as many in a line as there is room for."""
+    """Draw each colour once, with its part's memory, as many in a line as there is room for."""
     small, square = ui.theme.size("small"), ui.u(2.5)
     start, room = imgui.get_cursor_pos_x(), imgui.get_content_region_avail().x
     x = 0.0

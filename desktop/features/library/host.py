@@ -1,5 +1,4 @@
-"""Between the page of models and the machine: what actions ask for is done in threads, what came of
-it is told in actions."""
+"""The host of the page of models. It carries actions out in threads and returns results."""
 
 from __future__ import annotations
 
@@ -53,30 +52,30 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show
 from llm_lite.desktop.language.translate import tr
 
-HUB_THREADS = 3  # questions to the hub at once: a slow one does not hold up the next
+HUB_THREADS = 3  # requests to the hub at once: a slow one does not hold up the next
 
 
 class LibraryHost:
-    """`heard` is called, on another thread, when `poll` has something."""
+    """The host. `wake` is called, on another thread, when `poll` has something."""
 
-    def __init__(self, services: ModelServices, heard: Callable[[], None]) -> None:
-        self._services, self._heard = services, heard
-        self._disk = Worker("models on disk", heard)
-        self._hub = Worker("models on a hub", heard, HUB_THREADS)
-        self._checks = Worker("verification of a model", heard)
-        self._told: deque[QueueState] = deque(maxlen=1)  # the newest
+    def __init__(self, services: ModelServices, wake: Callable[[], None]) -> None:
+        self._services, self._wake = services, wake
+        self._disk = Worker("models on disk", wake)
+        self._hub = Worker("models on a hub", wake, HUB_THREADS)
+        self._checks = Worker("verification of a model", wake)
+        self._changes: deque[QueueState] = deque(maxlen=1)  # the newest
         self._seen: tuple[LibraryState, EngineOptions] | None = None
-        self._asked: set[FitQuestion] = set()
-        self._results: frozenset[tuple[str, str]] | None = None  # of jobs, as they were told last
+        self._requested: set[FitQuestion] = set()
+        self._results: frozenset[tuple[str, str]] | None = None  # of jobs, as they were listed last
         self._shown_before = False
         self._closed = False
 
     def begin(self) -> None:
-        """The queue goes on where it was."""
-        self._disk.put(self._begin_queue, _say)
+        """Begin the queue where it was."""
+        self._disk.put(self._begin_queue, _notice)
 
     def do(self, action: LibraryHostAction, state: AppState) -> list[Action]:
-        """What follows of it at once."""
+        """Carry out an action and return those that follow from it at once."""
         try:
             return self._do(action, state)
         except LlmLiteError as error:
@@ -110,25 +109,25 @@ class LibraryHost:
         return []
 
     def poll(self, state: AppState) -> list[Action]:
-        """What was found, and what the page would show besides."""
+        """Return results, and request the estimates that the page shows next."""
         actions = [*self._disk.poll(), *self._hub.poll(), *self._checks.poll()]
-        while self._told:
-            actions += self._tell_jobs(self._told.popleft(), state)
+        while self._changes:
+            actions += self._list_jobs(self._changes.popleft(), state)
         seen = (state.library, state.options)
         if self._seen is None or any(a is not b for a, b in zip(seen, self._seen, strict=True)):
             self._seen = seen
-            self._ask_fits(state)
+            self._request_fits(state)
         return actions
 
     def close(self) -> None:
-        """What runs for the queue is ended, and waits in it."""
+        """End what runs for the queue, which waits in it."""
         self._closed = True
         self._services.close()
 
     def _show(self, state: AppState) -> list[Action]:
         first, self._shown_before = not self._shown_before, True
         if first:
-            self._disk.put(self._curated, _say)
+            self._disk.put(self._curated, _notice)
         if first or not state.library.shown:
             self._list()
             return [AskFreeMemory()]
@@ -139,14 +138,14 @@ class LibraryHost:
             work()
             return ()
 
-        self._disk.put(job, _say)
+        self._disk.put(job, _notice)
 
     def _begin_queue(self) -> Iterable[Action]:
-        def told(queue: QueueState) -> None:
-            self._told.append(queue)
-            self._heard()
+        def on_change(queue: QueueState) -> None:
+            self._changes.append(queue)
+            self._wake()
 
-        self._services.begin_queue(told)
+        self._services.begin_queue(on_change)
         return ()
 
     def _curated(self) -> Iterable[Action]:
@@ -173,24 +172,24 @@ class LibraryHost:
 
         self._hub.put(work, lambda problem: [TellRepo(repo, None, problem)])
 
-    def _ask_fits(self, state: AppState) -> None:
-        wanted = [one for one in wanted_fits(state.library) if one not in self._asked]
+    def _request_fits(self, state: AppState) -> None:
+        wanted = [one for one in wanted_fits(state.library) if one not in self._requested]
         if not wanted:
             return
-        self._asked.update(wanted)
+        self._requested.update(wanted)
         library, options = state.library, state.options
 
         def work() -> Iterable[Action]:
-            told = self._fits(wanted, library, options)
-            self._asked.difference_update(wanted)
-            yield TellFits(told)
+            fits = self._fits(wanted, library, options)
+            self._requested.difference_update(wanted)
+            yield TellFits(fits)
 
-        self._disk.put(work, _say)
+        self._disk.put(work, _notice)
 
     def _fits(
         self, wanted: list[FitQuestion], library: LibraryState, options: EngineOptions
     ) -> Mapping[FitQuestion, FitAnswer]:
-        """All of one model, which is what the page shows."""
+        """Return estimates of one model, as the page shows one at a time."""
         first = wanted[0]
         subject = library.model(first.name) if first.name else library.hub_model(first.repo)
         if subject is None:
@@ -216,7 +215,7 @@ class LibraryHost:
         def work() -> Iterable[Action]:
             yield TellRemoval({names: self._weighed(models) for names, models in groups.items()})
 
-        self._disk.put(work, _say)
+        self._disk.put(work, _notice)
 
     def _weighed(self, models: tuple[LocalModel, ...]) -> Weighed:
         try:
@@ -228,23 +227,23 @@ class LibraryHost:
         def work() -> Iterable[Action]:
             yield TellImported(self._services.import_model(expanded(path)))
 
-        self._disk.put(work, _say)
+        self._disk.put(work, _notice)
 
-    def _tell_jobs(self, queue: QueueState, state: AppState) -> list[Action]:
-        """The list is read again when something was made or deleted."""
+    def _list_jobs(self, queue: QueueState, state: AppState) -> list[Action]:
+        """List the jobs, and read the list of models again when something was made or deleted."""
         jobs = queue.jobs
         results = frozenset(
             (job.id, stage.stage) for job in jobs for stage in job.stages if stage.state == "done"
         )
         before, self._results = self._results, results
-        told: list[Action] = [TellJobs(fit_to_show(queue))]
+        actions: list[Action] = [TellJobs(fit_to_show(queue))]
         if before is not None and results - before and state.library.local is not None:
-            told.append(ListModels())
-        return told
+            actions.append(ListModels())
+        return actions
 
 
 def _of(names: tuple[str, ...], state: AppState) -> tuple[LocalModel, ...]:
-    """RequestError for one that is gone."""
+    """Return the models of these names. Raise RequestError for one that is gone."""
     found = []
     for name in names:
         model = state.library.model(name)
@@ -254,12 +253,13 @@ def _of(names: tuple[str, ...], state: AppState) -> tuple[LocalModel, ...]:
     return tuple(found)
 
 
-def _say(problem: str) -> Iterable[Action]:
+def _notice(problem: str) -> Iterable[Action]:
     return [TellLibrary(problem)]
 
 
 def reveal(path: Path) -> None:
-    """In the system's file manager, which is not waited for. FileError where there is none."""
+    """Show a file in the system's file manager, without waiting for it. Raise FileError where there
+    is none."""
     folder = path if path.is_dir() else path.parent
     if sys.platform == "win32":
         words = ["explorer", f"/select,{path}"]

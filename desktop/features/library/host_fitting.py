@@ -1,5 +1,5 @@
-"""What a model would take here, in modes and with a context: of one that lies here, and of files
-that nobody has fetched."""
+"""Estimates of the memory that a model takes here, by mode and context: of a local model, and of
+files that are not downloaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def fits_of_path(
     options: EngineOptions,
     device: DeviceInfo | None,
 ) -> Answers:
-    """LlmLiteError where it is no model; what cannot be run in one mode is an answer."""
+    """Estimate a local model. Raise LlmLiteError where it is none; a mode that cannot run is an
+    answer."""
     choice = choice_of(options, device)
     gb_s = bandwidth(choice)
     source = open_source(path)
@@ -58,7 +59,7 @@ def fits_of_files(
     options: EngineOptions,
     device: DeviceInfo | None,
 ) -> Answers:
-    """By its config.json where the hub gave it, else by the sizes that the hub tells: rough."""
+    """Estimate files by their config.json where the hub gave it, else roughly, by their sizes."""
     choice = choice_of(options, device)
     machine, gb_s = this_machine(choice.info), bandwidth(choice)
     files = {file.name: file for file in model.files}
@@ -87,7 +88,7 @@ def _by_config(
     choice: ExecutorChoice,
     gb_s: float | None,
 ) -> FitAnswer | None:
-    """None where the hub gave no config.json, or one that says too little or something wrong."""
+    """Return None where the hub gave no config.json, or one that is incomplete or wrong."""
     if not model.config:
         return None
     try:
@@ -98,15 +99,15 @@ def _by_config(
 
 
 def bandwidth(choice: ExecutorChoice) -> float | None:
-    """GB/s. That of the processor is measured once, in a tenth of a second; of a device, which
-    draws meanwhile, it is known where it was measured."""
+    """Return GB/s. That of the processor is measured once, in a tenth of a second; that of a
+    device, which draws meanwhile, is known where it was measured."""
     if choice.backend == "vulkan":
         return known_gb_s(choice.info)
     return measured_gb_s()
 
 
 def choice_of(options: EngineOptions, device: DeviceInfo | None) -> ExecutorChoice:
-    """The executor that a load would choose, `device` being the one that draws; none is opened."""
+    """Return the executor that a load would choose; `device` is the one that draws."""
     on_device = options.backend == "vulkan" or (
         options.backend == "auto" and device is not None and device.kind != "software"
     )

@@ -1,5 +1,5 @@
-"""What the page of models asks of the machine and of the hub. Calls wait, for disks and networks;
-they raise LlmLiteError, whose sentence is shown."""
+"""The machine and the hub for the page of models. Calls wait for disks and networks; they raise
+LlmLiteError, whose sentence is shown."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 Stop = Callable[[], bool]
 SLICE = "E2B"  # of an E4B
-MOST_FOUND = 30  # results of a search; each is a question more, and hubs count them
+MOST_FOUND = 30  # results of a search; each is one more request, and hubs count them
 CLOSING = 0.8  # seconds for the queue to end by itself; the window is gone in under two
 
 
 class ModelServices(Protocol):
-    """`CoreServices`, or an example of it for the tour and for tests."""
+    """The services, by `CoreServices` or by an example for the tour and for tests."""
 
     def local(self) -> tuple[LocalModel, ...]: ...
 
@@ -71,7 +71,7 @@ class ModelServices(Protocol):
 
     def import_model(self, path: Path) -> str: ...
 
-    def begin_queue(self, told: Callable[[QueueState], None]) -> None: ...
+    def begin_queue(self, on_change: Callable[[QueueState], None]) -> None: ...
 
     def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None: ...
 
@@ -81,11 +81,10 @@ class ModelServices(Protocol):
 
 
 class CoreServices:
-    """Those of this machine. Everything is imported when it is first asked for."""
+    """The services of this machine. Modules are imported when they are first needed."""
 
     def __init__(self, device: Callable[[], DeviceInfo | None] = lambda: None) -> None:
-        """`device`: the one that draws, now."""
-        self._device = device
+        self._device = device  # returns the one that draws now
         self._queue: ModelQueue | None = None
         self._known: Mapping[str, LocalModel] = {}
 
@@ -153,12 +152,12 @@ class CoreServices:
 
         return import_model(path).name
 
-    def begin_queue(self, told: Callable[[QueueState], None]) -> None:
+    def begin_queue(self, on_change: Callable[[QueueState], None]) -> None:
         from llm_lite.core.hub.local.places.ours import models_folder
         from llm_lite.core.hub.queue.queue import ModelQueue
         from llm_lite.core.hub.queue.queue_file import queue_folder
 
-        self._queue = ModelQueue(queue_folder(), models_folder(), told)
+        self._queue = ModelQueue(queue_folder(), models_folder(), on_change)
 
     def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None:
         self._do(edit_of(action, self._known))
@@ -169,7 +168,8 @@ class CoreServices:
         self._do(commands.delete(models, self.weigh(models).freed))
 
     def close(self) -> None:
-        """What runs for the queue ends with this program at the latest, and is gone on with."""
+        """Wait CLOSING seconds at most for the work of the queue to end; it ends with this program
+        at the latest, and continues at its next start."""
         if self._queue is not None:
             ending = threading.Thread(target=self._queue.close, name="queue", daemon=True)
             ending.start()
@@ -184,7 +184,7 @@ class CoreServices:
 def edit_of(
     action: FetchModel | QuantizeModel | SliceModel | JobAction, known: Mapping[str, LocalModel]
 ) -> Edit:
-    """RequestError where it cannot be done."""
+    """Return the change of the queue for an action. Raise RequestError where it cannot be done."""
     from llm_lite.core.hub.queue import commands
 
     if isinstance(action, FetchModel):
@@ -228,7 +228,8 @@ def _known(name: str, known: Mapping[str, LocalModel]) -> LocalModel:
 
 
 def verified(model: LocalModel, stop: Callable[[], bool]) -> str:
-    """A sentence. FileError with the first thing that is wrong."""
+    """Compare a model's files with the hub's hashes where it came from one, else with the files'
+    own checksums, and return a sentence. Raise FileError with the first thing that is wrong."""
     from llm_lite.core.hub.remote.checking import from_hub, verify
     from llm_lite.core.loading.file_check import verify_model
 

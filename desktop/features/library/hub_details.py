@@ -1,4 +1,4 @@
-"""A repository of the hub, in full: what it is, its files, which fits best, how to fetch it."""
+"""The details of a repository of the hub: its files, the one that fits best, and its download."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _draw_curated(ui: Ui, known: CuratedModel) -> None:
 
 
 def _draw_unread(state: AppState, ui: Ui, known: CuratedModel | None) -> list[Action]:
-    """Nothing but the short list knows of it: to fetch it is still possible."""
+    """Draw a download for a repository that only the short list describes."""
     library, actions = state.library, list[Action]()
     if known is not None:
         words = tr("{file}: {size} to fetch, {memory} of memory with 4,096 tokens.")
@@ -152,7 +152,7 @@ def _draw_files(
 def _draw_file(
     ui: Ui, library: LibraryState, model: HubModel, file: HubFile, best: bool, chosen: bool
 ) -> bool:
-    """A row: the format or the name, the size, and whether it fits."""
+    """Draw a row: the format or the name, the size, and whether it fits."""
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     height, name = ui.u(ROW), f"library.file.{file.name}"
     clicked = press_area(name, ImVec2(max(width, 1.0), height))
@@ -161,8 +161,8 @@ def _draw_file(
     if imgui.is_item_hovered() or chosen:
         fill = "accent_soft" if chosen else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    told = library.fits.get(fit_of_file(library, model.repo, file))
-    fits = told.fit.fits if told is not None and told.fit is not None else None
+    answer = library.fits.get(fit_of_file(library, model.repo, file))
+    fits = answer.fit.fits if answer is not None and answer.fit is not None else None
     icon, color = (ICON_CHECK, "good") if fits else (ICON_WARNING, "warning")
     shown = icon if fits is not None or file.problem else ""
     right = end.x - ui.u(2) - ui.u(5)
@@ -202,7 +202,7 @@ def _draw_buttons(state: AppState, ui: Ui, model: HubModel, file: HubFile) -> li
 
 
 def _draw_fetch(state: AppState, ui: Ui, fetched: FetchModel, able: bool) -> list[Action]:
-    """Download, or open what is here already."""
+    """Draw a download, or the way to open what is on this machine."""
     library = state.library
     known = here(library, fetched.repo, fetched.file)
     if known is not None:

@@ -59,7 +59,7 @@ LEAST_NAME = 52.0  # spacing units: below, columns are left out
 LEFT_OUT: tuple[Column, ...] = ("licence", "place", "context", "format")
 ROW, HEAD = 8.5, 7.0  # heights in spacing units
 INDENT = 5.0
-FILTER, SORT, LISTING = "library.filter", "library.sort", "library.listing"
+FILTER = "library.filter"
 LONGEST_FILTER = 200  # characters
 NOTHING = mark(
     "No model was found on this machine. What Hugging Face, LM Studio, Ollama and llama.cpp have "
@@ -71,6 +71,22 @@ class LocalRow(Struct, frozen=True):
     model: LocalModel
     depth: int  # 1: made of the one above
     cells: dict[Column, str]
+
+
+class LocalListing(Struct):
+    """The rows, with what they were made of."""
+
+    models: tuple[LocalModel, ...]
+    key: tuple[object, ...]
+    rows: list[LocalRow]
+
+
+class LocalControls(Struct):
+    filter: str = ""
+    column: Column = "name"  # that rows are sorted by
+    down: bool = False  # the largest first
+    listing: LocalListing | None = None
+    path: str = ""  # to import
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -101,14 +117,15 @@ def _draw_nothing(ui: Ui) -> list[Action]:
 
 
 def _draw_tools(state: AppState, ui: Ui) -> list[Action]:
-    """The filter, and the way to bring in a model that was not found."""
+    """Draw the filter, and the button that imports a model."""
     button = width_of(ui)
     room = imgui.get_content_region_avail().x - button - imgui.get_style().item_spacing.x
     imgui.set_next_item_width(min(ui.u(90), room))
     hint = tr("Filter by name, format, licence or place")
-    _, typed = imgui.input_text_with_hint(f"##{FILTER}", hint, ui.memory.get(FILTER, ""))
+    controls = ui.local(LocalControls)
+    _, typed = imgui.input_text_with_hint(f"##{FILTER}", hint, controls.filter)
     ui.mark(FILTER)
-    ui.memory[FILTER] = typed[:LONGEST_FILTER]
+    controls.filter = typed[:LONGEST_FILTER]
     imgui.same_line(ui.right(button))
     return draw_import(state, ui)
 
@@ -116,8 +133,8 @@ def _draw_tools(state: AppState, ui: Ui) -> list[Action]:
 def rows_of(
     models: tuple[LocalModel, ...], words: str, column: Column, down: bool
 ) -> list[LocalRow]:
-    """Sources in the order of `column`, each with what was made of it below; those that hold all
-    `words`, with their sources."""
+    """Return sources in the order of `column`, each with its variants below; only those that hold
+    all `words`, with their sources."""
     wanted = words.casefold().split()
     names = {model.name for model in models}
     made: dict[str, list[LocalModel]] = {}
@@ -139,7 +156,7 @@ def rows_of(
 def _group(
     top: LocalModel, made: dict[str, list[LocalModel]], wanted: list[str], seen: set[str]
 ) -> list[LocalRow]:
-    """A source and what was made of it, and of that: all one step in."""
+    """Return the rows of a source, its variants and theirs: all one step in."""
     below: list[LocalModel] = []
     heads = [top]
     seen.add(top.name)
@@ -177,7 +194,7 @@ def _row(model: LocalModel, depth: int) -> LocalRow:
 
 
 def _order(column: Column) -> Callable[[LocalModel], tuple[Any, str]]:
-    """What models are compared by; those that are alike stand by name."""
+    """Return the key that models are sorted by; equal ones are in the order of their names."""
 
     def key(model: LocalModel) -> tuple[Any, str]:
         name = model.name.casefold()
@@ -199,15 +216,14 @@ def _order(column: Column) -> Callable[[LocalModel], tuple[Any, str]]:
 
 
 def _listing(state: AppState, ui: Ui, models: tuple[LocalModel, ...]) -> list[LocalRow]:
-    """Made again when the models, the filter, the order or the language are others."""
-    column, down = ui.memory.get(SORT, ("name", False))
-    key = (ui.memory.get(FILTER, ""), column, down, number())
-    held = ui.memory.get(LISTING)
-    if held is None or held[0] is not models or held[1] != key:
-        rows = rows_of(models, key[0], column, down)
-        held = ui.memory[LISTING] = (models, key, rows)
-    found: list[LocalRow] = held[2]
-    return found
+    """Return the rows, made again when the models, the filter, the order or the language change."""
+    controls = ui.local(LocalControls)
+    key = (controls.filter, controls.column, controls.down, number())
+    held = controls.listing
+    if held is None or held.models is not models or held.key != key:
+        rows = rows_of(models, controls.filter, controls.column, controls.down)
+        held = controls.listing = LocalListing(models, key, rows)
+    return held.rows
 
 
 def _draw_table(state: AppState, ui: Ui, models: tuple[LocalModel, ...]) -> list[Action]:
@@ -234,7 +250,7 @@ def _draw_table(state: AppState, ui: Ui, models: tuple[LocalModel, ...]) -> list
 
 
 def _columns(ui: Ui, width: float) -> list[tuple[Column, float, float]]:
-    """(column, left, width) in pixels; what there is no room for is told in the details."""
+    """Return (column, left, width) in pixels; columns without room are left to the details."""
     shown = list(COLUMNS)
     for column in LEFT_OUT:
         if width - sum(ui.u(COLUMNS[c][0]) for c in shown) < ui.u(LEAST_NAME):
@@ -251,13 +267,14 @@ def _columns(ui: Ui, width: float) -> list[tuple[Column, float, float]]:
 def _draw_head(ui: Ui, columns: list[tuple[Column, float, float]]) -> None:
     at, height = imgui.get_cursor_screen_pos(), ui.u(HEAD)
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
-    by, down = ui.memory.get(SORT, ("name", False))
+    controls = ui.local(LocalControls)
+    by, down = controls.column, controls.down
     for column, left, width in columns:
         _, title, counts = COLUMNS[column]
         imgui.set_cursor_screen_pos(ImVec2(at.x + left, at.y))
         name = f"library.by.{column}"
         if press_area(name, ImVec2(width, height)):
-            ui.memory[SORT] = (column, not down if column == by else counts)
+            controls.column, controls.down = column, not down if column == by else counts
         ui.mark(name)
         color = "text" if imgui.is_item_hovered() or column == by else "muted"
         tip(ui, tr("Sort by this column"))
@@ -275,7 +292,7 @@ def _draw_head(ui: Ui, columns: list[tuple[Column, float, float]]) -> None:
 
 
 def _left(at: float, width: float, words: str, counts: bool, ui: Ui) -> float:
-    """Numbers end at the right of their column."""
+    """Return where text begins: numbers end at the right of their column."""
     if not counts:
         return at + ui.u(2)
     return round(at + width - ui.u(3) - imgui.calc_text_size(words).x)
@@ -314,7 +331,7 @@ def _draw_cells(
     height: float,
     used: bool,
 ) -> bool:
-    """Whether the name had to be cut."""
+    """Draw the cells of a row, and return whether the name had to be cut."""
     draw, cut = imgui.get_window_draw_list(), False
     bad = bool(row.model.problem) or not row.model.runnable
     for column, left, width in columns:
@@ -347,7 +364,7 @@ def can_open(state: AppState, model: LocalModel) -> bool:
 
 
 def width_of(ui: Ui) -> float:
-    """Of the button, in pixels."""
+    """Return the width of the button, in pixels."""
     words = f"{ICON_NEW}  {tr(LABEL)}"
     return float(imgui.calc_text_size(words).x) + 2 * imgui.get_style().frame_padding.x
 
@@ -365,14 +382,15 @@ def _draw_panel(ui: Ui) -> list[Action]:
     wrapped(ui, tr(ABOUT))
     imgui.set_next_item_width(-1)
     flags = imgui.InputTextFlags_.enter_returns_true
+    controls = ui.local(LocalControls)
     entered, path = imgui.input_text_with_hint(
-        f"##{PATH}", tr("Path of a file or a folder"), ui.memory.get(PATH, ""), flags
+        f"##{PATH}", tr("Path of a file or a folder"), controls.path, flags
     )
     ui.mark(PATH)
-    ui.memory[PATH] = path = path[:LONGEST_PATH]
+    controls.path = path = path[:LONGEST_PATH]
     able = bool(path.strip())
     if button(ui, "library.import.add", tr("Import this path"), enabled=able) or (entered and able):
-        ui.memory[PATH] = ""
+        controls.path = ""
         imgui.close_current_popup()
         return [ImportLocal(path.strip())]
     imgui.same_line()

@@ -1,4 +1,4 @@
-"""A model on this machine, in full: what it is, whether it fits, and what can be done with it."""
+"""The details of a model on this machine: whether it fits, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _draw_buttons(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
 
 
 def can_slice(model: LocalModel) -> bool:
-    """Gemma 3n's E4B: E2B lies within it."""
+    """Return whether this is Gemma 3n's E4B, which contains E2B."""
     known = model.architecture.casefold().replace("_", "").replace("-", "")
     named = f"{model.name} {model.repo}".casefold()
     return (
@@ -172,7 +172,7 @@ def _draw_facts(ui: Ui, model: LocalModel) -> None:
 
 
 def draw_removal(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
-    """The button in a row of buttons, and its panel."""
+    """Draw the button in a row of buttons, and its panel."""
     actions: list[Action] = []
     label = tr("Delete")
     beside(ui, label)

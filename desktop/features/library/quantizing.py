@@ -1,9 +1,9 @@
-"""Into fewer bits, by the queue: of a model that lies here, or of one that is fetched first."""
+"""The panel that quantizes a model on this machine, or one that is downloaded first."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import HubFile, HubModel, LocalModel
@@ -40,15 +40,19 @@ DELETE_HINT = mark(
 
 
 class QuantizeForm(Struct):
-    """What is chosen in the panel."""
+    """The choices in the panel."""
 
     mode: Mode = "int4"
     delete_source: bool = False
     calibrate: bool = True  # of int4
 
 
+class QuantizeForms(Struct):
+    by_panel: dict[str, QuantizeForm] = field(default_factory=dict)  # LOCAL, HUB
+
+
 def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
-    """The button in a row of buttons, and its panel."""
+    """Draw the button in a row of buttons, and its panel."""
     ours = model.origin in OURS
     form = _draw_button(ui, LOCAL, tr("Quantize"), model.parameters, ours=ours)
     if form is None:
@@ -59,7 +63,8 @@ def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
 def draw_hub(
     ui: Ui, model: HubModel, file: HubFile, enabled: bool, *, is_here: bool
 ) -> list[Action]:
-    """is_here: it lies on this machine, so that its download ends at once."""
+    """Draw the button and the panel for a file of the hub. `is_here`: it lies on this machine, so
+    that its download ends at once."""
     label = tr("Quantize") if is_here else tr("Download and quantize")
     form = _draw_button(ui, HUB, label, model.parameters, enabled)
     if form is None:
@@ -71,10 +76,10 @@ def draw_hub(
 def _draw_button(
     ui: Ui, name: str, label: str, parameters: int, enabled: bool = True, ours: bool = True
 ) -> QuantizeForm | None:
-    """What was chosen, once it is."""
+    """Draw the button and the panel, and return the choices once they are confirmed."""
     beside(ui, label)
     if button(ui, f"{name}.open", label, ICON_SCALE, enabled=enabled):
-        ui.memory[name] = QuantizeForm()
+        ui.local(QuantizeForms).by_panel[name] = QuantizeForm()
         ui.opened = name
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(min(low.x, high.x - ui.u(24)), high.y + ui.u(1))
@@ -83,7 +88,7 @@ def _draw_button(
 
 
 def _draw_panel(ui: Ui, name: str, parameters: int, ours: bool) -> QuantizeForm | None:
-    form: QuantizeForm = ui.memory.setdefault(name, QuantizeForm())
+    form = ui.local(QuantizeForms).by_panel.setdefault(name, QuantizeForm())
     wrapped(ui, tr(ABOUT))
     form.mode = chooser(ui, f"{name}.mode", QUANTIZED, form.mode)
     able = form.mode == "int4"

@@ -1,11 +1,11 @@
-"""What is fetched, converted and deleted, one after the other: a row each, with its stages."""
+"""The queue of downloads, conversions and deletions: a row each, with its stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
 from llm_lite.desktop.features.library.model import (
@@ -59,7 +59,7 @@ STATES: dict[StageState, tuple[str, str]] = {
     "skipped": (ICON_CLOSE, "faint"),
 }
 WORK: tuple[StageState, ...] = ("waiting", "running")
-SAID: dict[StageState, str] = {
+STATE_NAMES: dict[StageState, str] = {
     "waiting": mark("waiting"),
     "running": mark("running"),
     "paused": mark("paused"),
@@ -76,6 +76,10 @@ USUAL = 24.0  # height of a row that was never in sight, in spacing units
 DISMISS_HINT = mark("Rows of what is done and of what has failed; no file is deleted.")
 DELETION = mark("Delete {name}")
 ELSEWHERE = mark("Another window or terminal of this program does this work; it is shown here.")
+
+
+class JobHeights(Struct):
+    by_id: dict[str, float] = field(default_factory=dict)  # of rows that were drawn, in pixels
 
 
 class JobButton(Struct, frozen=True):
@@ -100,7 +104,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.begin_child("library.jobs", ImVec2(0, 0), FLAT)
     low = imgui.get_scroll_y()
     high = low + imgui.get_window_height()
-    heights: dict[str, float] = ui.memory.setdefault("library.job_heights", {})
+    heights = ui.local(JobHeights).by_id
     y = 0.0
     for job in jobs:
         height = heights.get(job.id, ui.u(USUAL))
@@ -122,7 +126,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_ended(ui: Ui) -> list[Action]:
-    """The head of the rows that have ended, with a button for them all."""
+    """Draw the head of the rows that have ended, with a button for them all."""
     label, top = tr("Dismiss all"), imgui.get_cursor_pos_y()
     wide = _width(ui, JobButton("", label, ICON_CLOSE, ()))
     right = imgui.get_content_region_avail().x - wide - ui.u(3)  # as those of the rows
@@ -136,7 +140,7 @@ def _draw_ended(ui: Ui) -> list[Action]:
 
 
 def in_order(jobs: Sequence[ModelJob]) -> list[ModelJob]:
-    """What is still to be done, as it will be; below it what has ended, the latest first."""
+    """Return jobs still to be done, in order, then those that have ended, the latest first."""
     ended = [job for job in jobs if _has_ended(job)]
     return [job for job in jobs if not _has_ended(job)] + ended[::-1]
 
@@ -206,7 +210,7 @@ def _width(ui: Ui, one: JobButton) -> float:
 
 
 def _buttons(state: AppState, job: ModelJob) -> list[JobButton]:
-    """What can be done with it, by how far it is."""
+    """Return the buttons of a job, by its state."""
     stage = job.current
     dismiss = JobButton("dismiss", tr("Dismiss"), ICON_CLOSE, (DismissJob(job.id),))
     if stage is None:
@@ -234,7 +238,7 @@ def _buttons(state: AppState, job: ModelJob) -> list[JobButton]:
 
 
 def _deletion(job: ModelJob) -> str:
-    """What it frees, and until when it can be undone."""
+    """Return a sentence on what a deletion frees, and until when it can be undone."""
     stage = job.current
     if stage is None:
         return tr("Deleted: {size} are free again.").format(size=size(job.frees))
@@ -250,7 +254,7 @@ def _deletion(job: ModelJob) -> str:
 
 
 def _draw_stages(ui: Ui, job: ModelJob) -> None:
-    """In their order, each with how far it is."""
+    """Draw the stages in their order, each with its state."""
     for number, stage in enumerate(job.stages):
         if number:
             imgui.same_line(0, ui.u(2))
@@ -263,14 +267,14 @@ def _draw_stages(ui: Ui, job: ModelJob) -> None:
         elif stage.stage == "slice" and job.slice:
             label = tr("Slice to {name}").format(name=job.slice)
         text(ui, f"{icon} {label}", color, "small")
-        tip(ui, tr(SAID[stage.state]))
+        tip(ui, tr(STATE_NAMES[stage.state]))
 
 
 def _draw_progress(ui: Ui, stage: JobStage, width: float) -> None:
     share = min(1.0, stage.done / stage.total) if stage.total > 0 else 0.0
     meter(ui, share, width, ui.u(1.5), "accent" if stage.state == "running" else "faint")
     with ui.font(style="small"):
-        right = told(stage)
+        right = progress_of(stage)
         room = width - imgui.calc_text_size(right).x - ui.u(4)
         detail = said_stage(stage.detail)
         left = fit(detail, max(room, 1.0))
@@ -283,8 +287,8 @@ def _draw_progress(ui: Ui, stage: JobStage, width: float) -> None:
             imgui.text_unformatted(right)
 
 
-def told(stage: JobStage) -> str:
-    """How much of how much, how fast, how long still."""
+def progress_of(stage: JobStage) -> str:
+    """Return how much of a stage is done, how fast it is, and how long it still takes."""
     parts = []
     if stage.stage == "download":
         whole = size(stage.total) if stage.total > 0 else tr("an unknown size")

@@ -22,7 +22,7 @@ Part = AbstractContextManager[bool]
 
 @contextmanager
 def split(ui: Ui, name: str, has_details: bool) -> Iterator[tuple[Part, Part]]:
-    """Two parts to draw in, one after the other; each yields whether it is shown."""
+    """Yield two parts to draw in, one after the other; each yields whether it is shown."""
     room = imgui.get_content_region_avail()
     if not has_details:
         yield _part(f"{name}.list", ImVec2(0, room.y)), _absent()

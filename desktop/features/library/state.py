@@ -1,4 +1,4 @@
-"""What the page of models shows. Nothing here reads a disk or a network."""
+"""The state of the page of models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_CHECKED = 200  # results of verifications that are kept
 
 
 class HubSearch(Struct, frozen=True):
-    """What a person looks for. Empty and 0: whatever there is."""
+    """The fields of a search. Empty and 0: any."""
 
     words: str = ""
     task: str = "text-generation"  # the hub's word
@@ -38,7 +38,7 @@ class HubSearch(Struct, frozen=True):
 
 
 class FitQuestion(Struct, frozen=True):
-    """Of a model here by its name, or of a file of the hub: whether it would fit."""
+    """A local model or a file of the hub, and the settings to estimate its memory for."""
 
     name: str  # of a local model; "" for the hub's
     repo: str
@@ -48,8 +48,8 @@ class FitQuestion(Struct, frozen=True):
 
 
 class FitAnswer(Struct, frozen=True):
-    """`fit` is None where it cannot be said; then there is a sentence. `rough`: by the size of a
-    file alone."""
+    """An estimate. `fit` is None where there is none; then there is a sentence. `rough`: by the
+    size of a file alone."""
 
     fit: Fit | None
     problem: str = ""
@@ -57,8 +57,8 @@ class FitAnswer(Struct, frozen=True):
 
 
 class Weighed(Struct, frozen=True):
-    """What deleting some models together would free, in bytes; what others share stays. Where it
-    cannot be done there is a problem. `notes` are sentences on what may not be expected."""
+    """The bytes that deleting some models together would free; what others share stays. `problem`
+    is why it is not possible, `notes` are sentences on side effects."""
 
     freed: int = 0
     notes: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ Removal = Mapping[tuple[str, ...], Weighed]  # by the names that would go togeth
 
 
 class Checked(Struct, frozen=True):
-    """How a verification ended."""
+    """The result of a verification."""
 
     good: bool
     words: str
@@ -79,44 +79,44 @@ class LibraryState(Struct, frozen=True):
     shown: bool = False  # instead of the conversation
     tab: LibraryTab = "local"
 
-    local: tuple[LocalModel, ...] | None = None  # None: nobody has looked yet
+    local: tuple[LocalModel, ...] | None = None  # None: not listed yet
     listing: bool = False
     list_problem: str = ""
     disk_free: int | None = None  # bytes, where our models are kept
     chosen: str = ""  # the local model whose details are shown
-    removal: Removal | None = None  # of what a person thinks of deleting
+    removal: Removal | None = None  # of the models that a person may delete
     checking: str = ""  # the model that is being verified
     checked: Mapping[str, Checked] = field(default_factory=lambda: MappingProxyType({}))
 
     curated: tuple[CuratedModel, ...] = ()
-    hub: str = "https://huggingface.co"  # that is asked, and whose pages are shown
+    hub: str = "https://huggingface.co"  # that is searched, and whose pages are shown
     search: HubSearch = field(default_factory=HubSearch)  # as it stands in the fields
-    searching: HubSearch | None = None  # what the hub is asked now
+    searching: HubSearch | None = None  # the search that is running
     found: tuple[HubModel, ...] | None = None  # None: nothing was searched
     found_for: HubSearch = field(default_factory=HubSearch)
     find_problem: str = ""
     repo: str = ""  # the one whose details are shown
     file: str = ""  # of it; "": the recommended one
-    opening: str = ""  # the repository that the hub is asked about
+    opening: str = ""  # the repository that is being read
     repos: Mapping[str, HubModel] = field(
         default_factory=lambda: MappingProxyType({})
     )  # read whole
     repo_problem: str = ""
 
-    mode: Mode = "as-stored"  # that fits are told for
+    mode: Mode = "as-stored"  # that fits are estimated for
     context: int = FIT_CONTEXT
     fits: Mapping[FitQuestion, FitAnswer] = field(default_factory=lambda: MappingProxyType({}))
 
     jobs: tuple[ModelJob, ...] = ()
-    queue_works: bool = False  # whether this program carries it out
+    queue_works: bool = False  # this program carries it out
     queue_problem: str = ""
 
     def model(self, name: str) -> LocalModel | None:
-        """On this machine, by its name."""
+        """Return a model on this machine by its name."""
         return next((model for model in self.local or () if model.name == name), None)
 
     def hub_model(self, repo: str) -> HubModel | None:
-        """As it is known best: read whole, else as the search found it."""
+        """Return a repository that was read whole, else as the search found it."""
         if repo in self.repos:
             return self.repos[repo]
         return next((model for model in self.found or () if model.repo == repo), None)
@@ -124,9 +124,9 @@ class LibraryState(Struct, frozen=True):
     def curated_model(self, repo: str) -> CuratedModel | None:
         return next((model for model in self.curated if model.repo == repo), None)
 
-    def with_fits(self, told: Mapping[FitQuestion, FitAnswer]) -> LibraryState:
-        """The oldest are forgotten."""
-        fits = {**self.fits, **told}
+    def with_fits(self, answers: Mapping[FitQuestion, FitAnswer]) -> LibraryState:
+        """Add estimates and drop the oldest."""
+        fits = {**self.fits, **answers}
         for question in list(fits)[: max(0, len(fits) - MOST_FITS)]:
             del fits[question]
         return replace(self, fits=MappingProxyType(fits))
@@ -147,7 +147,7 @@ def fit_of_file(state: LibraryState, repo: str, file: HubFile) -> FitQuestion:
 
 
 def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:
-    """What the page would show and nobody has told yet."""
+    """Return the estimates that the page would show and that are not known yet."""
     if not state.shown:
         return ()
     wanted: list[FitQuestion] = []
@@ -165,35 +165,38 @@ def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:
 
 
 def recommended(state: LibraryState, model: HubModel) -> HubFile | None:
-    """The file to take here, as far as the fits are known."""
+    """Return the recommended file, as far as the fits are known."""
     known: list[tuple[HubFile, Fit]] = []
     for file in model.files:
-        told = state.fits.get(fit_of_file(state, model.repo, file))
-        if not file.problem and told is not None and told.fit is not None:
-            known.append((file, told.fit))
+        answer = state.fits.get(fit_of_file(state, model.repo, file))
+        if not file.problem and answer is not None and answer.fit is not None:
+            known.append((file, answer.fit))
     best = recommend([fit for _, fit in known], [float(file.size) for file, _ in known])
     return None if best is None else known[best][0]
 
 
 def modes_of(state: LibraryState, name: str) -> tuple[dict[Mode, Fit], Mode | None]:
-    """Of a model here: its fits in the modes that are known, and the mode to take here, once all
-    of them are."""
+    """Return the known fits of a local model by mode, and the recommended mode once all of them are
+    known."""
     question = fit_of_local(state, name)
-    told = {mode: state.fits.get(replace(question, mode=mode)) for mode in MODES}
-    fits = {mode: one.fit for mode, one in told.items() if one is not None and one.fit is not None}
-    if None in told.values():
+    answers = {mode: state.fits.get(replace(question, mode=mode)) for mode in MODES}
+    fits = {
+        mode: one.fit for mode, one in answers.items() if one is not None and one.fit is not None
+    }
+    if None in answers.values():
         return fits, None
     best = recommend_mode(list(fits.values()))
     return fits, None if best is None else list(fits)[best]
 
 
 def variants_of(state: LibraryState, name: str) -> tuple[LocalModel, ...]:
-    """What was made of a model that lies here."""
+    """Return the local variants of a model."""
     return tuple(model for model in state.local or () if model.made_of == name)
 
 
 def removal_choices(state: LibraryState, model: LocalModel) -> tuple[tuple[str, ...], ...]:
-    """What can be deleted together: it alone, its source or its variants, and all of them."""
+    """Return the groups that can be deleted together: the model alone, its source or its variants,
+    and all of them."""
     source = state.model(model.made_of)
     if source is not None:
         return (model.name,), (source.name,), (model.name, source.name)
@@ -204,7 +207,7 @@ def removal_choices(state: LibraryState, model: LocalModel) -> tuple[tuple[str, 
 
 
 def here(state: LibraryState, repo: str, file: str) -> LocalModel | None:
-    """The model on this machine that a file of the hub is."""
+    """Return the model on this machine that a file of the hub is."""
     name = file.rpartition("/")[2]
     for model in state.local or ():
         if model.repo != repo or model.problem:
@@ -217,7 +220,7 @@ def here(state: LibraryState, repo: str, file: str) -> LocalModel | None:
 
 
 def is_queued(state: LibraryState, repo: str, file: str) -> bool:
-    """Whether a file of the hub is on its way."""
+    """Return whether a file of the hub is in the queue."""
     sources = (f"hf:{repo}:{file}", f"hf:{repo}")
     return any(
         job.source in sources and job.current is not None and job.current.state != "failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.commands.fields import open_address
 from llm_lite.desktop.features.commands.hints import with_keys
@@ -20,8 +21,11 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text, tip
 
 TABS_WIDTH = 96.0  # spacing units
-POPUP = "library.popup"
 BUSY = ("waiting", "running", "paused")
+
+
+class OpenPopup(Struct):
+    shown: bool = False  # a popup, in the frame before
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -40,15 +44,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _escaped(ui: Ui) -> bool:
-    """Esc closes what is open in the page first, and a field of text lets go of the keyboard."""
+    """Return whether Esc closes the page. It closes a popup in the page first, and ends typing in a
+    field."""
     # Dear ImGui may have closed a panel before this frame is drawn: that of the last one counts.
-    was_open = ui.memory.get(POPUP, False)
-    is_open = imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
-    ui.memory[POPUP] = is_open
+    popup = ui.local(OpenPopup)
+    was_open, popup.shown = popup.shown, imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
     if not imgui.is_key_pressed(imgui.Key.escape, False):
         return False
     typing = imgui.get_io().want_text_input or imgui.is_any_item_active()
-    return not (typing or is_open or was_open)
+    return not (typing or popup.shown or was_open)
 
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:
@@ -96,7 +100,7 @@ def _tabs(library: LibraryState) -> list[tuple[LibraryTab, str]]:
 
 
 def _draw_disk(ui: Ui, library: LibraryState, room: float, side: float, top: float) -> None:
-    """How much more fits on the disk, where there is room to say so."""
+    """Draw how much is free on the disk, where there is room for it."""
     if library.disk_free is None:
         return
     words = tr("{size} free on disk").format(size=size(library.disk_free))

@@ -1,4 +1,4 @@
-"""How models are spoken of: places, forms, times, unknown numbers."""
+"""Names and units of models: places, forms, times, unknown numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUANTIZED: tuple[tuple[Mode, str], ...] = (("int4", "int4"), ("int8", "int8"), (
 
 
 def context(count: int) -> str:
-    """Of tokens, as tables have it: "8K", "131K"; exact where it is no round number."""
+    """Return tokens as tables have them: "8K", "131K"; exact where it is no round number."""
     if count <= 0:
         return "–"
     if count % 1024 == 0:
@@ -51,7 +51,7 @@ def context_in_full(count: int) -> str:
 
 
 def bytes_of(count: int) -> str:
-    """Of a file; what nobody tells is said to be so."""
+    """Return the size of a file, or that it is unknown."""
     return size(count) if count > 0 else tr(UNKNOWN)
 
 
@@ -60,13 +60,13 @@ def parameters(count: int) -> str:
 
 
 def described(model: LocalModel) -> str:
-    """The form, and what its weights are stored in."""
+    """Return the form of a model and the format of its weights."""
     form = tr(FORMS[model.form])
     return f"{form}, {model.format}" if model.format else form
 
 
 def remaining(seconds: float | None) -> str:
-    """How long something goes on: rounded, as it is an estimate."""
+    """Return how long a job still takes: rounded, as it is an estimate."""
     if seconds is None or seconds != seconds or seconds < 0:
         return tr("time left unknown")
     if seconds < 60:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, field
 
@@ -112,11 +112,7 @@ def _fit(preset: Preset, state: AppState) -> bool:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    SavePreset: _leave_to_host,
-    ChoosePreset: _leave_to_host,
-    DeletePreset: _leave_to_host,
-    ImportPreset: _leave_to_host,
-    ExportPreset: _leave_to_host,
+    **dict.fromkeys(get_args(PresetFileAction), _leave_to_host),
     ListPresets: _list,
     UsePreset: _use,
 }

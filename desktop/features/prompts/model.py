@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
@@ -104,13 +104,7 @@ def _insert(action: InsertPrompt, state: AppState, now: float) -> Result:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    WantPrompts: _leave_to_host,
-    SavePrompt: _leave_to_host,
-    DeletePrompt: _leave_to_host,
-    RestorePrompt: _leave_to_host,
-    ImportPrompts: _leave_to_host,
-    ExportPrompts: _leave_to_host,
-    AddExamples: _leave_to_host,
+    **dict.fromkeys(get_args(PromptFileAction), _leave_to_host),
     PromptsRead: _read,
     TellPrompts: _tell,
     InsertPrompt: _insert,

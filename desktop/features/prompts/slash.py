@@ -26,8 +26,7 @@ class SlashControls(Struct):
 
 
 class Slash:
-    """The list of one frame: the prompts that are offered, and the marked one, which Enter
-    inserts."""
+    """The list of one frame: the prompts that are offered, and the one that Enter inserts."""
 
     def __init__(self, state: AppState, ui: Ui) -> None:
         self.state, self.ui = state, ui

@@ -37,8 +37,7 @@ class PromptLibrary(Struct, frozen=True):
         return next((prompt for prompt in self.prompts if prompt.name == name), None)
 
     def found(self, query: str) -> tuple[SavedPrompt, ...]:
-        """Return the prompts with all words of the query in their names, then those with them in
-        their texts."""
+        """Return prompts with all words of the query, those with them in their names first."""
         return _found(self.prompts, query)
 
 

@@ -271,8 +271,7 @@ def use(ui: Ui, prompt: SavedPrompt) -> list[Action]:
 
 
 def draw_places(ui: Ui, at: ImVec2) -> list[Action]:
-    """Draw the fields for the places of the prompt that is being inserted, with the lower edge at
-    `at`."""
+    """Draw fields for the places of an inserted prompt, with the lower edge at `at`."""
     controls = ui.local(PromptControls)
     inserted = controls.inserted
     if inserted is None:

@@ -43,8 +43,7 @@ TRIES = 3  # a title that was interrupted is requested again
 
 
 class SetResume(Struct, frozen=True):
-    """Set whether caches of conversations are kept on disk and offered, and how much they may
-    take."""
+    """Set whether caches are kept on disk and offered, and how much they may take."""
 
     mode: ResumeMode
     budget: int  # bytes
@@ -126,8 +125,7 @@ def leaving(action: object, before: AppState, result: Result) -> Result:
 
 
 def keeping(state: AppState) -> tuple[Command, ...]:
-    """Return the command that writes the cache of the conversation in the chat, where there is
-    something to write."""
+    """Return the command that writes the cache of the chat, where there is something to write."""
     number, resume = state.history.open, state.resume
     if number is None or not resume.keeps or not state.owners or state.model is None:
         return ()
@@ -225,8 +223,7 @@ def _title(action: TitleWanted, state: AppState, now: float) -> Result:
 
 
 def idle(state: AppState) -> bool:
-    """Return whether the engine has nothing to do and the cache holds the conversation in the
-    chat."""
+    """Return whether the engine is idle and the cache holds the conversation in the chat."""
     busy = state.running or state.reading or state.load or state.quantization.work
     waits = state.draining is not None or state.queued is not None
     here = state.model is not None and not state.elsewhere and state.holds_conversations
@@ -283,8 +280,8 @@ def _resumed(event: KeptResumed, state: AppState, now: float) -> AppState:
 
 
 def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
-    """Allow another request for a title that was interrupted; the history's host keeps one that was
-    made."""
+    """Allow another request for a title that was interrupted; the history's host keeps the
+    others."""
     if event.text is not None or state.history.title_asked != event.conversation:
         return state
     return replace(state, history=replace(state.history, title_asked=None))
@@ -309,8 +306,8 @@ def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
 
 
 class IdleWork(Struct):
-    """Actions for idle times. `look` is called repeatedly with a time in seconds, and returns once
-    what is due then."""
+    """Actions for idle times. `look` is called with a time in seconds, and returns what is due
+    once."""
 
     _messages: tuple[Message, ...] = ()
     _since: float = 0.0  # when the messages changed, or the engine had something to do

@@ -41,8 +41,7 @@ class Branch(Struct, frozen=True):
 
 
 def branches(messages: tuple[Message, ...]) -> list[Branch]:
-    """Return all branches: first the one that is shown, each other one behind the branch that it
-    leaves."""
+    """Return all branches: the one that is shown, then each behind the branch that it leaves."""
     found: list[Branch] = []
     waiting = [Branch(messages, 0, messages[0].place if messages else 0, -1)]
     while waiting:
@@ -233,8 +232,8 @@ SURE = 40  # last characters, by which tokens are recognized as those of an answ
 
 
 def spelled(message: Message, ids: tuple[int, ...], texts: tuple[str, ...]) -> Message:
-    """Return the answer with whole tokens, or as it is where they spell something else, as those of
-    another vocabulary do."""
+    """Return the answer with whole tokens, or as it is where they spell something else, as tokens
+    of another vocabulary do."""
     known = tuple(token.id for token in message.tokens[: len(ids)])
     if not texts or len(texts) != len(ids) or known != ids:
         return message

@@ -63,8 +63,7 @@ class _MapNode(Struct):
 
 
 def tree_map(messages: tuple[Message, ...], unfolded: Collection[int] = ()) -> TreeMap:
-    """Lay out the tree. `unfolded` are the indices of first messages of runs that are drawn one by
-    one."""
+    """Lay out the tree. `unfolded` are indices of first messages of runs that are drawn in full."""
     nodes = _nodes(messages)
     if len(nodes) > MOST:
         return TreeMap((), 0, {}, {}, 0)
@@ -141,8 +140,7 @@ def _place(nodes: list[_MapNode], children: dict[int, list[int]]) -> int:
 
 
 def _is_taken(rows: list[tuple[int, int]], low: int, high: int) -> bool:
-    """Return whether a range touches one of `rows`, which are in order and do not touch each
-    other."""
+    """Return whether a range touches one of `rows`, which are in order and apart."""
     at = bisect_left(rows, (high + 1, 0))
     return at > 0 and rows[at - 1][1] >= low
 

@@ -6,7 +6,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import LoadModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library import host
-from llm_lite.desktop.features.library.local import rows_of
+from llm_lite.desktop.features.library.local import LocalControls, rows_of
 from llm_lite.desktop.features.library.model import (
     ChooseImport,
     ChooseLocal,
@@ -21,6 +21,7 @@ from llm_lite.desktop.features.library.model import (
     SliceModel,
     VerifyModel,
 )
+from llm_lite.desktop.features.library.view import OpenPopup
 from llm_lite.desktop.features.program.model import OpenModel, SetFontSize
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.tour.example_models import FOUND, LOCAL, ExampleServices
@@ -236,7 +237,7 @@ def test_escape_closes_a_panel_and_not_the_page(library):
 
 
 def imgui_popup_open(one):
-    return one.ui.memory["library.popup"]
+    return one.ui.local(OpenPopup).shown
 
 
 def test_keys_go_through_the_rows(library):
@@ -284,9 +285,9 @@ def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(foun
     one.driver.frames(2)
     drawn = [name for name in one.ui.rects if name.startswith("library.local.")]
     assert 10 < len(drawn) < 40
-    listing = one.ui.memory["library.listing"]
+    listing = one.ui.local(LocalControls).listing
     one.driver.frames(3)
-    assert one.ui.memory["library.listing"] is listing  # made once, not in each frame
+    assert one.ui.local(LocalControls).listing is listing  # made once, not in each frame
 
 
 def test_an_empty_machine_shows_the_way_to_find_models(headless):

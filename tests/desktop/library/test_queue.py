@@ -61,12 +61,12 @@ def test_what_a_job_has_made_is_opened_from_its_row(library):
 
 
 def test_progress_says_bytes_rate_and_what_is_left_and_what_is_unknown(library):
-    from llm_lite.desktop.features.library.queue import told
+    from llm_lite.desktop.features.library.queue import progress_of
 
     (stage,) = DOWNLOADING.stages
-    assert told(stage) == "1.4 GiB of 2.3 GiB  ·  11.8 MiB a second  ·  1 minute left"
-    assert told(replace(stage, total=0, rate=0.0, left=None)) == "1.4 GiB of an unknown size"
-    assert "second" not in told(replace(stage, state="paused"))
+    assert progress_of(stage) == "1.4 GiB of 2.3 GiB  ·  11.8 MiB a second  ·  1 minute left"
+    assert progress_of(replace(stage, total=0, rate=0.0, left=None)) == "1.4 GiB of an unknown size"
+    assert "second" not in progress_of(replace(stage, state="paused"))
 
 
 def test_another_window_that_works_is_told(library):
