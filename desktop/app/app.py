@@ -37,7 +37,7 @@ from llm_lite.desktop.app.settings import (
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.features.presets.host import PresetFiles, presets_folder
 from llm_lite.desktop.features.presets.model import ListPresets
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import TellSystemTheme
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.host import PromptFiles, prompts_folder

@@ -42,7 +42,8 @@ from llm_lite.desktop.features.library.installing import InstallModel
 from llm_lite.desktop.features.palette.model import SearchPalette
 from llm_lite.desktop.features.presets.host import PresetFiles
 from llm_lite.desktop.features.presets.model import PresetFileAction
-from llm_lite.desktop.features.program.act import Action, act, due
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.apply import apply, fold
 from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.features.program.defects import defect_of

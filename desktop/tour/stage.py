@@ -19,7 +19,6 @@ from llm_lite.desktop.app.program import lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.attention.state import FigureName, Head
 from llm_lite.desktop.features.program.model import (
     DismissNotice,
@@ -30,6 +29,7 @@ from llm_lite.desktop.features.program.model import (
 from llm_lite.desktop.features.program.rail import PANELS
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import ShowRuns
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST

@@ -39,7 +39,7 @@ from llm_lite.desktop.features.history.model import (
     RenameConversation,
     UndoHistory,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 
 BETWEEN = (0.0, 0.15)  # seconds from one action to the next

@@ -10,7 +10,7 @@ EDITS: Edits = {
 
 from __future__ import annotations
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.ui import Ui

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import QueueState
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.model import with_library
 from llm_lite.desktop.features.library.state import Checked, Weighed
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -20,7 +19,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.language.units import short_name
 
 
-class FetchModel(Struct, frozen=True):
+class FetchModel(Action, frozen=True):
     """Into the queue: a file of the hub, then perhaps quantized, and its source deleted."""
 
     repo: str
@@ -31,7 +30,7 @@ class FetchModel(Struct, frozen=True):
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-class QuantizeModel(Struct, frozen=True):
+class QuantizeModel(Action, frozen=True):
     """Into the queue: a model that lies here."""
 
     name: str
@@ -40,142 +39,115 @@ class QuantizeModel(Struct, frozen=True):
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-class SliceModel(Struct, frozen=True):
+class SliceModel(Action, frozen=True):
     """Gemma 3n's E2B, as a view of an E4B that lies here."""
 
     name: str
 
 
-class PauseJob(Struct, frozen=True):
+class PauseJob(Action, frozen=True):
     id: str
 
 
-class ResumeJob(Struct, frozen=True):
+class ResumeJob(Action, frozen=True):
     id: str
 
 
-class CancelJob(Struct, frozen=True):
+class CancelJob(Action, frozen=True):
     """It ends where it is; what was fetched stays, and it can be tried again."""
 
     id: str
 
 
-class RetryJob(Struct, frozen=True):
+class RetryJob(Action, frozen=True):
     """Of one that failed or was cancelled."""
 
     id: str
 
 
-class DismissJob(Struct, frozen=True):
+class DismissJob(Action, frozen=True):
     """Its row leaves the list."""
 
     id: str
 
 
-class DismissEnded(Struct, frozen=True):
+class DismissEnded(Action, frozen=True):
     """The rows leave the list of what is done and of what has failed."""
 
 
-class UndoRemoval(Struct, frozen=True):
+class UndoRemoval(Action, frozen=True):
     """Of a deletion that waits: it is not carried out."""
 
     id: str
 
 
-class RemoveNow(Struct, frozen=True):
+class RemoveNow(Action, frozen=True):
     """Of a deletion that waits: it waits no longer."""
 
     id: str
 
 
-class KeepSource(Struct, frozen=True):
+class KeepSource(Action, frozen=True):
     """Of a job that is to delete its source: it stays."""
 
     id: str
 
 
-class TellJobs(Struct, frozen=True):
+class TellJobs(Action, frozen=True):
     queue: QueueState
 
 
-class VerifyModel(Struct, frozen=True):
+class VerifyModel(Action, frozen=True):
     name: str
 
 
-class TellVerified(Struct, frozen=True):
+class TellVerified(Action, frozen=True):
     name: str
     good: bool
     words: str
 
 
-class WeighRemoval(Struct, frozen=True):
+class WeighRemoval(Action, frozen=True):
     """How much deleting would free: of each of these groups of names."""
 
     choices: tuple[tuple[str, ...], ...]
 
 
-class TellRemoval(Struct, frozen=True):
+class TellRemoval(Action, frozen=True):
     removal: Mapping[tuple[str, ...], Weighed]
 
 
-class RemoveModels(Struct, frozen=True):
+class RemoveModels(Action, frozen=True):
     """Into the queue: they can be taken back until it is empty."""
 
     names: tuple[str, ...]
 
 
-class ImportLocal(Struct, frozen=True):
+class ImportLocal(Action, frozen=True):
     """Remember a model where it lies."""
 
     path: str
 
 
-class ChooseImport(Struct, frozen=True):
+class ChooseImport(Action, frozen=True):
     """Ask the system for a model to import; the window does it."""
 
 
-class TellImported(Struct, frozen=True):
+class TellImported(Action, frozen=True):
     name: str
 
 
-class RevealModel(Struct, frozen=True):
+class RevealModel(Action, frozen=True):
     """Show its file in the system's file manager."""
 
     path: str
 
 
-class TellLibrary(Struct, frozen=True):
+class TellLibrary(Action, frozen=True):
     """Something that went wrong, or well, as a sentence."""
 
     words: str
     good: bool = False
-
-
-ChangingAction = (
-    FetchModel
-    | QuantizeModel
-    | SliceModel
-    | PauseJob
-    | ResumeJob
-    | CancelJob
-    | RetryJob
-    | DismissJob
-    | DismissEnded
-    | UndoRemoval
-    | RemoveNow
-    | KeepSource
-    | TellJobs
-    | VerifyModel
-    | TellVerified
-    | WeighRemoval
-    | TellRemoval
-    | RemoveModels
-    | ImportLocal
-    | ChooseImport
-    | TellImported
-    | RevealModel
-    | TellLibrary
-)
 
 
 def _leave_to_the_host(action: Any, state: AppState, now: float) -> Result:

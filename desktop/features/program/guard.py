@@ -16,7 +16,7 @@ from imgui_bundle import imgui, implot
 from msgspec import Struct
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import defect_of
 from llm_lite.desktop.language.translate import tr
 

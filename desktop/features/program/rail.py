@@ -16,7 +16,7 @@ from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library import models
 from llm_lite.desktop.features.library.model import ShowLibrary
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import (
     ResetLayout,
     SetFontSize,

@@ -172,6 +172,13 @@ def read_again(state: AppState, afresh: bool = False) -> Result:
     return state, (Read(request, told, state.thinking, tools=offered(state), afresh=afresh),)
 
 
+def send_queued(state: AppState) -> Result:
+    """Ask for the answer that waited for a dropped one to end."""
+    if state.queued is None or state.draining is not None:
+        return state, ()
+    return replace(state, queued=None), (state.queued,)
+
+
 def end_reading(state: AppState) -> Result:
     """The state without the reading that is going on: something else is wanted now."""
     if state.reading is None:

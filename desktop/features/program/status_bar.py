@@ -25,7 +25,7 @@ from llm_lite.desktop.features.lesson import way_back
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.performance.drafting import by_source, gain
 from llm_lite.desktop.features.performance.model import ForgetLearned
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import EXECUTOR, draw_untold

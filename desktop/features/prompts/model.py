@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Level
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -16,11 +15,11 @@ from llm_lite.desktop.features.prompts.state import PromptLibrary, SavedPrompt
 from llm_lite.desktop.language.incoming import typed
 
 
-class WantPrompts(Struct, frozen=True):
+class WantPrompts(Action, frozen=True):
     """Read the folder."""
 
 
-class SavePrompt(Struct, frozen=True):
+class SavePrompt(Action, frozen=True):
     """Keep a text under a name. `before` is the name that it had; "" for a new one."""
 
     name: str
@@ -28,44 +27,44 @@ class SavePrompt(Struct, frozen=True):
     before: str = ""
 
 
-class DeletePrompt(Struct, frozen=True):
+class DeletePrompt(Action, frozen=True):
     name: str
 
 
-class RestorePrompt(Struct, frozen=True):
+class RestorePrompt(Action, frozen=True):
     """Bring back the one that was deleted last."""
 
 
-class ImportPrompts(Struct, frozen=True):
+class ImportPrompts(Action, frozen=True):
     """From files, or all files of a folder."""
 
     paths: tuple[str, ...]
 
 
-class ExportPrompts(Struct, frozen=True):
+class ExportPrompts(Action, frozen=True):
     """All to a folder, or the one of a name to a file."""
 
     path: str
     name: str = ""
 
 
-class AddExamples(Struct, frozen=True):
+class AddExamples(Action, frozen=True):
     pass
 
 
-class PromptsRead(Struct, frozen=True):
+class PromptsRead(Action, frozen=True):
     """What the folder holds now, and the one that was just deleted."""
 
     prompts: tuple[SavedPrompt, ...]
     deleted: SavedPrompt | None = None
 
 
-class TellPrompts(Struct, frozen=True):
+class TellPrompts(Action, frozen=True):
     level: Level
     text: str
 
 
-class InsertPrompt(Struct, frozen=True):
+class InsertPrompt(Action, frozen=True):
     """Into the draft: in the place of the command that was typed, else behind what is there."""
 
     text: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.prompts.model import InsertPrompt
 from llm_lite.desktop.features.prompts.state import SavedPrompt, filled
 from llm_lite.desktop.language.incoming import TYPED

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.host_worker import Worker
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host_router import Here, Router

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import (
     CheckKept,
     Command,
@@ -19,6 +17,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
 from llm_lite.desktop.features.program.state import AppState
@@ -31,57 +30,57 @@ from llm_lite.desktop.features.resume.state import (
 )
 
 
-class SetResume(Struct, frozen=True):
+class SetResume(Action, frozen=True):
     """Whether caches of conversations are kept on disk and offered, and how much they may take."""
 
     mode: ResumeMode
     budget: int  # bytes
 
 
-class SetTitles(Struct, frozen=True):
+class SetTitles(Action, frozen=True):
     """Whether the model makes titles when it has nothing else to do."""
 
     by_model: bool
 
 
-class KeepNow(Struct, frozen=True):
+class KeepNow(Action, frozen=True):
     """Write what the cache holds of the conversation in the chat."""
 
 
-class Resume(Struct, frozen=True):
+class Resume(Action, frozen=True):
     """Take what is offered."""
 
 
-class DismissOffer(Struct, frozen=True):
+class DismissOffer(Action, frozen=True):
     pass
 
 
-class ClearKept(Struct, frozen=True):
+class ClearKept(Action, frozen=True):
     """Remove all kept caches, or that of one conversation."""
 
     conversation: int | None = None
 
 
-class KeptListed(Struct, frozen=True):
+class KeptListed(Action, frozen=True):
     """All that there are now, and the folder that they are in."""
 
     kept: tuple[KeptCache, ...]
     folder: str
 
 
-class AskTitle(Struct, frozen=True):
+class AskTitle(Action, frozen=True):
     """The model has nothing to do: it may say what the conversation in the chat is about."""
 
     conversation: int
 
 
-class TitleWanted(Struct, frozen=True):
+class TitleWanted(Action, frozen=True):
     """Nobody gave the conversation a title yet."""
 
     conversation: int
 
 
-class KeptFound(Struct, frozen=True):
+class KeptFound(Action, frozen=True):
     """The conversation that was opened has a file."""
 
     conversation: int
@@ -98,9 +97,9 @@ def _with(state: AppState, **changes: Any) -> AppState:
     return replace(state, resume=replace(state.resume, **changes))
 
 
-def leaving(action: object, before: AppState, result: Result) -> Result:
-    """What `action` does, with a conversation's cache kept before something else takes its place,
-    unless the conversation is deleted."""
+def keep_left(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Keep a conversation's cache before something else takes its place, unless the conversation is
+    deleted."""
     state, commands = result
     turned = state.chat != before.chat
     if state.running and not before.running and state.resume.offer is not None:

@@ -13,7 +13,7 @@ from llm_lite.core.files.places import expanded
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.json_values import read_json
 from llm_lite.desktop.features.chat.rounds import calls_of, source_of, waiting
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tools.calling import (
     CallAnswered,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Alternative, ChatMessage, SpellTokens
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
@@ -24,7 +23,7 @@ from llm_lite.desktop.features.tree.branches import Way, way_to
 from llm_lite.desktop.language.translate import tr
 
 
-class ContinueFrom(Struct, frozen=True):
+class ContinueFrom(Action, frozen=True):
     """Answer again: the first `count` tokens as they are, then `choice`; None: what the model
     says."""
 
@@ -33,26 +32,23 @@ class ContinueFrom(Struct, frozen=True):
     choice: Alternative | None = None
 
 
-class ContinueText(Struct, frozen=True):
+class ContinueText(Action, frozen=True):
     """Answer again: the first `characters` as they are, of all that the answer's tokens spell."""
 
     index: int
     characters: int
 
 
-class SpellAnswer(Struct, frozen=True):
+class SpellAnswer(Action, frozen=True):
     """Ask what the tokens stand for that an answer of the history is known by."""
 
     index: int
 
 
-class ShowMessage(Struct, frozen=True):
+class ShowMessage(Action, frozen=True):
     """Show the path through a message, by its key."""
 
     key: int
-
-
-ForkAction = ContinueFrom | ContinueText | SpellAnswer | ShowMessage
 
 
 def _continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Command
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, SwitchVersion, steer
@@ -25,6 +23,7 @@ from llm_lite.desktop.features.history.model import (
     done_since,
 )
 from llm_lite.desktop.features.presets.model import UsePreset
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_edit, leave_answer
@@ -78,14 +77,14 @@ LIST_LABELS: Mapping[type[Any], str] = {  # until the history says what it did
 }
 
 
-class Journalled(Struct, frozen=True):
+class Journalled(Action, frozen=True):
     """What the history did of what a person asked, the oldest first; number 0: nothing."""
 
     number: int
     label: str = ""
 
 
-class JournalKept(Struct, frozen=True):
+class JournalKept(Action, frozen=True):
     """What the history can still take back or do again, by numbers."""
 
     numbers: frozenset[int]
@@ -94,8 +93,13 @@ class JournalKept(Struct, frozen=True):
 UndoAction = Journalled | JournalKept
 
 
-def noted(action: object, before: AppState, after: AppState, now: float) -> AppState:
-    """The state after an action, with a step in the journal where it changed a conversation."""
+def note_step(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Add a step to the journal where an action changed a conversation."""
+    after, commands = result
+    return _with_step(action, before, after, now), commands
+
+
+def _with_step(action: object, before: AppState, after: AppState, now: float) -> AppState:
     if type(action) in LIST_LABELS:
         asked = LIST_LABELS[type(action)]
         return replace(after, undoing=after.undoing.asked(OF_THE_LIST[asked]))
