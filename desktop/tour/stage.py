@@ -182,7 +182,7 @@ class Stage:
 
         path = Path(self._folder.name) / "history.db"
         fill(path)
-        self.program.keeper = HistoryKeeper(path, lambda: None)
+        self.program.use("history", HistoryKeeper(path, lambda: None))
 
     def _load(self, prompt: str) -> None:
         """It is typed meanwhile."""
@@ -419,9 +419,9 @@ class Stage:
         """The engine first: it uses the device."""
         if self._engine is not None:
             self._engine.close(5.0)
-        if self.program.keeper is not None:
-            self.program.keeper.end()
-            self.program.keeper.close(5.0)
+        if self.program.history is not None:
+            self.program.history.end()
+            self.program.history.finish(5.0)
         self._folder.cleanup()
         self._backstage.close()
 

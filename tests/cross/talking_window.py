@@ -143,7 +143,7 @@ def main(words: list[str]) -> None:
     app = App(store, state, lambda problem: say(json.dumps({"problem": problem})), history_file())
     app.start(model)
     person, witness, due = Person(chance, imported), Witness(), 0.0
-    while app.program.keeper is None or app.program.state.model is None:
+    while app.program.history is None or app.program.state.model is None:
         app.turn()
     say("ready")
     while (now := time.monotonic()) < ends:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
+from typing import get_args
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.leftovers import remove_whole
@@ -45,7 +46,9 @@ from llm_lite.desktop.features.history.host_opening import in_chat
 from llm_lite.desktop.features.history.host_recorder import Recorder
 from llm_lite.desktop.features.history.model import fit_title
 from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, Shelf
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume import model as resuming
@@ -57,6 +60,7 @@ from llm_lite.desktop.features.undo.model import (
     JournalKept,
     Journalled,
     UndoAction,
+    is_for_history,
 )
 from llm_lite.desktop.language.translate import tr, trn
 
@@ -137,8 +141,11 @@ Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | P
 Job = Callable[[], Iterable[Act]]
 
 
-class HistoryKeeper:
-    """`wake` is called from another thread when `poll` has something."""
+class HistoryKeeper(Host):
+    """The history of conversations. `wake` is called from another thread when `poll` has
+    something."""
+
+    actions = (*get_args(does.NeedsHistory), *get_args(resuming.NeedsCaches), SearchPalette)
 
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self.history = History(path, wake)
@@ -166,7 +173,7 @@ class HistoryKeeper:
         self.recorder.note(state, now)
         return self.recorder.conversation
 
-    def poll(self) -> list[Act]:
+    def poll(self, state: AppState) -> list[Act]:
         """What was found, and what happened to the file."""
         for event in self.history.poll():
             self._heard(event)
@@ -175,8 +182,9 @@ class HistoryKeeper:
             found.append(self._done.popleft())
         return found
 
-    def hear(self, event: Event, budget: int) -> None:
-        """What the engine says of caches and titles; caches may take `budget` bytes."""
+    def hear(self, event: Event, state: AppState) -> None:
+        """Note what the engine says of caches and titles."""
+        budget = state.resume.budget  # bytes of all kept caches
         match event:
             case CacheKept(problem=""):
                 self._submit(lambda: self._change_caches(lambda: self._caches.add(event, budget)))
@@ -185,8 +193,14 @@ class HistoryKeeper:
             case TitleMade(number, text) if text is not None:
                 self._submit(lambda: self._entitle(number, text))
 
-    def do(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
-        """What a person wants of the file."""
+    def do(
+        self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette, state: AppState
+    ) -> Sequence[Action]:
+        if is_for_history(action, state):
+            self._begin(action)
+        return ()
+
+    def _begin(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
         match action:
             case resuming.SetResume(mode, budget):
                 del mode
@@ -223,8 +237,8 @@ class HistoryKeeper:
         """What is said until now is saved while other things end."""
         self.recorder.end()
 
-    def close(self, seconds: float) -> bool:
-        """Whether all is saved."""
+    def finish(self, seconds: float) -> bool:
+        """Save the rest within `seconds`; return whether all is saved."""
         self._jobs.put(None)
         self._thread.join(seconds / 2)  # a cache that was written at the end is still to be listed
         return self.history.close(seconds)

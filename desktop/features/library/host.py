@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import LocalModel, QueueState
 from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.changing import (
     ImportLocal,
     RemoveModels,
@@ -57,8 +59,10 @@ from llm_lite.desktop.language.translate import tr
 HUB_THREADS = 3  # questions to the hub at once: a slow one does not hold up the next
 
 
-class LibraryHost:
+class LibraryHost(Host):
     """`heard` is called, on another thread, when `poll` has something."""
+
+    actions = get_args(LibraryHostAction)
 
     def __init__(self, services: ModelServices, heard: Callable[[], None]) -> None:
         self._services, self._heard = services, heard
@@ -121,7 +125,7 @@ class LibraryHost:
             self._ask_fits(state)
         return actions
 
-    def close(self) -> None:
+    def close(self, state: AppState | None = None) -> None:
         """What runs for the queue is ended, and waits in it."""
         self._closed = True
         self._services.close()

@@ -132,8 +132,8 @@ def _newest(state: AppState, back: bool) -> Step | None:
     return state.undoing.newest(state.chat, state.history.open, back)
 
 
-def is_for_keeper(action: object, state: AppState) -> bool:
-    """Whether the history has to do it: an undo may be of the conversation in the chat."""
+def is_for_history(action: object, state: AppState) -> bool:
+    """Return whether the history does it: an undo may be of the conversation in the chat."""
     if not isinstance(action, UndoHistory | RedoHistory):
         return True
     step = _newest(state, isinstance(action, UndoHistory))
