@@ -6,5 +6,5 @@ from msgspec import Struct
 
 
 class Action(Struct, frozen=True):
-    """What a person does, or what a host found: `act` carries it out by the function that a feature
-    registers for its type."""
+    """One thing that a person did or a host found. `act` carries it out by the function that a
+    feature registers for its type."""

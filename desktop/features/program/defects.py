@@ -38,7 +38,7 @@ def report(
 
 
 def defects(state: AppState) -> tuple[str, ...]:
-    """The lines of the log that tell of defects."""
+    """Return the lines of the log that tell of defects."""
     return tuple(line.text for line in state.log if line.text.startswith(MARK))
 
 

@@ -1,4 +1,4 @@
-"""What a person answers when a model would take more memory than there is."""
+"""The answer to the question whether a model may take more memory than there is."""
 
 from __future__ import annotations
 

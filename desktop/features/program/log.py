@@ -1,4 +1,4 @@
-"""What the program did, line by line."""
+"""The panel of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with the model, the settings and the window."""
+"""Actions on the model, the settings and the window."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SetTheme(Action, frozen=True):
 
 
 class TellSystemTheme(Action, frozen=True):
-    """What the system's own windows look like now."""
+    """The system changed the theme of its own windows."""
 
     theme: ThemeName
 
@@ -136,7 +136,7 @@ def reconfigure(state: AppState, options: EngineOptions) -> Result:
 
 
 def for_any_model(options: EngineOptions) -> EngineOptions:
-    """Without what only the model in use can draft by."""
+    """Return the options without drafts that only the model in use can make."""
     speculate = "auto" if options.speculate == "slice" else options.speculate
     return replace(options, draft_model="", speculate=speculate)
 
