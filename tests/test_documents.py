@@ -33,7 +33,7 @@ def test_files_that_are_named_exist():
 
 
 def test_each_view_has_a_page_with_pictures():
-    from llm_lite.desktop.features import VIEWS
+    from llm_lite.desktop.features.registry import VIEWS
 
     index = (ROOT / "docs" / "see-inside.md").read_text("utf-8")
     for view in VIEWS:

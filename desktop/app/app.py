@@ -37,7 +37,7 @@ from llm_lite.desktop.app.settings import (
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.features.presets.host import PresetFiles, presets_folder
 from llm_lite.desktop.features.presets.model import ListPresets
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import TellSystemTheme
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.host import PromptFiles, prompts_folder
@@ -61,7 +61,7 @@ class Starter:
         self, device: Device, heard: Callable[[], None], variants: Path, history: Path | None = None
     ) -> None:
         self._history = history
-        self._keeper: HistoryKeeper | None = None
+        self._found_history: HistoryKeeper | None = None
         self._arguments = (device, heard, variants)
         self._made: tuple[Any, Lists] | None = None
         self._error: BaseException | None = None
@@ -70,7 +70,7 @@ class Starter:
 
     def _work(self) -> None:
         try:
-            self._begin_keeper()
+            self._begin_history()
             from llm_lite.core.engine.engine import Engine
 
             self._made = (Engine(*self._arguments), lists())
@@ -78,18 +78,18 @@ class Starter:
             self._error = error
         self._arguments[1]()
 
-    def _begin_keeper(self) -> None:
+    def _begin_history(self) -> None:
         if self._history is None:
             return
         from llm_lite.desktop.features.history.host import HistoryKeeper
 
-        self._keeper = HistoryKeeper(self._history, self._arguments[1])
+        self._found_history = HistoryKeeper(self._history, self._arguments[1])
         self._arguments[1]()
 
-    def take_keeper(self) -> HistoryKeeper | None:
+    def take_history(self) -> HistoryKeeper | None:
         """Once, when it is there; before the engine."""
-        keeper, self._keeper = self._keeper, None
-        return keeper
+        found, self._found_history = self._found_history, None
+        return found
 
     def take(self) -> tuple[Any, Lists] | None:
         """Engine and lists, once, when they are there. Raises what kept them from being made."""
@@ -119,7 +119,6 @@ LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
-TOOLS_SECONDS = 0.7  # for tool servers to end by themselves; only where some run
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 
 
@@ -184,15 +183,16 @@ class App:
             self.window.close()
             raise
         self.program = Program(state, interface)
-        self.program.presets = PresetFiles(presets_folder())
-        self.program.prompts = PromptFiles(prompts_folder())
-        self.program.prompts.wake = self._heard
+        self._presets = PresetFiles(presets_folder())
+        self.program.use("presets", self._presets)
+        self.program.use("prompts", PromptFiles(prompts_folder()))
+        for host in self.program.hosts.values():
+            host.wake = self._heard
+        self.program.hosts["serving"].wake = self.window.wake
         self._files = FileChoice(self.program, lambda: self._pacer.on_input(time.monotonic()))
         self.program.on_choose_file = self._files.choose_model
         self.program.on_choose_attachments = self._files.choose_attachments
         self.program.on_choose_import = self._files.choose_import
-        self.program.wake_by(self._heard)
-        self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
         self.window.on_problem = lambda text: self.program.note(said(text))
@@ -203,8 +203,8 @@ class App:
             self.program.warn(problem)
         open_first_model(self.program, source)
         self._draw()
-        if self.program.presets is not None:  # a folder is read: not before the first frame
-            self.program.do(ListPresets(self.program.presets.names(), ""))
+        # A folder is read: not before the first frame.
+        self.program.do(ListPresets(self._presets.names(), ""))
         self._system_theme = SystemTheme(self.window.wake)
         self._begin_tools()
         self._begin_library()
@@ -222,18 +222,19 @@ class App:
         from llm_lite.desktop.features.library.host import LibraryHost
         from llm_lite.desktop.features.library.host_services import CoreServices
 
-        self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
-        self.program.library.begin()
+        library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
+        self.program.use("library", library)
+        library.begin()
 
     def _begin_remote(self) -> None:
         from llm_lite.desktop.features.remote.host import RemoteHost
 
-        self.program.remote = RemoteHost(self.window.wake)
+        self.program.use("remote", RemoteHost(self.window.wake))
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
-        if self.program.keeper is None and self._starter is not None:
-            self.program.keeper = self._starter.take_keeper()
+        if self._starter is not None and (history := self._starter.take_history()) is not None:
+            self.program.use("history", history)
         made = self._starter.take() if self._starter is not None else None
         if made is None:
             return
@@ -384,13 +385,7 @@ class App:
         self._files.close()
         if self._system_theme is not None:
             self._system_theme.close()
-        if self.program.tools is not None:
-            self.program.tools.close(self.program.state, TOOLS_SECONDS)
-        if self.program.library is not None:
-            self.program.library.close()
-        self.program.serving.close()
-        if self.program.remote is not None:
-            self.program.remote.close()
+        self.program.close_hosts()
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False
@@ -405,15 +400,15 @@ class App:
     def _close_engine(self, seconds: float) -> bool:
         """Whether nothing of it is left in so many seconds; what was said is saved meanwhile."""
         end = time.monotonic() + seconds
-        keeper = self.program.keeper
-        if keeper is None and self._starter is not None:
-            keeper = self._starter.take_keeper()
-        if keeper is not None:
-            keeper.end()
+        history = self.program.history
+        if history is None and self._starter is not None:
+            history = self._starter.take_history()
+        if history is not None:
+            history.end()
             self.program.keep()
         ended = self._end_engine(end)
         self.program.hear_last()
-        if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
+        if history is not None and not history.finish(max(LEAST_SAVING, end - time.monotonic())):
             self._complain_outside(tr("The end of the conversation could not be saved."))
         return ended
 

@@ -20,25 +20,22 @@ from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
-from llm_lite.desktop.features import VIEWS, View, draw_view
 from llm_lite.desktop.features.commands.dispatch import answer_keys
 from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
 from llm_lite.desktop.features.encoder.field import ENCODED_INPUT
-from llm_lite.desktop.features.file_chooser import view as file_chooser
+from llm_lite.desktop.features.encoder.no_writing import draw_reason
+from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.features.history.model import UndoHistory
 from llm_lite.desktop.features.history.view import focus_search
 from llm_lite.desktop.features.layouts.model import KeepSizes
 from llm_lite.desktop.features.lesson.model import ShowLesson
-from llm_lite.desktop.features.lesson.view import draw as draw_lesson
 from llm_lite.desktop.features.library.model import ShowLibrary
-from llm_lite.desktop.features.library.view import draw as draw_library
-from llm_lite.desktop.features.palette import shortcuts
-from llm_lite.desktop.features.palette import view as palette
-from llm_lite.desktop.features.program import memory_question, rail, status_bar
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program import rail, status_bar
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.guard import Guard, say_failed
 from llm_lite.desktop.features.program.model import DismissNotice, ResetLayout
 from llm_lite.desktop.features.program.state import AppState, Notice
+from llm_lite.desktop.features.registry import OVERLAYS, PAGES, VIEWS
 from llm_lite.desktop.features.selection.find import open_find
 from llm_lite.desktop.features.selection.selecting import copy
 from llm_lite.desktop.language.catalogues import catalogue
@@ -58,7 +55,6 @@ STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mous
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
-_PAGES = {"library": draw_library, "lesson": draw_lesson}
 NOTICES_SHARE = 0.12  # of the window: where notices take so much already, older ones wait
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
@@ -142,10 +138,8 @@ class Interface:
         with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
-            actions += self._guard.draw("palette", palette.draw, state, ui)
-            actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
-            actions += self._guard.draw("memory question", memory_question.draw, state, ui)
-            actions += self._guard.draw("file chooser", file_chooser.draw, state, ui)
+            for name, draw in OVERLAYS.items():
+                actions += self._guard.draw(name, draw, state, ui)
             edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
@@ -242,7 +236,7 @@ class Interface:
                 focus.enter(self.ui, "host")
                 if imgui.is_window_appearing():
                     focus.take()
-                return self._guard.draw(page, _PAGES[page], state, self.ui, say_failed)
+                return self._guard.draw(page, PAGES[page], state, self.ui, say_failed)
 
     def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:
         with pane("host", left, 0, width, height, self.ui):
@@ -383,6 +377,11 @@ class Interface:
 def _page(state: AppState) -> str:
     """The page that stands in the place of the docked views; "" where these are shown."""
     return "lesson" if state.lesson.shown else "library" if state.library.shown else ""
+
+
+def draw_view(view: View, state: AppState, ui: Ui) -> list[Action]:
+    """Draw what the view shows or, with a model that has nothing for it, why it is empty."""
+    return [] if draw_reason(state, ui, view.name) else view.draw(state, ui)
 
 
 def _bring_to_front(notice: Any) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, get_args
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from msgspec import Struct
@@ -29,16 +29,14 @@ from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
 from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
-from llm_lite.desktop.features.file_chooser.model import BrowseFolder, ShowFiles
 from llm_lite.desktop.features.file_chooser.state import Purpose
-from llm_lite.desktop.features.history.model import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.features.history.model import ConversationBegun, TellHistory
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.lesson.sentence import is_sentence_only
 from llm_lite.desktop.features.library.host_installer import Installer, catalogue
-from llm_lite.desktop.features.library.model import ChooseImport, InstallModel, LibraryHostAction
-from llm_lite.desktop.features.palette.model import SearchPalette
-from llm_lite.desktop.features.presets.host import PresetFiles
-from llm_lite.desktop.features.presets.model import PresetFileAction
-from llm_lite.desktop.features.program.act import Action, act, due
+from llm_lite.desktop.features.library.model import ChooseImport
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.apply import apply, fold
 from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.features.program.defects import defect_of
@@ -51,15 +49,9 @@ from llm_lite.desktop.features.program.model import (
 )
 from llm_lite.desktop.features.program.notices import add_log, expire, notify
 from llm_lite.desktop.features.program.state import AppState, LogLine
-from llm_lite.desktop.features.prompts.host import PromptFiles
-from llm_lite.desktop.features.prompts.model import PromptFileAction
-from llm_lite.desktop.features.remote.model import RemoteHostAction
-from llm_lite.desktop.features.resume.model import IdleWork, NeedsCaches, keeping
+from llm_lite.desktop.features.resume.model import IdleWork, keeping
 from llm_lite.desktop.features.serving.host_door import ServingDoor
-from llm_lite.desktop.features.serving.model import ServingHostAction, SwitchServing
-from llm_lite.desktop.features.tools.calling import CallHostAction
-from llm_lite.desktop.features.tools.model import ToolHostAction
-from llm_lite.desktop.features.undo.model import is_for_keeper
+from llm_lite.desktop.features.serving.model import SwitchServing
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.figure import Figure
@@ -67,12 +59,8 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
     from llm_lite.desktop.features.history.host import HistoryKeeper
-    from llm_lite.desktop.features.library.host import LibraryHost
     from llm_lite.desktop.features.remote.host import RemoteHost
     from llm_lite.desktop.features.tools.host import ToolHost
-
-
-_NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
 
 
 class EngineLike(Protocol):
@@ -94,19 +82,17 @@ class Program:
         self.state = state
         self.interface = interface
         self.engine: EngineLike | None = None
-        self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
-        self.presets: PresetFiles | None = None
-        self.prompts: PromptFiles | None = None
-        self.files = FileReader()  # of what goes with the draft
-        self.folders = FolderReader()  # of the window's own file chooser
-        self.tools: ToolHost | None = None
-        self.installer = Installer()  # of models that come as packages
-        self.library: LibraryHost | None = None  # of models, here and on the hub
-        self.serving = ServingDoor(
-            lambda: self.engine.service() if self.engine else None,
-            lambda: self.engine.coming() if self.engine else "",
+        self.hosts: dict[str, Host] = {}  # by the name of their feature
+        self.use("attachments", FileReader())
+        self.use("file_chooser", FolderReader())
+        self.use("installer", Installer())
+        self.use(
+            "serving",
+            ServingDoor(
+                lambda: self.engine.service() if self.engine else None,
+                lambda: self.engine.coming() if self.engine else "",
+            ),
         )
-        self.remote: RemoteHost | None = None  # engines elsewhere
         self.on_choose_file: Callable[[], None] = partial(self.choose_here, "model")
         self.on_choose_attachments: Callable[[], None] = partial(self.choose_here, "attach")
         self.on_choose_import: Callable[[], None] = partial(self.choose_here, "import")
@@ -116,9 +102,19 @@ class Program:
         self.idle = IdleWork()
         self._waiting: list[Command] = []
 
-    def wake_by(self, heard: Callable[[], None]) -> None:
-        """What is called when a worker has something, on that worker's thread."""
-        self.files.wake = self.folders.wake = self.installer.wake = heard
+    def use(self, feature: str, host: Host) -> None:
+        """Give the feature's actions to `host` from now on, and poll it."""
+        self.hosts[feature] = host
+
+    @property
+    def history(self) -> HistoryKeeper | None:
+        """What keeps conversations, once it is there."""
+        return cast("HistoryKeeper | None", self.hosts.get("history"))
+
+    @property
+    def remote(self) -> RemoteHost | None:
+        """What connects to engines elsewhere, once it is there."""
+        return cast("RemoteHost | None", self.hosts.get("remote"))
 
     def start(self, engine: EngineLike) -> None:
         """Give the engine what was wanted of it before it was there."""
@@ -130,44 +126,30 @@ class Program:
             self.do(SwitchServing(True))
 
     def update(self) -> bool:
-        """Fold what the engine said; whether the picture is another one now."""
+        """Fold what the engine said, do what hosts found; return whether the picture is another one
+        now."""
         before, now = self.state, time.monotonic()
         events = self.engine.poll() if self.engine else []
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
-            if self.keeper is not None:
-                self.keeper.hear(event, self.state.resume.budget)
-        for action in self.keeper.poll() if self.keeper else ():
-            self.do(action)
-        self.files.follow(self.state.files)
-        for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
-            self.do(found)
-        for folder in self.folders.poll():
-            self.do(folder)
-        for installed in self.installer.poll():
-            self.do(installed)
-        for told in self.tools.poll(self.state) if self.tools else ():
-            self.do(told)
-        for told in self.library.poll(self.state) if self.library else ():
-            self.do(told)
-        for told in self.serving.poll(self.state):
-            self.do(told)
-        for told in self.remote.poll(self.state) if self.remote else ():
-            self.do(told)
+            self._tell_hosts(event)
+        for host in tuple(self.hosts.values()):
+            for action in host.poll(self.state):
+                self.do(action)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
-        for action in self.idle.look(self.state, now) if self.keeper else ():
+        for action in self.idle.look(self.state, now) if self.history else ():
             self.do(action)
         self._note()
         return self.state is not before
 
     def _note(self) -> None:
         """What is new is kept."""
-        if self.keeper is None or is_sentence_only(self.state):
+        if self.history is None or is_sentence_only(self.state):
             return
-        kept = self.keeper.note(self.state, time.monotonic())
+        kept = self.history.note(self.state, time.monotonic())
         if kept is not None and kept != self.state.history.open:
             self.state, _ = act(ConversationBegun(kept), self.state, time.monotonic())
 
@@ -202,9 +184,17 @@ class Program:
 
     def hear_last(self) -> None:
         """The engine has ended: what it kept is listed."""
-        for event in self.engine.poll() if self.engine and self.keeper else ():
-            assert self.keeper is not None
-            self.keeper.hear(event, self.state.resume.budget)
+        for event in self.engine.poll() if self.engine and self.history else ():
+            self._tell_hosts(event)
+
+    def close_hosts(self) -> None:
+        """End what hosts run; the history goes on until the engine has ended."""
+        for host in self.hosts.values():
+            host.close(self.state)
+
+    def _tell_hosts(self, event: Event) -> None:
+        for host in self.hosts.values():
+            host.hear(event, self.state)
 
     def _say(self, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -227,10 +217,6 @@ class Program:
             self.on_choose_attachments()
         elif isinstance(action, ChooseImport):
             self.on_choose_import()
-        elif isinstance(action, ShowFiles | BrowseFolder):
-            self.folders.read(action)
-        elif isinstance(action, InstallModel):
-            self.installer.install(action)
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
@@ -242,21 +228,10 @@ class Program:
         elif isinstance(action, TellHistory) and action.level != "info":
             self.warn(action.text)
             return
-        elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
-            if is_for_keeper(action, self.state):
-                self.keeper.do(action)
-        elif isinstance(action, PromptFileAction) and self.prompts is not None:
-            self.prompts.do(action)
-        elif isinstance(action, PresetFileAction) and self.presets is not None:
-            self._follow(partial(self.presets.do, action, self.state))
-        elif isinstance(action, ToolHostAction | CallHostAction) and self.tools is not None:
-            self._follow(partial(self.tools.do, action, self.state))
-        elif isinstance(action, LibraryHostAction) and self.library is not None:
-            self._follow(partial(self.library.do, action, self.state))
-        elif isinstance(action, ServingHostAction):
-            self._follow(partial(self.serving.do, action, self.state))
-        elif isinstance(action, RemoteHostAction) and self.remote is not None:
-            self._follow(partial(self.remote.do, action, self.state))
+        for host in self.hosts.values():
+            if isinstance(action, host.actions):
+                self._follow(partial(host.do, action, self.state))
+                break
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
@@ -267,13 +242,14 @@ class Program:
 
     def use_tools(self, tools: ToolHost) -> None:
         """From now on; what is kept of them is read."""
-        self.tools, tools.log = tools, self._log
+        tools.log = self._log
+        self.use("tools", tools)
         self._follow(tools.begin)
 
     def _log(self, text: str) -> None:
         self.state = add_log(self.state, LogLine("info", fit_line(text), time.time()))
 
-    def _follow(self, work: Callable[[], list[Action]]) -> None:
+    def _follow(self, work: Callable[[], Sequence[Action]]) -> None:
         """What follows of what needs files or processes."""
         try:
             follows = work()

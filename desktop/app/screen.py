@@ -12,7 +12,7 @@ from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget

@@ -16,7 +16,7 @@ from imgui_bundle import imgui
 from msgspec import Struct, field
 
 from llm_lite.desktop.app.pacing import TURNS
-from llm_lite.desktop.features import View
+from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.widgets.ui import Rect, Ui
 
 SETTLING = 2  # frames, after what drew everything: Dear ImGui moves some windows a frame late

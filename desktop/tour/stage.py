@@ -19,7 +19,6 @@ from llm_lite.desktop.app.program import lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.attention.state import FigureName, Head
 from llm_lite.desktop.features.program.model import (
     DismissNotice,
@@ -30,6 +29,7 @@ from llm_lite.desktop.features.program.model import (
 from llm_lite.desktop.features.program.rail import PANELS
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import ShowRuns
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
@@ -182,7 +182,7 @@ class Stage:
 
         path = Path(self._folder.name) / "history.db"
         fill(path)
-        self.program.keeper = HistoryKeeper(path, lambda: None)
+        self.program.use("history", HistoryKeeper(path, lambda: None))
 
     def _load(self, prompt: str) -> None:
         """It is typed meanwhile."""
@@ -419,9 +419,9 @@ class Stage:
         """The engine first: it uses the device."""
         if self._engine is not None:
             self._engine.close(5.0)
-        if self.program.keeper is not None:
-            self.program.keeper.end()
-            self.program.keeper.close(5.0)
+        if self.program.history is not None:
+            self.program.history.end()
+            self.program.history.finish(5.0)
         self._folder.cleanup()
         self._backstage.close()
 

@@ -1,1 +1,1 @@
-"""What views are built from: theme, fonts, controls, text."""
+"""The parts of views: theme, fonts, controls and text."""

@@ -12,19 +12,20 @@ _FOCUSED = imgui.FocusedFlags_.root_and_child_windows
 
 
 def press_area(name: str, size: ImVec2) -> bool:
-    """Whether a place to press, as large, was pressed by the mouse, Space or Enter."""
+    """Draw a place to press; return whether it was pressed by the mouse, Space or Enter."""
     return bool(imgui.invisible_button(name, size, imgui.ButtonFlags_.enable_nav))
 
 
 def is_on_its_way() -> bool:
-    """Whether the keyboard goes through the controls of the current window."""
+    """Return whether the keyboard goes through the controls of the current window."""
     io = imgui.get_io()
     return io.nav_visible and not io.want_text_input and imgui.is_window_focused(_FOCUSED)
 
 
 def cell(name: str, rect: Rect) -> tuple[bool, bool]:
-    """A place among hundreds, which is a control only while the keyboard goes through them: whether
-    it has the keyboard, and whether it was pressed with it. The cursor stays where it was."""
+    """Place one of hundreds of places to press, which is a control only while the keyboard goes
+    through them. Return whether it has the keyboard, and whether it was pressed with it. The cursor
+    stays where it was."""
     if not is_on_its_way():
         return False, False
     back = imgui.get_cursor_screen_pos()

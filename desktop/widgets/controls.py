@@ -1,4 +1,4 @@
-"""Where values are chosen: sliders, switches, rows of options and lists that drop down."""
+"""Controls that choose a value: sliders, switches, rows of options and lists that drop down."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def slider(
     log: bool = False,
     shown: str = "",
 ) -> float:
-    """A label with its value at the right, and a slim track below; returns the value."""
+    """Draw a label with its value at the right, and a slim track below; return the value."""
     labelled(ui, label, shown or fmt % value, hint)
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1.5))
     imgui.set_next_item_width(-1)
@@ -54,7 +54,8 @@ def slider(
 def line_slider(
     ui: Ui, name: str, value: int, bounds: tuple[int, int], shown: str, width: float
 ) -> int:
-    """A slim track of whole numbers with its value behind it, on one line; returns the value."""
+    """Draw a slim track of whole numbers with its value behind it, on one line; return the
+    value."""
     with ui.font(style="small"):
         room = max(imgui.calc_text_size(shown).x, ui.u(24)) + ui.u(2)
     imgui.set_next_item_width(max(width - room, ui.u(10)))
@@ -85,7 +86,7 @@ def _share(value: float, bounds: tuple[float, float], log: bool) -> float:
 
 
 def _draw_track(ui: Ui, share: float) -> None:
-    """The slim line and the round knob of the slider that was the last item."""
+    """Draw the slim line and the round knob of the slider that was the last item."""
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     draw, knob, thick = imgui.get_window_draw_list(), ui.u(2), ui.u(1)
     middle = (low.y + high.y) / 2
@@ -101,7 +102,7 @@ def _draw_track(ui: Ui, share: float) -> None:
 
 
 def toggle(ui: Ui, name: str, label: str, value: bool, hint: str = "") -> bool:
-    """A switch with its label; returns the value."""
+    """Draw a switch with its label; return the value."""
     height, width = ui.u(4.5), ui.u(8)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     label_width = imgui.calc_text_size(label).x
@@ -122,8 +123,8 @@ def toggle(ui: Ui, name: str, label: str, value: bool, hint: str = "") -> bool:
 def chooser(
     ui: Ui, name: str, options: Sequence[tuple[T, str]], value: T, hints: Sequence[str] = ()
 ) -> T:
-    """A few options side by side in one rounded bar, of equal width where all labels fit so;
-    returns the value."""
+    """Draw a few options side by side in one rounded bar, of equal width where all labels fit so;
+    return the value."""
     width = imgui.get_content_region_avail().x
     height, draw, at = ui.u(7.5), imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
     shares = _shares(ui, [label for _, label in options], width)
@@ -156,7 +157,8 @@ def chooser(
 
 
 def _shares(ui: Ui, labels: Sequence[str], width: float) -> list[float]:
-    """Equal, or by the length of the labels where one does not fit its equal share."""
+    """Return equal widths, or widths by the length of the labels where one does not fit its equal
+    share."""
     equal = width / len(labels)
     with ui.font(style="small"):
         wanted = [imgui.calc_text_size(label).x + ui.u(3) for label in labels]
@@ -166,19 +168,19 @@ def _shares(ui: Ui, labels: Sequence[str], width: float) -> list[float]:
 
 
 def picker_width(ui: Ui, label: str) -> float:
-    """Pixels of a `picker` that shows the whole label; in the small font."""
+    """Return the pixels of a `picker` that shows the whole label, in the small font."""
     return float(imgui.calc_text_size(label).x) + _beside_label(ui) + 1
 
 
 def _beside_label(ui: Ui) -> float:
-    """Of a picker: its padding and its arrow."""
+    """Return the pixels of a picker beside its label: its padding and its arrow."""
     return float(imgui.get_style().frame_padding.x + ui.u(2.5) + ui.theme.size("small"))
 
 
 def picker(
     ui: Ui, name: str, options: Sequence[tuple[T, str]], value: T, width: float, hint: str = ""
 ) -> T:
-    """One of many, in a list that drops down; returns the value."""
+    """Draw one of many options, in a list that drops down; return the value."""
     labels = dict(options)
     imgui.set_next_item_width(width)
     at, draw, small = (

@@ -36,7 +36,7 @@ class Figure:
         self, x: float, y: float, words: str, color: str = "text", style: str = "body",
         face: Face = "regular",
     ) -> float:  # fmt: skip
-        """One line; its width."""
+        """Add one line of text; return its width."""
         size = self.ui.theme.size(style)
         font = self.ui.fonts[face]
         self.list.add_text(font, size, ImVec2(x, y), self.ui.color(color), words)
@@ -47,7 +47,8 @@ class Figure:
             return float(imgui.calc_text_size(words).x)
 
     def finish(self, width: float, height: float) -> Figure:
-        """With its size; LlmLiteError where that is more than can be drawn."""
+        """Return the figure at this size, in pixels. Raises LlmLiteError where that is more than
+        can be drawn."""
         self.size = (int(width), int(height))
         if max(self.size) > LARGEST or self.size[0] * self.size[1] > MOST_PIXELS:
             raise LlmLiteError(
@@ -59,7 +60,7 @@ class Figure:
         return self
 
     def draw_data(self) -> imgui.ImDrawData:
-        """What a renderer takes."""
+        """Return the draw data that a renderer takes."""
         data = imgui.ImDrawData()
         data.valid = True
         data.add_draw_list(self.list)

@@ -47,7 +47,7 @@ class Fonts(Struct, frozen=True):
 
     @property
     def faces(self) -> dict[Face, imgui.ImFont]:
-        """By the names that views push them with."""
+        """Return the fonts by the names that views push them with."""
         return {
             "regular": self.ui,
             "bold": self.bold,

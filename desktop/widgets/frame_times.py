@@ -1,4 +1,4 @@
-"""How long frames took: the last ones, and their percentiles."""
+"""The times of the last frames, and their percentiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FrameTimes:
         self.ms.append(seconds * 1e3)
 
     def values(self) -> npt.NDArray[np.float64]:
-        """`ms` as float64 [at most CAPACITY]."""
+        """Return `ms` as float64 [at most CAPACITY]."""
         return np.array(self.ms)
 
     def percentiles(self) -> dict[str, float]:
@@ -42,8 +42,8 @@ def percentiles(milliseconds: Collection[float]) -> dict[str, float]:
 
 
 def quantiles(values: npt.NDArray[np.float64], shares: Iterable[float]) -> list[float]:
-    """Where these shares of the `values` lie below, one value at least; between two values linear,
-    as numpy.quantile, which takes ten times as long for as many as a plot has."""
+    """Return below what these shares of the `values` lie, one value at least. Between two values it
+    is linear, as numpy.quantile, which takes ten times as long for as many as a plot has."""
     ordered = np.sort(values)
     found, last = list[float](), len(ordered) - 1
     for share in shares:

@@ -13,7 +13,7 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 
 
 class ColorScale(Struct, frozen=True):
-    """How values become colours."""
+    """The mapping of values to colours."""
 
     colors: str = "viridis"
     logarithmic: bool = False
@@ -39,12 +39,12 @@ class HeadMaps(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why there are no maps, as a sentence; "" when there are."""
+        """Return why there are no maps, as a sentence; "" when there are."""
         ...
 
     @property
     def length(self) -> int:
-        """Tokens that maps can show."""
+        """Return how many tokens maps can show."""
         ...
 
     @property
@@ -56,37 +56,38 @@ class HeadMaps(Protocol):
     def layers(self) -> Sequence[AttentionLayer]: ...
 
     def column_tokens(self, layer: int) -> tuple[int, ...]:
-        """The ids of the tokens that a layer's maps have columns of: the text's, or of
-        cross-attention the source's."""
+        """Return the ids of the tokens that are columns of a layer's maps: those of the text, or
+        with cross-attention those of the source."""
         ...
 
     @property
     def memory(self) -> Mapping[str, int]:
-        """Bytes by what they are for."""
+        """Return bytes by what they are for."""
         ...
 
     @property
     def milliseconds(self) -> float:
-        """Of the device's time that maps took, in the last frame that was measured; 0: none."""
+        """Return the device's time for maps in the last frame that was measured, in milliseconds;
+        0: none."""
         ...
 
     @property
     def pending(self) -> bool:
-        """Whether something that is shown is not complete yet."""
+        """Return whether something that is shown is not complete yet."""
         ...
 
     @property
     def scored_rows(self) -> int:
-        """Rows behind the scores, of all heads together."""
+        """Return how many rows are behind the scores, of all heads together."""
         ...
 
     @property
     def vanished(self) -> int:
-        """Textures that pictures of earlier frames may show and that are gone, counted."""
+        """Return how many textures are gone that pictures of earlier frames may show."""
         ...
 
     def asks(self, view: str) -> None:
-        """`view` is drawn again and asks for what it shows; a view that is not asked again shows
+        """Begin what `view`, which is drawn again, asks for. A view that is not asked again shows
         what it asked for before."""
         ...
 
@@ -95,27 +96,29 @@ class HeadMaps(Protocol):
         ...
 
     def use(self, scale: ColorScale) -> None:
-        """Colour like this from now on."""
+        """Use this colour scale from now on."""
         ...
 
     def thumbnail(self, layer: int, head: int) -> MapPicture:
-        """A head's map over the whole conversation, small. Only where there is no `problem`."""
+        """Return a head's small map over the whole conversation. Call it only where there is no
+        `problem`."""
         ...
 
     def picture(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float
     ) -> MapPicture:
-        """A head's map of query positions `rows` and key positions `columns` on about `side`
-        pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
+        """Return a head's map of query positions `rows` and key positions `columns` on about `side`
+        pixels. `name` tells large maps apart; a few are kept. Call it only where there is no
+        `problem`."""
         ...
 
     def value(self, name: str, row: int, column: int) -> float | None:
-        """The value of a picture at a pair of positions, a few frames after it was first asked
-        for; None before, and where the map holds nothing."""
+        """Return the value of a picture at a pair of positions, a few frames after it was first
+        asked for; None before, and where the map holds nothing."""
         ...
 
     def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
-        """By name of core/inspect/attention_scores.py, the means over the rows that are computed,
-        float32 [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a
-        second. `of_all` has the heads computed too that are not on the screen."""
+        """Return, by name of core/inspect/attention_scores.py, the means over the rows that are
+        computed, float32 [all heads], layer by layer; nan where it is not known. They are updated
+        twice a second. `of_all` also computes heads that are not on the screen."""
         ...

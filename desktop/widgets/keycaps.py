@@ -8,7 +8,7 @@ from llm_lite.desktop.widgets.ui import Ui
 
 
 def caps(written: str) -> list[str]:
-    """The keys of a chord, where `+` joins them and may be the last of them."""
+    """Return the keys of a chord, where `+` joins them and may be the last of them."""
     if written.endswith("+"):
         return [*(part for part in written[:-1].split("+") if part), "+"]
     return written.split("+")
@@ -20,7 +20,7 @@ def keys_width(ui: Ui, written: str) -> float:
 
 
 def draw_keys(ui: Ui, written: str, at: ImVec2, line: float) -> None:
-    """In the middle of a line so many pixels high, from `at` to the right."""
+    """Draw keys in the middle of a line so many pixels high, from `at` to the right."""
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     height = small + ui.u(1.5)
     x, top = at.x, round(at.y + (line - height) / 2)

@@ -24,7 +24,7 @@ class PixelImage:
         self._leaving: list[Any] = []
 
     def write(self, pixels: NDArray[np.uint32]) -> None:
-        """`pixels` [rows, columns] as Dear ImGui packs colours."""
+        """Write `pixels` [rows, columns], packed as Dear ImGui packs colours."""
         height, width = pixels.shape
         texture = self._texture
         if texture is None or texture.width < width or texture.height < 2 * height:
@@ -35,7 +35,7 @@ class PixelImage:
             imgui.internal.im_texture_data_queue_upload(texture, 0, self._top, width, height)
 
     def draw(self, draw: Any, low: ImVec2, high: ImVec2, row: int) -> None:
-        """One row between two corners; a texel a pixel, where they are whole pixels."""
+        """Draw one row between two corners; a texel a pixel, where they are whole pixels."""
         texture = self._texture
         v = (self._top + row + 0.5) / texture.height
         right = (high.x - low.x) / texture.width
@@ -44,14 +44,14 @@ class PixelImage:
     def whole(
         self, width: int, height: int
     ) -> tuple[Any, tuple[float, float], tuple[float, float]]:
-        """What was written last, of this size: a texture, and its corners in it."""
+        """Return what was written last, of this size: a texture, and its corners in it."""
         texture = self._texture
         low = (0.0, self._top / texture.height)
         high = (width / texture.width, (self._top + height) / texture.height)
         return texture.get_tex_ref(), low, high
 
     def begin(self) -> None:
-        """Before the first call of a frame: after a lost device the texture is made again."""
+        """Begin a frame, before its first call: after a lost device the texture is made again."""
         status = imgui.ImTextureStatus
         if self._texture is not None and self._texture.status == status.destroyed:
             self._texture.set_status(status.want_create)

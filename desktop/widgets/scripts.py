@@ -44,7 +44,8 @@ NAMES = {  # by the first word of a letter's name in Unicode
 
 
 def cannot_draw(ui: Ui, text: str) -> str:
-    """A sentence that names the scripts of `text` without glyphs here; "" where all have some."""
+    """Return a sentence that names the scripts of `text` without glyphs here; "" where all have
+    some."""
     if text.isascii():
         return ""
     scripts = _scripts(text)
@@ -58,7 +59,7 @@ def cannot_draw(ui: Ui, text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _scripts(text: str) -> tuple[tuple[str, str], ...]:
-    """Scripts beyond those of our fonts, and a letter of each, in the order of the text."""
+    """Return scripts beyond those of our fonts, and a letter of each, in the order of the text."""
     found: dict[str, str] = {}
     for letter in BEYOND.findall(text):
         name = unicodedata.name(letter, "")

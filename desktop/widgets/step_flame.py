@@ -60,8 +60,8 @@ def lay_out(profile: StepProfile) -> LaidSpan:
 
 
 def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[FlameSpan, ...], ...]:
-    """Rows from the whole to the single: layers, their parts, operations; `names` of the kinds in
-    the order of their colours."""
+    """Return rows from the whole to the single: layers, their parts, operations; `names` are the
+    kinds in the order of their colours."""
     ends = [0.0, *accumulate(op.seconds for op in profile.ops)]
 
     def span(first: int, last: int, words: str, series: int = -1) -> FlameSpan:
@@ -96,7 +96,7 @@ def _words(path: tuple[str, ...], level: int) -> str:
 
 
 def kinds(ops: Sequence[OpTime]) -> list[KindTime]:
-    """The slowest first. Products are told apart by their matrix."""
+    """Return kinds of operations, the slowest first. Products are told apart by their matrix."""
     found: dict[str, KindTime] = {}
     for op in ops:
         words = _kind(op)
@@ -111,7 +111,7 @@ def _kind(op: OpTime) -> str:
 
 
 def shown(words: str) -> str:
-    """The words of a span or a kind in the language in use; names of operations stay."""
+    """Return the words of a span or a kind in the language in use; names of operations stay."""
     first, _, rest = words.partition(" ")
     if first == "layer" and rest:
         return tr("layer {name}").format(name=rest)
@@ -119,7 +119,8 @@ def shown(words: str) -> str:
 
 
 def path_of(op: OpTime) -> tuple[str, ...]:
-    """layers.3.attention.q -> layer 3, attention, q"""
+    """Return the parts of an operation's path: layers.3.attention.q has layer 3, attention and
+    q."""
     parts = op.label.split(".")
     if parts[0] == "layers" and len(parts) > 1:
         return (f"layer {parts[1]}", *(part.replace("_", " ") for part in parts[2:]))
@@ -127,7 +128,7 @@ def path_of(op: OpTime) -> tuple[str, ...]:
 
 
 def shared_parts(ops: Sequence[OpTime]) -> int:
-    """How many parts at the beginning of their paths the operations share, at least one."""
+    """Return how many parts at the beginning of their paths the operations share, at least one."""
     paths = [path_of(op) for op in ops]
     shared = 0
     while all(len(p) > shared and p[shared] == paths[0][shared] for p in paths):

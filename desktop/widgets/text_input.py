@@ -1,4 +1,5 @@
-"""What a field of several lines holds from frame to frame, beside what the library keeps of it."""
+"""The content of a field of several lines, kept from frame to frame beside what the library
+keeps."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from msgspec import Struct
 
 
 class Input(Struct):
-    """What the text field holds; a draft changed from outside needs a field with a new identity."""
+    """The content of a text field. A draft changed from outside needs a field with a new
+    identity."""
 
     text: str = ""
     generation: int = 0
@@ -23,7 +25,7 @@ class Input(Struct):
         self.touched = False
 
     def place_caret(self, data: Any) -> int:
-        """Callback of the field while it has the focus."""
+        """Place the caret: the callback of the field while it has the focus."""
         if self.to_end:
             data.cursor_pos = data.selection_start = data.selection_end = data.buf_text_len
             self.to_end = False

@@ -129,7 +129,7 @@ class Theme(Struct, frozen=True):
     text: float  # body text, pixels
 
     def u(self, units: float) -> float:
-        """`units` of the spacing unit in whole pixels, at least one."""
+        """Return `units` of the spacing unit in whole pixels, at least one."""
         return pixels(units, self.text)
 
     def size(self, style: str) -> float:
@@ -146,7 +146,7 @@ class Theme(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def pixels(units: float, text: float) -> float:
-    """`units` of the spacing unit beside body text of so many pixels."""
+    """Return `units` of the spacing unit beside body text of so many pixels."""
     return float(max(1, round(units * UNIT * text))) if units else 0.0
 
 
@@ -165,7 +165,7 @@ def vec(color: int, alpha: float = 1.0) -> ImVec4:
 
 @lru_cache(maxsize=4096)
 def u32(color: int, alpha: float = 1.0) -> int:
-    """`color` as Dear ImGui packs it: ABGR."""
+    """Return `color` as Dear ImGui packs it: ABGR."""
     red, green, blue = color >> 16, color >> 8 & 255, color & 255
     return round(alpha * 255) << 24 | blue << 16 | green << 8 | red
 

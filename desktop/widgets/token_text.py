@@ -41,12 +41,12 @@ class TokenPage(Struct, frozen=True):
         return self.lines * self.line
 
     def between(self, low: float, high: float) -> tuple[Box, ...]:
-        """The boxes of the lines that touch low..high."""
+        """Return the boxes of the lines that touch low..high."""
         first = bisect_left(self.boxes, int(low // self.line), key=_line)
         return self.boxes[first : bisect_right(self.boxes, int(high // self.line), key=_line)]
 
     def at(self, x: float, y: float) -> int:
-        """The token there, or NO_TOKEN."""
+        """Return the token there, or NO_TOKEN."""
         for box in self.between(y, y):
             if box.line * self.line <= y and box.x <= x < box.x + box.width:
                 return box.token
@@ -78,7 +78,7 @@ def lay_out(ui: Ui, text: str, spans: tuple[tuple[int, int], ...], width: float)
 
 
 def _add(boxes: list[Box], box: Box) -> None:
-    """Parts of a token that follow each other on a line are one box."""
+    """Add a box. Parts of a token that follow each other on a line are one box."""
     last = boxes[-1] if boxes else None
     joined = last is not None and (last.line, last.token) == (box.line, box.token)
     if last is None or not joined or BREAK in (last.text, box.text):
@@ -94,7 +94,7 @@ def _words(
     measure: Callable[[str], float],
     width: float,
 ) -> Iterator[tuple[list[tuple[str, int, float]], float]]:
-    """Unbreakable words as parts (text, token, width) and their width together."""
+    """Yield unbreakable words as parts (text, token, width) and their width together."""
     token = 0
     for match in WORD.finditer(text):
         parts: list[tuple[str, int, float]] = []
@@ -124,7 +124,7 @@ def _words(
 
 
 def _measure(ui: Ui) -> Callable[[str], float]:
-    """Widths in the current font, remembered."""
+    """Return a function that measures widths in the current font, and remembers them."""
     known: dict[Any, float] = ui.memory.setdefault("token_widths", {})
     size = ui.theme.text
     if len(known) > WIDTHS:
@@ -148,8 +148,8 @@ def draw_boxes(
     marked: dict[int, int],
     draw: imgui.ImDrawList,
 ) -> None:
-    """The boxes in sight. `look` gives the colours behind and of a token's text, 0 for nothing;
-    `marked` tokens get a line around in a colour."""
+    """Draw the boxes in sight. `look` gives the colours behind and of a token's text, 0 for
+    nothing; `marked` tokens get a line around in a colour."""
     low, high = draw.get_clip_rect_min().y - at[1], draw.get_clip_rect_max().y - at[1]
     size, pad, least = ui.theme.text, ui.u(0.25), ui.u(1.75)
     font, faint = ui.fonts["regular"], ui.color("faint")

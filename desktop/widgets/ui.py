@@ -1,4 +1,4 @@
-"""What a view is given beside the state: theme, fonts, and the names of what it drew."""
+"""The surroundings of views beside the state: theme, fonts, and the names of what they drew."""
 
 from __future__ import annotations
 
@@ -57,24 +57,25 @@ class Ui(Struct):
 
     @property
     def names_rail(self) -> bool:
-        """Whether the window has room for a name below each icon of the rail."""
+        """Return whether the window has room for a name below each icon of the rail."""
         size = imgui.get_main_viewport().size
         tall = size.y - self.status_height
         return bool(tall >= self.u(NAMED_RAIL_HEIGHT) and size.x >= self.u(NAMED_RAIL_WINDOW))
 
     @property
     def rail_width(self) -> float:
-        """Of the rail at the left edge, in pixels."""
+        """Return the width of the rail at the left edge, in pixels."""
         return self.u(14)
 
     @property
     def notices_height(self) -> float:
-        """Of the notices that were shown in the last frame, in pixels, with the gaps between."""
+        """Return the height of the notices that were shown in the last frame, in pixels, with the
+        gaps between."""
         return float(self.memory.get(NOTICES_HEIGHT, 0.0))
 
     @property
     def status_height(self) -> float:
-        """Of the bar at the lower edge, in pixels."""
+        """Return the height of the bar at the lower edge, in pixels."""
         return self.u(8)
 
     def show_popover(self, popover: str, control: str = "") -> None:
@@ -82,37 +83,39 @@ class Ui(Struct):
         self.opened, self.reaching = popover, control
 
     def ask(self, what: str) -> None:
-        """Of the window, for its next frame: what `Interface` knows, as "input", which is to have
-        the keyboard, or "view:head", which is to come to the front."""
+        """Ask something of the window for its next frame: what `Interface` knows, as "input", which
+        is to have the keyboard, or "view:head", which is to come to the front."""
         self.asked.append(what)
 
     def redraw_in(self, seconds: float) -> None:
         self.redraw_at = min(self.redraw_at, self.now + seconds)
 
     def u(self, units: float) -> float:
-        """`units` of the theme's spacing unit in whole pixels."""
+        """Return `units` of the theme's spacing unit in whole pixels."""
         return pixels(units, self.theme.text)
 
     def color(self, name: str, alpha: float = 1.0) -> int:
-        """A colour of the palette, packed for a draw list."""
+        """Return a colour of the palette, packed for a draw list."""
         return u32(getattr(self.theme.palette, name), alpha)
 
     def color_of_code(self, kind: str) -> int:
-        """The colour of a class of code, packed for a draw list; of text, where it has none."""
+        """Return the colour of a class of code, packed for a draw list; that of text, where it has
+        none."""
         palette = self.theme.palette
         return u32(palette.syntax.get(kind, palette.text))
 
     def color_of_series(self, number: int) -> int:
-        """A plot's colour, packed for a draw list."""
+        """Return a plot's colour, packed for a draw list."""
         series = self.theme.palette.series
         return u32(series[number % len(series)])
 
     def at_pointer(self, rect: Rect) -> bool:
-        """Where there are hundreds of places to click, comparing costs less than their items."""
+        """Return whether the pointer is in a rectangle. Where there are hundreds of places to
+        click, that costs less than their items."""
         return rect[0] <= self.pointer[0] < rect[2] and rect[1] <= self.pointer[1] < rect[3]
 
     def right(self, width: float) -> float:
-        """The window position, in x, of something `width` wide at the right edge."""
+        """Return the window position, in x, of something `width` wide at the right edge."""
         start, room = imgui.get_cursor_pos_x(), imgui.get_content_region_avail().x
         return start + room - width
 
@@ -145,7 +148,7 @@ class Ui(Struct):
             self.fonts[face].get_font_baked(size)
 
     def colored(self, **colors: str) -> _Pushed:
-        """ImGui colours by name of the palette, `-` for transparent."""
+        """Push ImGui colours by name of the palette, `-` for transparent."""
         for slot, name in colors.items():
             clear = name == "-"
             value = self.theme.palette.base if clear else getattr(self.theme.palette, name)

@@ -20,14 +20,14 @@ _RESTED_ON = int(imgui.HoveredFlags_.delay_normal | imgui.HoveredFlags_.allow_wh
 
 
 def column(ui: Ui) -> tuple[float, float]:
-    """Offset and width of the reading column in the current window."""
+    """Return offset and width of the reading column in the current window."""
     room = imgui.get_content_region_avail().x
     width = min(room - ui.u(6), float(round(MEASURE * ui.theme.text)))
     return float(round((room - width) / 2)), width
 
 
 def tip(ui: Ui, words: str) -> None:
-    """A tooltip for the last item, wrapped at a comfortable width."""
+    """Show a tooltip for the last item, wrapped at a comfortable width."""
     if not words or not imgui.is_item_hovered(_RESTED_ON):
         return
     with ui.styled(window_padding=(ui.u(3), ui.u(2))), ui.font(style="small"):
@@ -39,13 +39,13 @@ def tip(ui: Ui, words: str) -> None:
 
 
 def text(ui: Ui, words: str, color: str = "text", style: str = "body", bold: bool = False) -> None:
-    """One line, not wrapped."""
+    """Draw one line, not wrapped."""
     with ui.font("bold" if bold else "regular", style), ui.colored(text=color):
         imgui.text_unformatted(words)
 
 
 def wrapped(ui: Ui, words: str, color: str = "muted", style: str = "small") -> None:
-    """A paragraph with generous lines, as wide as there is room."""
+    """Draw a paragraph with generous lines, as wide as there is room."""
     size = ui.theme.size(style)
     width, line = imgui.get_content_region_avail().x, float(round(size * 1.4))
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
@@ -60,7 +60,7 @@ def wrapped(ui: Ui, words: str, color: str = "muted", style: str = "small") -> N
 
 @lru_cache(maxsize=2048)
 def wrap_lines(words: str, width: float, size: float) -> tuple[str, ...]:
-    """`words` broken at spaces to fit `width`, in the current font, whose size is `size`; a word
+    """Break `words` at spaces to fit `width`, in the current font, whose size is `size`; a word
     that is longer than a line, as a path, is broken anywhere."""
     lines = [""]
     for part in (piece for word in re.split(r"(\s+)", words) for piece in _pieces(word, width)):
@@ -73,7 +73,7 @@ def wrap_lines(words: str, width: float, size: float) -> tuple[str, ...]:
 
 
 def _pieces(word: str, width: float) -> Iterator[str]:
-    """A word that fits a line, or its parts that do."""
+    """Yield a word that fits a line, or its parts that do."""
     while imgui.calc_text_size(word).x > width and len(word) > 1 and not word.isspace():
         low, high = 1, len(word)
         while low < high:
@@ -86,7 +86,7 @@ def _pieces(word: str, width: float) -> Iterator[str]:
 
 
 def heading(ui: Ui, words: str, note: str = "") -> None:
-    """The title of a section, with a sentence that teaches below it."""
+    """Draw the title of a section, with a sentence that teaches below it."""
     text(ui, words, bold=True)
     if note:
         imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1))
@@ -103,7 +103,8 @@ def button(
     enabled: bool = True,
     width: float = 0.0,
 ) -> bool:
-    """A quiet button: text on a soft surface; as wide as its text where `width` is 0."""
+    """Draw a quiet button, text on a soft surface, as wide as its text where `width` is 0; return
+    whether it was pressed."""
     words = f"{icon}  {label}##{name}" if icon else f"{label}##{name}"
     imgui.begin_disabled(not enabled)
     clicked = imgui.button(words, ImVec2(width, 0))
@@ -116,7 +117,7 @@ def button(
 def primary_button(
     ui: Ui, name: str, label: str, hint: str = "", enabled: bool = True, width: float = 0.0
 ) -> bool:
-    """The one button of a place that is most likely wanted."""
+    """Draw the one button of a place that is most likely wanted; return whether it was pressed."""
     colors = {"button": "accent", "button_hovered": "accent_hover", "button_active": "accent"}
     if not enabled:
         colors = {"button": "hover", "button_hovered": "hover", "button_active": "hover"}
@@ -138,7 +139,8 @@ def icon_button(
     color: str = "muted",
     style: str = "body",
 ) -> bool:
-    """A square with an icon, seen only when the pointer is over it."""
+    """Draw a square with an icon, seen only when the pointer is over it; return whether it was
+    pressed."""
     side = side or ui.u(7)
     colors = {"button": "accent_soft" if active else "-", "button_hovered": "hover"}
     with (
@@ -153,7 +155,7 @@ def icon_button(
 
 
 def beside(ui: Ui, label: str) -> None:
-    """The next button beside the last one, or below it where there is no room."""
+    """Place the next button beside the last one, or below it where there is no room."""
     imgui.same_line(0, ui.u(2))
     icon = ui.u(7) + 2 * imgui.get_style().frame_padding.x
     if imgui.get_content_region_avail().x < imgui.calc_text_size(label).x + icon:
@@ -169,8 +171,8 @@ def row_button(
     enabled: bool = True,
     taken: float = 0.0,
 ) -> bool:
-    """A full-width row of a list: a title, a small note under it, a tick where chosen. Words leave
-    `taken` pixels at the right to what is drawn over it."""
+    """Draw a full-width row of a list: a title, a small note under it, a tick where chosen. Words
+    leave `taken` pixels at the right to what is drawn over it. Return whether it was pressed."""
     draw, pad = imgui.get_window_draw_list(), ui.u(2)
     width = imgui.get_content_region_avail().x
     small = ui.theme.size("small")
@@ -199,7 +201,7 @@ def row_button(
 
 
 def fit(words: str, width: float) -> str:
-    """`words` cut with an ellipsis so that they fit `width` in the current font."""
+    """Return `words` cut with an ellipsis so that they fit `width` in the current font."""
     if imgui.calc_text_size(words).x <= width:
         return words
     low, high = 0, len(words)
@@ -218,7 +220,7 @@ def help_mark(ui: Ui, words: str) -> None:
 
 
 def labelled(ui: Ui, label: str, value: str, hint: str = "", color: str = "text") -> None:
-    """A small label, and its value at the right edge of the same line."""
+    """Draw a small label, and its value at the right edge of the same line."""
     with ui.font(style="small"):
         right = ui.right(imgui.calc_text_size(value).x)
     text(ui, label, color, style="small")
@@ -230,7 +232,7 @@ def labelled(ui: Ui, label: str, value: str, hint: str = "", color: str = "text"
 
 
 def meter(ui: Ui, fraction: float, width: float, height: float, color: str = "accent") -> None:
-    """A slim filled bar in the flow."""
+    """Draw a slim filled bar in the flow."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     fraction = min(1.0, max(0.0, fraction))
     radius = height / 2
@@ -242,13 +244,13 @@ def meter(ui: Ui, fraction: float, width: float, height: float, color: str = "ac
 
 
 def progress(ui: Ui, label: str, fraction: float) -> None:
-    """What is under way and how far, over the width there is."""
+    """Draw what is under way and how far, over the width there is."""
     labelled(ui, label, f"{fraction:.0%}", color="muted")
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1.5))
 
 
 def facts(ui: Ui, name: str, rows: Sequence[tuple[str, str, str]]) -> None:
-    """A table of names and values; the third of a row teaches, as a tooltip."""
+    """Draw a table of names and values; the third of a row teaches, as a tooltip."""
     if not imgui.begin_table(name, 2):
         return
     for weight in (0.42, 0.58):
@@ -266,7 +268,7 @@ def facts(ui: Ui, name: str, rows: Sequence[tuple[str, str, str]]) -> None:
 
 
 def _next_height(ui: Ui, name: str) -> float:
-    """The height that a popover will have in this frame, by what it held in the last one."""
+    """Return the height that a popover will have in this frame, by what it held in the last one."""
     window = imgui.internal.find_window_by_id(ui.memory.get(f"{name}.window", 0))
     if window is None:
         return 0.0

@@ -41,7 +41,7 @@ def child(began: float) -> None:
     app = App(store, restore(store.settings, AppState()), history=history_file())
     app.start(None)
     first = time.monotonic() - began
-    while app.program.keeper is None or not app.program.state.history.read:
+    while app.program.history is None or not app.program.state.history.read:
         app.turn()
         if time.monotonic() - began > LONGEST:
             raise SystemExit("the list did not come")

@@ -26,8 +26,8 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking import layout
 from llm_lite.desktop.app.program import Program, open_first_model
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.png import write_png
 from llm_lite.desktop.tour.input_driver import InputDriver

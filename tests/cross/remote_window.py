@@ -40,7 +40,7 @@ class Pictures:
         self.app = OffscreenApp(AppState(), Settings())
         self.program = self.app.program
         self.driver = InputDriver(self.program, lambda: self.app.draw() and None)
-        self.program.remote = RemoteHost(lambda: None)
+        self.program.use("remote", RemoteHost(lambda: None))
         self.program.start(FakeEngine(delay=0.0))
         self.program.do(SetTheme(theme))  # type: ignore[arg-type]
         self.program.do(SetLanguage(language))

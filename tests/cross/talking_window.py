@@ -39,7 +39,7 @@ from llm_lite.desktop.features.history.model import (
     RenameConversation,
     UndoHistory,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 
 BETWEEN = (0.0, 0.15)  # seconds from one action to the next
@@ -143,7 +143,7 @@ def main(words: list[str]) -> None:
     app = App(store, state, lambda problem: say(json.dumps({"problem": problem})), history_file())
     app.start(model)
     person, witness, due = Person(chance, imported), Witness(), 0.0
-    while app.program.keeper is None or app.program.state.model is None:
+    while app.program.history is None or app.program.state.model is None:
         app.turn()
     say("ready")
     while (now := time.monotonic()) < ends:

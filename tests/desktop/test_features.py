@@ -19,7 +19,7 @@ DRAWN = {"imgui_bundle", "llm_lite.desktop.widgets"}
 
 @cache
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph("llm_lite", include_external_packages=True)
+    return grimp.build_graph("llm_lite", include_external_packages=True, cache_dir=None)
 
 
 def modules() -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.registry import VIEWS
 
 COLUMNS = 3
 

@@ -66,6 +66,7 @@ class Copy:
             path = self.folder / place
             if isinstance(edit, str):
                 assert not path.exists(), place
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(edit, "utf-8")
                 continue
             text = path.read_text("utf-8")

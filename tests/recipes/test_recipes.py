@@ -3,18 +3,20 @@
 import pytest
 
 from tests.paths import ROOT
-from tests.recipes import toy_command, toy_op, toy_option, toy_setting, toy_view
+from tests.recipes import toy_command, toy_feature, toy_op, toy_option, toy_setting, toy_view
 from tests.recipes.recipe import Copy, passed, places
 
 WHOLE = [pytest.mark.build, pytest.mark.timeout(3600)]  # s, to compile
 OP, VIEW, COMMAND = "An op", "A view", "A subcommand"
 OPTION, SETTING = "A sampler option", "A boolean setting"
+FEATURE = "A feature with state and a thread"
 NAMED = {
     OP: places(OP, op=toy_op.OP),
     VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
     COMMAND: places(COMMAND, command=toy_command.COMMAND),
     OPTION: places(OPTION, option=toy_option.OPTION),
     SETTING: places(SETTING, setting=toy_setting.SETTING),
+    FEATURE: places(FEATURE, feature=toy_feature.FEATURE),
 }
 EDITS = {
     OP: toy_op.EDITS,
@@ -22,8 +24,9 @@ EDITS = {
     COMMAND: toy_command.EDITS,
     OPTION: toy_option.EDITS,
     SETTING: toy_setting.EDITS,
+    FEATURE: toy_feature.EDITS,
 }
-MOST_PLACES = {OPTION: 3, SETTING: 2}
+MOST_PLACES = {OPTION: 3, SETTING: 2, VIEW: 5, FEATURE: 9}
 SOURCES = (
     "ops/toy.cpp",
     "ops/table.cpp",
@@ -79,6 +82,7 @@ WORKS = {
     COMMAND: command_works,
     OPTION: toy_option.works,
     SETTING: toy_setting.works,
+    FEATURE: toy_feature.works,
 }
 
 

@@ -10,7 +10,7 @@ EDITS: Edits = {
 
 from __future__ import annotations
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
@@ -21,12 +21,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, f"{len(state.messages)} messages")
     return [NewChat()] if button(ui, "toy.new", "New") else []
 ''',
-    "desktop/features/__init__.py": {
-        "import draw as draw_performance": (
+    "desktop/features/registry.py": {
+        "import draw as draw_memory_question": (
             "from llm_lite.desktop.features.program.toy import draw as draw_toy\n"
         ),
-        'View("log"': (
-            '    View("toy", "Toy", ICON_LOG, "lower right", "conversation", draw_toy, 3),\n'
+        'Feature("tree"': (
+            '    Feature("toy", views=('
+            'View("toy", "Toy", ICON_LOG, "lower right", "conversation", draw_toy, 3),)),\n'
         ),
     },
     "docs/views/toy.md": """# Toy

@@ -6,7 +6,8 @@ from typing import Any
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.features import VIEWS, View
+from llm_lite.desktop.features.feature import View
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.widgets.ui import Ui
 
 RAIL, STATUS = "##rail", "##status"

@@ -8,7 +8,8 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features import VIEWS, View
+from llm_lite.desktop.features.feature import View
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.widgets.theme import UNIT
 
 LAYOUT_VERSION = 3  # a new number puts everybody's panels back to the default once

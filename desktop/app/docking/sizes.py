@@ -7,8 +7,9 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features import VIEWS, View
+from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.features.layouts.state import Layouts, Sizes
+from llm_lite.desktop.features.registry import VIEWS
 
 RUNS_SHARE = 0.62  # of chat and runs together
 LEAST_CHAT = 24.0  # text sizes

@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.desktop.app.input_method.messages import Composition
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.widgets.ui import Rect, Ui
 
 # Fields with another ground or padding (in spacing units) than Dear ImGui gives them by the theme

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError
 from llm_lite.desktop.features.attachments.model import FileRead
 from llm_lite.desktop.features.attachments.state import DraftFile, DraftFiles
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
 from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState
 
 Act = FileRead | OpenModel | ReportDefect
 
 
-class FileReader:
-    """`wake` is called from another thread when `poll` has something."""
+class FileReader(Host):
+    """A reader of the files that go with the draft."""
 
     def __init__(self) -> None:
-        self.wake: Callable[[], None] = lambda: None
         self._seen: tuple[DraftFile, ...] = ()
         self._known: set[int] = set()  # files that are there, by their keys
         self._waiting: deque[DraftFile] = deque()
@@ -28,8 +28,8 @@ class FileReader:
         self._lock = threading.Lock()
         self._is_running = False
 
-    def follow(self, files: DraftFiles) -> None:
-        """What is new among the draft's files is read; what is gone, is not."""
+    def _follow(self, files: DraftFiles) -> None:
+        """Read what is new among the draft's files, and nothing that is gone."""
         if files.files is self._seen:
             return
         fresh = [f for f in files.files if f.attached is None and f.key not in self._known]
@@ -43,7 +43,8 @@ class FileReader:
             self._is_running = True
         threading.Thread(target=self._work, name="attachments", daemon=True).start()
 
-    def poll(self) -> list[Act]:
+    def poll(self, state: AppState) -> list[Act]:
+        self._follow(state.files)
         found = []
         while self._done:
             found.append(self._done.popleft())

@@ -16,6 +16,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.pasting import Pasted
 from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, DraftFile, Part
 from llm_lite.desktop.features.chat.turns import tokens_in_front
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -29,15 +30,15 @@ LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit
 ANSWER_SHARE, MOST_ANSWER = 8, 1024  # what is left for the answer where files are cut to fit
 
 
-class AttachFiles(Struct, frozen=True):
+class AttachFiles(Action, frozen=True):
     paths: tuple[str, ...]
 
 
-class ChooseAttachments(Struct, frozen=True):
+class ChooseAttachments(Action, frozen=True):
     """In the system's file dialog."""
 
 
-class FileRead(Struct, frozen=True):
+class FileRead(Action, frozen=True):
     """What the reader found: a text, or a sentence why there is none."""
 
     key: int
@@ -45,55 +46,41 @@ class FileRead(Struct, frozen=True):
     problem: str = ""
 
 
-class RemoveFile(Struct, frozen=True):
+class RemoveFile(Action, frozen=True):
     key: int
 
 
-class RemoveFiles(Struct, frozen=True):
+class RemoveFiles(Action, frozen=True):
     """All of the draft's."""
 
 
-class FitFiles(Struct, frozen=True):
+class FitFiles(Action, frozen=True):
     """Keep only the first part of the longest files, so that the draft fits the context."""
 
 
-class AttachWhole(Struct, frozen=True):
+class AttachWhole(Action, frozen=True):
     """All of a file that was cut."""
 
     key: int
 
 
-class PasteText(Struct, frozen=True):
+class PasteText(Action, frozen=True):
     """A long text was pasted into the draft: it goes with it as a file does, where it can."""
 
     pasted: Pasted
 
 
-class IntoText(Struct, frozen=True):
+class IntoText(Action, frozen=True):
     """Put the text of a file behind the draft's words, in the place of the file."""
 
     key: int
 
 
-class UnfoldAttachment(Struct, frozen=True):
+class UnfoldAttachment(Action, frozen=True):
     """Show the text of a message's attachment, or fold it; one of a message at a time."""
 
     index: int
     place: int  # -1: none
-
-
-AttachingAction = (
-    AttachFiles
-    | ChooseAttachments
-    | FileRead
-    | RemoveFile
-    | RemoveFiles
-    | FitFiles
-    | AttachWhole
-    | PasteText
-    | IntoText
-    | UnfoldAttachment
-)
 
 
 class DraftBudget(Struct, frozen=True):

@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.features.attachments.chip import chip_height, chip_width, draw_chip, note
 from llm_lite.desktop.features.attachments.model import UnfoldAttachment
 from llm_lite.desktop.features.attachments.text_box import box_height, draw_text_box, preview
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.markdown.code_frame import copy_button

@@ -23,7 +23,7 @@ from llm_lite.desktop.features.attachments.model import (
 )
 from llm_lite.desktop.features.attachments.state import DraftFile
 from llm_lite.desktop.features.attachments.text_box import box_height, draw_text_box, preview
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_PAPERCLIP, ICON_WARNING

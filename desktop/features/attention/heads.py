@@ -32,7 +32,7 @@ from llm_lite.desktop.features.attention.state import AttentionChoice, Head
 from llm_lite.desktop.features.attention.unkept import draw_unkept
 from llm_lite.desktop.features.attention.zoom import MapZoom, use_pointer, whole, zoom_of
 from llm_lite.desktop.features.figures.view import draw_save
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import shown_weights

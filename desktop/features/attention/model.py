@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import (
     AttentionRows,
     AttentionRowsMode,
@@ -15,11 +13,14 @@ from llm_lite.core.messages import (
     Direction,
     Gains,
     Inspect,
+    KeepConversation,
     ReadAttentionRows,
     SetGains,
+    Stop,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
@@ -43,25 +44,25 @@ MODES: dict[str, AttentionRowsMode] = {
 }
 
 
-class SetXRay(Struct, frozen=True):
+class SetXRay(Action, frozen=True):
     """What the text shows; with another `at`, where that token looks is asked."""
 
     xray: XRay
 
 
-class ShowLens(Struct, frozen=True):
+class ShowLens(Action, frozen=True):
     """Ask what every layer would say after the token at `position`; `key` is the view's."""
 
     position: int
     key: tuple[object, ...]
 
 
-class SwitchVersion(Struct, frozen=True):
+class SwitchVersion(Action, frozen=True):
     index: int
     place: int
 
 
-class ShowRow(Struct, frozen=True):
+class ShowRow(Action, frozen=True):
     """Tell what the token at a position looks at by one head; `key` is what the text is now."""
 
     position: int
@@ -69,30 +70,25 @@ class ShowRow(Struct, frozen=True):
     key: tuple[object, ...]
 
 
-class ReadAgain(Struct, frozen=True):
+class ReadAgain(Action, frozen=True):
     """Bring the conversation as it is shown back into the cache, to look into it; `afresh`, with
     the queries of all its tokens."""
 
     afresh: bool = False
 
 
-class Steer(Struct, frozen=True):
+class Steer(Action, frozen=True):
     """Weigh the heads; None: all by 1."""
 
     gains: Gains | None
 
 
-class AnswerSteered(Struct, frozen=True):
+class AnswerSteered(Action, frozen=True):
     """Answer the last message again with these gains, beside the answer that is there."""
 
 
-class EndComparison(Struct, frozen=True):
+class EndComparison(Action, frozen=True):
     pass
-
-
-InsideAction = (
-    SetXRay | ShowLens | SwitchVersion | ReadAgain | ShowRow | Steer | AnswerSteered | EndComparison
-)
 
 
 def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
@@ -206,6 +202,17 @@ def tell_gains(state: AppState) -> Result:
     if gains is None:
         gains = tuple((1.0,) * len(row) for row in told or ())
     return replace(state, gains_told=wanted), (SetGains(gains),)
+
+
+def follow_gains(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Tell the engine the gains that an action brought into force, before all that is of these.
+    What stops an answer or keeps its cache is of the gains before."""
+    state, commands = result
+    state, gains = tell_gains(state)
+    if not gains:
+        return state, commands
+    first = tuple(c for c in commands if isinstance(c, Stop | KeepConversation))
+    return state, (*first, *gains, *(c for c in commands if c not in first))
 
 
 def compare_gains(state: AppState) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.features.attention.model import ReadAgain
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.head_maps import HeadMaps

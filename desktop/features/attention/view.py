@@ -21,7 +21,7 @@ from llm_lite.desktop.features.attention.parts import draw_parts, problem_of
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
 from llm_lite.desktop.features.attention.unkept import draw_read_again, draw_unkept, is_unread
 from llm_lite.desktop.features.figures.view import draw_save
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels

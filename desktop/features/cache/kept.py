@@ -7,7 +7,7 @@ import time
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.features.history.model import OpenConversation
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import ClearKept, SetResume
 from llm_lite.desktop.features.resume.state import KeptCache, ResumeMode, ResumeState

@@ -15,7 +15,7 @@ from llm_lite.desktop.features.cache.rows import OVERVIEW, Rows, rows_of
 from llm_lite.desktop.features.cache.state import reused_positions
 from llm_lite.desktop.features.cache.tooltip import draw_tip
 from llm_lite.desktop.features.cache.window import CacheZoom, look, pan, wheel, window_of
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr

@@ -11,7 +11,7 @@ from llm_lite.desktop.features.cache.kept import draw_kept
 from llm_lite.desktop.features.cache.model import AskFreeMemory, SetOverflow
 from llm_lite.desktop.features.cache.overflow import draw_overflow
 from llm_lite.desktop.features.cache.state import WARN, retyped
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import MEMORY, draw_untold

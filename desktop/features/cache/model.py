@@ -5,43 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Measure, MeasureCache, Overflow
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.state import ColorBy
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
 
-class ColorCache(Struct, frozen=True):
+class ColorCache(Action, frozen=True):
     """How the cache is drawn: what colours say, and whether columns are places in memory."""
 
     by: ColorBy
     slots: bool
 
 
-class PointAt(Struct, frozen=True):
+class PointAt(Action, frozen=True):
     """The position under the pointer, to be shown wherever its token is; None: no longer."""
 
     position: int | None
 
 
-class AskMeasure(Struct, frozen=True):
+class AskMeasure(Action, frozen=True):
     """Measure what is not known yet of the cache."""
 
     what: Measure
 
 
-class SetOverflow(Struct, frozen=True):
+class SetOverflow(Action, frozen=True):
     overflow: Overflow
 
 
-class AskFreeMemory(Struct, frozen=True):
+class AskFreeMemory(Action, frozen=True):
     """Find out how much memory the machine has free; the program does it."""
-
-
-CacheAction = ColorCache | PointAt | AskMeasure | SetOverflow | AskFreeMemory
 
 
 def color(action: ColorCache, state: AppState, now: float) -> Result:

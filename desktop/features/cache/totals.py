@@ -13,7 +13,7 @@ from llm_lite.desktop.features.cache.state import held, layer_bytes, reserved_by
 from llm_lite.desktop.features.cache.tooltip import ranges
 from llm_lite.desktop.features.chat.turns import forecast
 from llm_lite.desktop.features.history.model import OpenConversation
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import KeepNow
 from llm_lite.desktop.language.translate import mark, tr

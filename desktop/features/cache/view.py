@@ -24,7 +24,7 @@ from llm_lite.desktop.features.cache.rows import Rows
 from llm_lite.desktop.features.cache.state import ColorBy
 from llm_lite.desktop.features.cache.totals import draw_headline, draw_prefixes, draw_totals
 from llm_lite.desktop.features.cache.window import draw_zoom, window_of, zoom_of, zoom_width
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import draw_there
 from llm_lite.desktop.language.translate import mark, tr

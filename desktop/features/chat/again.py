@@ -9,7 +9,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
 from llm_lite.desktop.features.chat.places import MEASURING
 from llm_lite.desktop.features.history.model import ForkConversation, Reveal
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.remote.model import FindServer

@@ -21,7 +21,7 @@ from llm_lite.desktop.features.chat.model import CancelEdit, Send, SetDraft, Sto
 from llm_lite.desktop.features.commands.hints import keys_of, with_keys
 from llm_lite.desktop.features.commands.typing import ACTIVE
 from llm_lite.desktop.features.layouts.view import show_view
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.slash import Slash

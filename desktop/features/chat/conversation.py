@@ -22,7 +22,7 @@ from llm_lite.desktop.features.chat.highlight import show_message
 from llm_lite.desktop.features.chat.message import MessageItem
 from llm_lite.desktop.features.chat.places import find_places, hold_in_place, in_sight
 from llm_lite.desktop.features.chat.unseen import Unseen
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink, SaveText
 from llm_lite.desktop.features.program.requests import versions
 from llm_lite.desktop.features.program.state import AppState, Message

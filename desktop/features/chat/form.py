@@ -6,7 +6,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.features.chat.model import SetForm
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.form import completes, has_template
 from llm_lite.desktop.language.translate import mark, tr

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.attached_text import ConversationExtras, DraftedFile
 from llm_lite.core.messages import Role, SamplingOptions, Stop
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import files_obstacle
 from llm_lite.desktop.features.attachments.state import DraftFile, NewDraft
 from llm_lite.desktop.features.chat.rounds import waiting
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
@@ -35,23 +34,23 @@ from llm_lite.desktop.language.incoming import TYPED, typed
 from llm_lite.desktop.language.translate import tr
 
 
-class SetDraft(Struct, frozen=True):
+class SetDraft(Action, frozen=True):
     text: str
 
 
-class Send(Struct, frozen=True):
+class Send(Action, frozen=True):
     text: str
 
 
-class StopAnswer(Struct, frozen=True):
+class StopAnswer(Action, frozen=True):
     pass
 
 
-class ContinueAnswer(Struct, frozen=True):
+class ContinueAnswer(Action, frozen=True):
     pass
 
 
-class Regenerate(Struct, frozen=True):
+class Regenerate(Action, frozen=True):
     """Another answer in the place of one, which stays beside it with what followed; None: the
     last. `exactly` with the seed, the other options and the gains of the one that is there."""
 
@@ -59,69 +58,51 @@ class Regenerate(Struct, frozen=True):
     exactly: bool = False
 
 
-class EditMessage(Struct, frozen=True):
+class EditMessage(Action, frozen=True):
     """Put a message back into the input. Sent, it stands beside what it was, as another version;
     what followed stays with that one."""
 
     index: int
 
 
-class CancelEdit(Struct, frozen=True):
+class CancelEdit(Action, frozen=True):
     pass
 
 
-class NewChat(Struct, frozen=True):
+class NewChat(Action, frozen=True):
     pass
 
 
-class SetSystemPrompt(Struct, frozen=True):
+class SetSystemPrompt(Action, frozen=True):
     text: str
 
 
-class SetSampling(Struct, frozen=True):
+class SetSampling(Action, frozen=True):
     sampling: SamplingOptions
 
 
-class ResetSampling(Struct, frozen=True):
+class ResetSampling(Action, frozen=True):
     """Nothing is set any more: the model's own defaults hold, or else the program's."""
 
 
-class SetForm(Struct, frozen=True):
+class SetForm(Action, frozen=True):
     """Whether the conversation that is about to begin is a chat, or a text that the model
     continues."""
 
     form: ChatForm
 
 
-class SetThinking(Struct, frozen=True):
+class SetThinking(Action, frozen=True):
     """Whether the model thinks before it answers, where its template lets one choose."""
 
     thinking: bool
 
 
-class UnfoldThought(Struct, frozen=True):
+class UnfoldThought(Action, frozen=True):
     """Show all that an answer has thought, or fold it to a line again."""
 
     index: int
     unfolded: bool
-
-
-ChatAction = (
-    SetDraft
-    | Send
-    | StopAnswer
-    | ContinueAnswer
-    | Regenerate
-    | EditMessage
-    | CancelEdit
-    | NewChat
-    | SetSystemPrompt
-    | SetSampling
-    | ResetSampling
-    | SetForm
-    | SetThinking
-    | UnfoldThought
-)
 
 
 def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:

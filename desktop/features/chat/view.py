@@ -12,7 +12,7 @@ from llm_lite.desktop.features.chat.form import draw_form
 from llm_lite.desktop.features.chat.model import Send, SetDraft
 from llm_lite.desktop.features.encoder.view import draw as draw_encoding
 from llm_lite.desktop.features.layouts import view as layouts
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import CancelLoading, OpenModel
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState

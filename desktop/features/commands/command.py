@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.widgets.ui import Ui

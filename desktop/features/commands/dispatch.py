@@ -9,7 +9,7 @@ from llm_lite.desktop.features.commands.keys import chord
 from llm_lite.desktop.features.commands.table import GLOBAL
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library.model import ShowLibrary
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 

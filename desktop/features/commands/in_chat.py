@@ -28,7 +28,7 @@ from llm_lite.desktop.features.history.model import (
     UndoHistory,
 )
 from llm_lite.desktop.features.history.state import ConversationRow, Shelf
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.translator.model import StopTarget
 from llm_lite.desktop.language.translate import mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llm_lite.desktop.features.commands.command import Run, UserCommand
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.layouts.state import LayoutName
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import ClearLog, ResetLayout, SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark

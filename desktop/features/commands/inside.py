@@ -15,7 +15,7 @@ from llm_lite.desktop.features.commands.fields import open_address
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.library.state import LibraryTab
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import (
     CancelLoading,
     ChooseFile,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.encoding.mask_texts import with_word
 from llm_lite.core.messages import Command, CompareTexts
 from llm_lite.core.messages.encoding import EncoderInfo
@@ -18,30 +16,28 @@ from llm_lite.desktop.features.encoder.state import (
     wanted_text,
     wanted_texts,
 )
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
 MOST_BEFORE = 20  # texts that can be gone back to
 
 
-class ChooseEncoding(Struct, frozen=True):
+class ChooseEncoding(Action, frozen=True):
     """Another page, or other texts."""
 
     choice: EncodingChoice
 
 
-class PutWord(Struct, frozen=True):
+class PutWord(Action, frozen=True):
     """A word in the place of the mask of that number, from 0 on."""
 
     number: int
     word: str
 
 
-class TakeWordBack(Struct, frozen=True):
+class TakeWordBack(Action, frozen=True):
     """The text as it was before the last word was put in."""
-
-
-EncodingAction = ChooseEncoding | PutWord | TakeWordBack
 
 
 def encoder_of(state: AppState) -> EncoderInfo | None:

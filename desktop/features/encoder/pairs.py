@@ -18,7 +18,7 @@ from llm_lite.desktop.features.encoder.state import (
     EncodingChoice,
 )
 from llm_lite.desktop.features.encoder.text_page import draw_count, draw_encoded
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.language.incoming import typed

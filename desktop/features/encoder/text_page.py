@@ -11,7 +11,7 @@ from llm_lite.desktop.features.encoder.field import draw_field, field_of
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.spelling import Spelling
 from llm_lite.desktop.features.encoder.tokens import draw_tokens
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import milliseconds, sentence

@@ -10,7 +10,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import shown as signs_shown
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.figures.view import draw_save
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer.chips import Chip, Look, Paint, draw_chips, kept_page

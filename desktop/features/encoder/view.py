@@ -16,7 +16,7 @@ from llm_lite.desktop.features.encoder.model import (
 )
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.encoder.text_page import KEYS, draw_count, draw_encoded
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area

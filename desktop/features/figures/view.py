@@ -13,7 +13,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.attention.state import FigureName
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import ExportAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ from llm_lite.desktop.features.file_chooser.state import (
     Place,
     Purpose,
 )
+from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 
@@ -179,21 +181,23 @@ class _Library:
         self._dialog.kill()
 
 
-class FolderReader:
-    """`wake` is called from another thread when `poll` has something. Only the last folder that was
-    asked for counts; one that never answers, as on a lost network, holds nobody up."""
+class FolderReader(Host):
+    """A reader of folders. Only the last that was asked for counts; one that never answers, as on a
+    lost network, holds nobody up."""
+
+    actions = (ShowFiles, BrowseFolder)
 
     def __init__(self) -> None:
-        self.wake: Callable[[], None] = lambda: None
         self._done: deque[FolderRead] = deque()
 
-    def read(self, action: ShowFiles | BrowseFolder) -> None:
+    def do(self, action: ShowFiles | BrowseFolder, state: AppState) -> Sequence[Action]:
         work = threading.Thread(
             target=self._work, args=(action.folder,), name="folder", daemon=True
         )
         work.start()
+        return ()
 
-    def poll(self) -> list[FolderRead]:
+    def poll(self, state: AppState) -> list[FolderRead]:
         found = []
         while self._done:
             found.append(self._done.popleft())

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.file_chooser.state import FileEntry, Place, Purpose
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
 
-class ShowFiles(Struct, frozen=True):
+class ShowFiles(Action, frozen=True):
     """Choose files in the window, beginning in `folder`; the program reads it."""
 
     purpose: Purpose
@@ -22,13 +21,13 @@ class ShowFiles(Struct, frozen=True):
     places: tuple[tuple[Place, str], ...] = ()
 
 
-class BrowseFolder(Struct, frozen=True):
+class BrowseFolder(Action, frozen=True):
     """List another folder; the program reads it in a thread of its own."""
 
     folder: str
 
 
-class FolderRead(Struct, frozen=True):
+class FolderRead(Action, frozen=True):
     """What is in a folder that was asked for; `problem`: why it cannot be listed. Where a file was
     asked for, it is `named`, and the folder is the one that it lies in."""
 
@@ -40,20 +39,17 @@ class FolderRead(Struct, frozen=True):
     problem: str = ""
 
 
-class FilterFiles(Struct, frozen=True):
+class FilterFiles(Action, frozen=True):
     """Show hidden entries, and files of all kinds, or not."""
 
     hidden: bool
     all_kinds: bool
 
 
-class CloseFiles(Struct, frozen=True):
+class CloseFiles(Action, frozen=True):
     """The chooser is done; `chosen`: the paths that were chosen in it, none where cancelled."""
 
     chosen: tuple[str, ...] = ()
-
-
-FilesAction = ShowFiles | BrowseFolder | FolderRead | FilterFiles | CloseFiles
 
 
 def _show(action: ShowFiles, state: AppState, now: float) -> Result:

@@ -19,7 +19,7 @@ from llm_lite.desktop.features.file_chooser.state import (
     parent_of,
 )
 from llm_lite.desktop.features.library.model import ImportLocal
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import shown_path

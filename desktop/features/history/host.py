@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
+from typing import get_args
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.leftovers import remove_whole
@@ -44,7 +45,9 @@ from llm_lite.desktop.features.history import model as does
 from llm_lite.desktop.features.history.host_recorder import Recorder, in_chat
 from llm_lite.desktop.features.history.model import fit_title
 from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, Shelf
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume import model as resuming
@@ -56,6 +59,7 @@ from llm_lite.desktop.features.undo.model import (
     JournalKept,
     Journalled,
     UndoAction,
+    is_for_history,
 )
 from llm_lite.desktop.language.translate import tr, trn
 
@@ -137,8 +141,10 @@ Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | P
 Job = Callable[[], Iterable[Act]]
 
 
-class HistoryKeeper:
+class HistoryKeeper(Host):
     """The file of conversations. `wake` is called on another thread when `poll` has something."""
+
+    actions = (*get_args(does.NeedsHistory), *get_args(resuming.NeedsCaches), SearchPalette)
 
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self.history = History(path, wake)
@@ -166,7 +172,7 @@ class HistoryKeeper:
         self.recorder.note(state, now)
         return self.recorder.conversation
 
-    def poll(self) -> list[Act]:
+    def poll(self, state: AppState) -> list[Act]:
         """Return the actions that follow from readings and from changes of the file."""
         for event in self.history.poll():
             self._handle(event)
@@ -175,8 +181,9 @@ class HistoryKeeper:
             found.append(self._done.popleft())
         return found
 
-    def hear(self, event: Event, budget: int) -> None:
-        """Handle an event of the engine on caches and titles; caches may take `budget` bytes."""
+    def hear(self, event: Event, state: AppState) -> None:
+        """Handle an event of the engine on caches and titles."""
+        budget = state.resume.budget  # bytes of all kept caches
         match event:
             case CacheKept(problem=""):
                 self._submit(lambda: self._change_caches(lambda: self._caches.add(event, budget)))
@@ -185,8 +192,14 @@ class HistoryKeeper:
             case TitleMade(number, text) if text is not None:
                 self._submit(lambda: self._entitle(number, text))
 
-    def do(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
-        """Carry out an action on the file."""
+    def do(
+        self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette, state: AppState
+    ) -> Sequence[Action]:
+        if is_for_history(action, state):
+            self._begin(action)
+        return ()
+
+    def _begin(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
         match action:
             case resuming.SetResume(mode, budget):
                 del mode
@@ -223,8 +236,8 @@ class HistoryKeeper:
         """Write the rest of the chat, which is then saved while other things end."""
         self.recorder.end()
 
-    def close(self, seconds: float) -> bool:
-        """Wait for this many seconds at most, and return whether all is saved."""
+    def finish(self, seconds: float) -> bool:
+        """Save the rest within `seconds`; return whether all is saved."""
         self._jobs.put(None)
         self._thread.join(seconds / 2)  # a cache that was written at the end is listed then
         return self.history.close(seconds)

@@ -25,7 +25,7 @@ from llm_lite.desktop.features.history.model import (
     ShowShelf,
 )
 from llm_lite.desktop.features.history.state import ConversationRow
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.by_keyboard import press_area

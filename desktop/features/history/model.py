@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.messages import Level
@@ -21,6 +21,7 @@ from llm_lite.desktop.features.history.state import (
     FoundRow,
     Shelf,
 )
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -32,91 +33,91 @@ TITLE = 200  # characters
 FileKind = Literal["markdown", "html", "json"]
 
 
-class ShowHistory(Struct, frozen=True):
+class ShowHistory(Action, frozen=True):
     shown: bool
 
 
-class OpenConversation(Struct, frozen=True):
+class OpenConversation(Action, frozen=True):
     """Bring a conversation into the chat; at a message, whose version is then shown."""
 
     id: int
     message: int | None = None
 
 
-class BeginRename(Struct, frozen=True):
+class BeginRename(Action, frozen=True):
     id: int | None  # None: leave it as it was
 
 
-class RenameConversation(Struct, frozen=True):
+class RenameConversation(Action, frozen=True):
     id: int
     title: str
 
 
-class PinConversation(Struct, frozen=True):
+class PinConversation(Action, frozen=True):
     id: int
     pinned: bool
 
 
-class ArchiveConversation(Struct, frozen=True):
+class ArchiveConversation(Action, frozen=True):
     id: int
     archived: bool
 
 
-class DeleteConversation(Struct, frozen=True):
+class DeleteConversation(Action, frozen=True):
     """Delete a conversation, which can be restored."""
 
     id: int
 
 
-class DeleteAll(Struct, frozen=True):
+class DeleteAll(Action, frozen=True):
     """Delete all conversations, which can be restored."""
 
 
-class RestoreConversation(Struct, frozen=True):
+class RestoreConversation(Action, frozen=True):
     id: int
 
 
-class EmptyTrash(Struct, frozen=True):
+class EmptyTrash(Action, frozen=True):
     """Delete for good the conversations that are deleted."""
 
 
-class UndoHistory(Struct, frozen=True):
+class UndoHistory(Action, frozen=True):
     pass
 
 
-class RedoHistory(Struct, frozen=True):
+class RedoHistory(Action, frozen=True):
     pass
 
 
-class ForkConversation(Struct, frozen=True):
+class ForkConversation(Action, frozen=True):
     """Make a conversation with the path to a message of the chat, by its key, and nothing else."""
 
     key: int
 
 
-class SearchHistory(Struct, frozen=True):
+class SearchHistory(Action, frozen=True):
     query: str
 
 
-class ShowShelf(Struct, frozen=True):
+class ShowShelf(Action, frozen=True):
     shelf: Shelf
 
 
-class WantMoreRows(Struct, frozen=True):
+class WantMoreRows(Action, frozen=True):
     """The end of the list is in sight."""
 
 
-class ExportConversation(Struct, frozen=True):
+class ExportConversation(Action, frozen=True):
     id: int
     kind: FileKind
     path: str
 
 
-class ImportConversations(Struct, frozen=True):
+class ImportConversations(Action, frozen=True):
     path: str
 
 
-class RowsRead(Struct, frozen=True):
+class RowsRead(Action, frozen=True):
     """Rows of a shelf, from the first, or those that follow `after`."""
 
     shelf: Shelf
@@ -125,12 +126,12 @@ class RowsRead(Struct, frozen=True):
     after: int | None = None  # id of the row before them
 
 
-class RowsChanged(Struct, frozen=True):
+class RowsChanged(Action, frozen=True):
     rows: tuple[ConversationRow, ...]
     gone: tuple[int, ...] = ()  # ids of conversations that there are no more
 
 
-class ConversationRead(Struct, frozen=True):
+class ConversationRead(Action, frozen=True):
     """The conversation that `OpenConversation` requested. `reveal` is the key of its message."""
 
     id: int
@@ -140,36 +141,36 @@ class ConversationRead(Struct, frozen=True):
     extras: ConversationExtras = field(default_factory=ConversationExtras)
 
 
-class ConversationMissing(Struct, frozen=True):
+class ConversationMissing(Action, frozen=True):
     id: int
     problem: str
 
 
-class SearchAnswered(Struct, frozen=True):
+class SearchAnswered(Action, frozen=True):
     query: str
     found: tuple[FoundRow, ...]
     complete: bool
 
 
-class ConversationBegun(Struct, frozen=True):
+class ConversationBegun(Action, frozen=True):
     """The messages in the chat are kept as this one."""
 
     id: int
 
 
-class Reveal(Struct, frozen=True):
+class Reveal(Action, frozen=True):
     """Scroll to the message of this key; None: it has been done."""
 
     key: int | None
 
 
-class LeaveConversations(Struct, frozen=True):
+class LeaveConversations(Action, frozen=True):
     """Conversations that are no longer in the list, and leave the chat too."""
 
     ids: frozenset[int]
 
 
-class TellHistory(Struct, frozen=True):
+class TellHistory(Action, frozen=True):
     """A notice."""
 
     level: Level

@@ -14,7 +14,7 @@ from llm_lite.desktop.features.history.model import (
 )
 from llm_lite.desktop.features.history.rows import UNTITLED, note
 from llm_lite.desktop.features.history.state import FoundRow, HistoryState, Shelf
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area

@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.layouts.state import LayoutName, Sizes
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import ShowRuns, show_runs
 
 
-class UseLayout(Struct, frozen=True):
+class UseLayout(Action, frozen=True):
     name: LayoutName
 
 
-class ShowInspector(Struct, frozen=True):
+class ShowInspector(Action, frozen=True):
     shown: bool
 
 
-class KeepSizes(Struct, frozen=True):
+class KeepSizes(Action, frozen=True):
     """The side panels of a layout are as wide as this now."""
 
     name: LayoutName
     sizes: Sizes
-
-
-LayoutAction = UseLayout | ShowInspector | KeepSizes
 
 
 def _use_layout(action: UseLayout, state: AppState, now: float) -> Result:

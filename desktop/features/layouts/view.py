@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.layouts.state import LayoutName
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.by_keyboard import press_area

@@ -12,7 +12,7 @@ from llm_lite.desktop.features.lesson.model import FollowPosition, RunSentence, 
 from llm_lite.desktop.features.lesson.overview import draw_way, example_way
 from llm_lite.desktop.features.lesson.sentence import followed
 from llm_lite.desktop.features.lesson.state import LONGEST_SENTENCE
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr

@@ -9,7 +9,7 @@ from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.lesson.model import GoToStep, ShowLesson
 from llm_lite.desktop.features.lesson.state import LessonState, StepName
 from llm_lite.desktop.features.lesson.words import title_of
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.by_keyboard import press_area

@@ -11,7 +11,7 @@ from llm_lite.desktop.features.layouts.model import ShowInspector
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.lesson.number import Name
 from llm_lite.desktop.features.lesson.state import LessonState, StepName
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr

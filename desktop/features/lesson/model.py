@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Command, FollowToken, Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
@@ -20,6 +18,7 @@ from llm_lite.desktop.features.lesson.state import (
     nearest_temperature,
 )
 from llm_lite.desktop.features.library.model import ShowLibrary
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, ask, hindrance, obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -31,7 +30,7 @@ from llm_lite.desktop.language.translate import tr
 CONTINUED = 6  # tokens that the model adds to a person's sentence
 
 
-class ShowLesson(Struct, frozen=True):
+class ShowLesson(Action, frozen=True):
     """The lesson instead of the docked views, or these again; it stays where it was. `away`: a
     number of it led elsewhere, or a key closed it, and a way back is offered. `note` says what is
     to be seen there."""
@@ -41,83 +40,67 @@ class ShowLesson(Struct, frozen=True):
     note: str = ""
 
 
-class GoToStep(Struct, frozen=True):
+class GoToStep(Action, frozen=True):
     step: int  # the first is 0; one that is not there: the nearest
 
 
-class FollowPosition(Struct, frozen=True):
+class FollowPosition(Action, frozen=True):
     """Another token of the cache."""
 
     position: int
 
 
-class OpenLayer(Struct, frozen=True):
+class OpenLayer(Action, frozen=True):
     """Another layer, and a head of it."""
 
     layer: int
     head: int | None  # None: the lesson chooses
 
 
-class ShowWhy(Struct, frozen=True):
+class ShowWhy(Action, frozen=True):
     shown: bool
 
 
-class ShowScaled(Struct, frozen=True):
+class ShowScaled(Action, frozen=True):
     """Softmax with the scale, or without it."""
 
     scaled: bool
 
 
-class SetLessonSampling(Struct, frozen=True):
+class SetLessonSampling(Action, frozen=True):
     """Of the lesson alone; answers keep their own settings."""
 
     temperature: float
     top_p: float
 
 
-class DrawAgain(Struct, frozen=True):
+class DrawAgain(Action, frozen=True):
     """Another number is drawn, which may choose another token."""
 
 
-class TypeSentence(Struct, frozen=True):
+class TypeSentence(Action, frozen=True):
     """Show or hide the field for a sentence of a person's own."""
 
     typing: bool
 
 
-class RunSentence(Struct, frozen=True):
+class RunSentence(Action, frozen=True):
     """A new conversation that is this sentence, without a chat template; the model goes on with a
     few tokens. Of an encoder its text, of an encoder-decoder its source."""
 
     text: str
 
 
-class CompareWith(Struct, frozen=True):
+class CompareWith(Action, frozen=True):
     """Compare the vector of an encoder's text with that of another text."""
 
     text: str
 
 
-class AskTrace(Struct, frozen=True):
+class AskTrace(Action, frozen=True):
     """Ask for the numbers of a token; `key` says of what."""
 
     key: TraceKey
-
-
-LessonAction = (
-    ShowLesson
-    | GoToStep
-    | FollowPosition
-    | OpenLayer
-    | ShowWhy
-    | ShowScaled
-    | SetLessonSampling
-    | DrawAgain
-    | TypeSentence
-    | RunSentence
-    | CompareWith
-    | AskTrace
-)
 
 
 def _with(state: AppState, **changes: Any) -> AppState:
@@ -261,10 +244,11 @@ def _ask(action: AskTrace, state: AppState, now: float) -> Result:
     return state, (asked,)
 
 
-def leaving(action: object, state: AppState) -> AppState:
-    """A conversation, layout or page that a person goes to is shown instead of the lesson."""
+def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Show a conversation, layout or page that a person goes to instead of the lesson."""
+    state, commands = result
     away = isinstance(action, _ELSEWHERE) or (isinstance(action, ShowLibrary) and action.shown)
-    return _with(state, shown=False) if state.lesson.shown and away else state
+    return (_with(state, shown=False), commands) if state.lesson.shown and away else result
 
 
 _ELSEWHERE = (NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)

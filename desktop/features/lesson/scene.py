@@ -20,7 +20,7 @@ from llm_lite.desktop.features.lesson.meanings import how_made, meaning_of, part
 from llm_lite.desktop.features.lesson.number import Name, Number
 from llm_lite.desktop.features.lesson.sentence import first_of
 from llm_lite.desktop.features.lesson.state import LessonState
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import mix
 from llm_lite.desktop.language.translate import tr

@@ -16,7 +16,7 @@ from llm_lite.desktop.features.lesson.sentence import (
     sentence,
 )
 from llm_lite.desktop.features.lesson.state import StepName
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area

@@ -23,7 +23,7 @@ from llm_lite.desktop.features.lesson.sentence_row import draw_sentence
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.lesson.words import said, title_of, words_of
 from llm_lite.desktop.features.lesson.words_beside import DENSE
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.language.units import sentence as closed

@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.lesson.state import LessonState
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_LESSON

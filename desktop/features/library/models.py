@@ -9,7 +9,7 @@ from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.library.model import InstallModel, ShowLibrary
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.state import AppState

@@ -9,7 +9,7 @@ from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import HubFile, HubModel, LocalModel
 from llm_lite.desktop.features.library.model import FetchModel, QuantizeModel
 from llm_lite.desktop.features.library.words import QUANTIZED
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import size

@@ -20,7 +20,7 @@ from llm_lite.desktop.features.library.model import (
     UndoRemoval,
 )
 from llm_lite.desktop.features.library.words import remaining
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.core_words import said_stage

@@ -10,7 +10,7 @@ from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.library import finding, local, queue
 from llm_lite.desktop.features.library.model import ListModels, ShowLibrary
 from llm_lite.desktop.features.library.state import LibraryState, LibraryTab
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.language.units import size

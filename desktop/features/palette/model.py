@@ -8,30 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.state import LONGEST_QUERY, FoundRow
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
 
-class SearchPalette(Struct, frozen=True):
+class SearchPalette(Action, frozen=True):
     """Find conversations; the program asks the history, on a thread of its own."""
 
     query: str
 
 
-class PaletteAnswered(Struct, frozen=True):
+class PaletteAnswered(Action, frozen=True):
     query: str
     found: tuple[FoundRow, ...]
 
 
-class NoteChoice(Struct, frozen=True):
+class NoteChoice(Action, frozen=True):
     key: str
-
-
-PaletteAction = SearchPalette | PaletteAnswered | NoteChoice
 
 
 def _search(action: SearchPalette, state: AppState, now: float) -> Result:

@@ -8,7 +8,7 @@ from llm_lite.desktop.features.commands.command import GROUPS, PLACES, UserComma
 from llm_lite.desktop.features.commands.keys import shown as shown_keys
 from llm_lite.desktop.features.commands.table import COMMANDS
 from llm_lite.desktop.features.palette.matching import also_called, fold, match
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.keycaps import draw_keys, keys_width

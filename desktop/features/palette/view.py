@@ -21,7 +21,7 @@ from llm_lite.desktop.features.layouts.view import show_view
 from llm_lite.desktop.features.palette.matching import Match, also_called, fold, match
 from llm_lite.desktop.features.palette.model import NoteChoice, SearchPalette
 from llm_lite.desktop.features.presets.model import ChoosePreset
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import shown_path

@@ -16,7 +16,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
 from llm_lite.core.records import replace
 from llm_lite.core.tools.fences import fenced
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
 from llm_lite.desktop.features.quantization.progress import draw_work

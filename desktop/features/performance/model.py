@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import ForgetLearnedDrafts
 from llm_lite.desktop.features.history.model import EmptyTrash
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
 
-class ForgetLearned(Struct, frozen=True):
+class ForgetLearned(Action, frozen=True):
     """Of all models."""
-
-
-LearnedAction = ForgetLearned
 
 
 def _forget(action: ForgetLearned | EmptyTrash, state: AppState, now: float) -> Result:

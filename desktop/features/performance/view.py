@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.features.encoder.no_writing import STEPS
 from llm_lite.desktop.features.performance import drafting, kernel_study
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization import step_profile
 from llm_lite.desktop.features.quantization.state import RateSample

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from msgspec import Meta, Struct
 
@@ -18,6 +18,7 @@ from llm_lite.core.messages import Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.plain_text import lines, one_line
 from llm_lite.core.records import asdict, replace
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.presets.model import (
     LONGEST_NAME,
     ChoosePreset,
@@ -31,7 +32,7 @@ from llm_lite.desktop.features.presets.model import (
     preset_of,
 )
 from llm_lite.desktop.features.presets.setting_values import values_of
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.fields import FIELDS, read_lists
 from llm_lite.desktop.language.incoming import TYPED
@@ -45,8 +46,10 @@ def presets_folder() -> Path:
     return user_folder("data") / "presets"
 
 
-class PresetFiles:
-    """The files of presets in one folder."""
+class PresetFiles(Host):
+    """The folder of presets."""
+
+    actions = get_args(PresetFileAction)
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -11,6 +11,7 @@ from llm_lite.core.messages import Gains, Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer, steer
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
@@ -29,43 +30,42 @@ class Preset(Struct, frozen=True):
     gains: Gains | None = None  # None: 1 for every head
 
 
-class SavePreset(Struct, frozen=True):
+class SavePreset(Action, frozen=True):
     """Keep what is set now under a name; one of that name is replaced."""
 
     name: str
 
 
-class ChoosePreset(Struct, frozen=True):
+class ChoosePreset(Action, frozen=True):
     name: str
 
 
-class DeletePreset(Struct, frozen=True):
+class DeletePreset(Action, frozen=True):
     name: str
 
 
-class ImportPreset(Struct, frozen=True):
+class ImportPreset(Action, frozen=True):
     path: str
 
 
-class ExportPreset(Struct, frozen=True):
+class ExportPreset(Action, frozen=True):
     """Write what is set now to a file."""
 
     path: str
 
 
-class ListPresets(Struct, frozen=True):
+class ListPresets(Action, frozen=True):
     """The names that there are now, and the one in use."""
 
     names: tuple[str, ...]
     used: str
 
 
-class UsePreset(Struct, frozen=True):
+class UsePreset(Action, frozen=True):
     preset: Preset
 
 
 PresetFileAction = SavePreset | ChoosePreset | DeletePreset | ImportPreset | ExportPreset
-PresetAction = PresetFileAction | ListPresets | UsePreset
 
 
 def preset_of(state: AppState, name: str) -> Preset:

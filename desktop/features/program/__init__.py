@@ -1,1 +1,2 @@
-"""What belongs to no other feature: the whole state, notices, the log, the rail, the status bar."""
+"""Program holds what belongs to no other feature: the whole state, notices, the log, the rail and
+the status bar."""

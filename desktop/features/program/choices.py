@@ -1,4 +1,4 @@
-"""What the window offers to choose from: devices and models that were found when it began."""
+"""Devices and models that the window offers, as they were found when it began."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Command
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.state import AppState, LogLine
 from llm_lite.desktop.language.translate import tr
@@ -17,7 +16,7 @@ from llm_lite.desktop.language.translate import tr
 MARK = "A defect of the program"  # how its line in the log begins
 
 
-class ReportDefect(Struct, frozen=True):
+class ReportDefect(Action, frozen=True):
     """`part` of the program raised what it never should; `text` is the traceback."""
 
     part: str
@@ -39,7 +38,7 @@ def report(
 
 
 def defects(state: AppState) -> tuple[str, ...]:
-    """The lines of the log that tell of defects."""
+    """Return the lines of the log that tell of defects."""
     return tuple(line.text for line in state.log if line.text.startswith(MARK))
 
 

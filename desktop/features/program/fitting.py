@@ -1,14 +1,13 @@
-"""What a person answers when a model would take more memory than there is."""
+"""The answer to the question whether a model may take more memory than there is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Command, EngineOptions, LoadModel
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import reconfigure
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
@@ -16,13 +15,10 @@ from llm_lite.desktop.features.program.state import AppState, Load
 from llm_lite.desktop.language.translate import tr
 
 
-class AnswerMemory(Struct, frozen=True):
+class AnswerMemory(Action, frozen=True):
     """`options`: what to load it with; None: not at all."""
 
     options: EngineOptions | None
-
-
-FitAction = AnswerMemory
 
 
 def _answer_memory(action: AnswerMemory, state: AppState, now: float) -> Result:

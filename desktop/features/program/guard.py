@@ -16,7 +16,7 @@ from imgui_bundle import imgui, implot
 from msgspec import Struct
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
@@ -44,7 +44,8 @@ class Guard:
         ui: Ui,
         instead: Callable[[Ui], None] = lambda ui: None,
     ) -> list[Action]:
-        """What the person did in the part. `instead` is drawn where it fails or failed before."""
+        """Draw a part and return what the person did in it. Where it fails, or failed before, draw
+        `instead`."""
         actions: list[Action] = []
         if self._failed.get(name) is not state:
             found = attempt(lambda: part(state, ui))
@@ -65,7 +66,7 @@ class Guard:
 
 
 class Failed(Struct, frozen=True):
-    """What was raised; without its frames, which hold what they were about to draw."""
+    """An exception without its frames, which hold what they were about to draw."""
 
     error: Exception
     text: str
@@ -80,8 +81,8 @@ class Failed(Struct, frozen=True):
 
 
 def attempt(work: Callable[[], Result]) -> Result | Failed:
-    """The result of `work`, which draws, or how it failed: Dear ImGui then is as it was before.
-    A device that is lost is no defect: that goes on to the program, which opens another."""
+    """Return the result of `work`, which draws, or how it failed; Dear ImGui then is as it was
+    before. A device that is lost is no defect: that goes on to the program, which opens another."""
     before = imgui.internal.ErrorRecoveryState()
     imgui.internal.error_recovery_store_state(before)
     try:
@@ -94,7 +95,7 @@ def attempt(work: Callable[[], Result]) -> Result | Failed:
 
 
 def say_failed(ui: Ui) -> None:
-    """The sentence over the whole window, and whatever was drawn of it before it failed."""
+    """Draw a sentence over the whole window, and over what was drawn of it before it failed."""
     imgui.set_cursor_screen_pos(imgui.get_window_pos())
     padded = imgui.ChildFlags_.always_use_window_padding
     with ui.styled(window_padding=(ui.u(4), ui.u(4))), ui.colored(child_bg="panel"):
@@ -108,8 +109,8 @@ def say_failed(ui: Ui) -> None:
 
 
 def _end_what_was_begun(before: Any) -> None:
-    """Plots, windows, popups, and what was pushed since `before`. Dear ImGui would complain of
-    each, in its log and in a tooltip."""
+    """End plots, windows and popups, and pop what was pushed, that began since `before`. Dear ImGui
+    would complain of each, in its log and in a tooltip."""
     io = imgui.get_io()
     told = io.config_error_recovery_enable_debug_log, io.config_error_recovery_enable_tooltip
     io.config_error_recovery_enable_debug_log = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import defect_of
 from llm_lite.desktop.language.translate import tr
 
@@ -26,7 +26,8 @@ class Worker:
         self._threads: list[threading.Thread] = []
 
     def put(self, job: Job, failed: Failed) -> None:
-        """`failed` says what follows of a sentence that went wrong."""
+        """Queue a job. Where it fails, `failed` is called with the sentence and returns what
+        follows."""
         self._jobs.put((job, failed))
         if len(self._threads) < self._count:
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
@@ -34,7 +35,7 @@ class Worker:
             thread.start()
 
     def poll(self) -> list[Action]:
-        """What came of jobs since the last time."""
+        """Return what jobs have found since the last time."""
         told = []
         while self._told:
             told.append(self._told.popleft())

@@ -1,4 +1,4 @@
-"""What the program did, line by line."""
+"""The panel of the log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Level
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import ClearLog
 from llm_lite.desktop.features.program.state import AppState, LogLine
 from llm_lite.desktop.language.translate import mark, tr, tr_labels

@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import EngineOptions, LoadNeedsMemory
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.fitting import AnswerMemory
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr

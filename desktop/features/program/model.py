@@ -1,11 +1,9 @@
-"""What a person does with the model, the settings and the window."""
+"""Actions on the model, the settings and the window."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Literal
-
-from msgspec import Struct
 
 from llm_lite.core.messages import (
     CancelLoad,
@@ -18,6 +16,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.attention.state import AttentionChoice, FigureName
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_reading
 from llm_lite.desktop.features.program.state import AppState, Load
@@ -28,58 +27,58 @@ from llm_lite.desktop.system_theme import Appearance, ThemeName
 MIN_FONT, MAX_FONT = 10.0, 32.0
 
 
-class SetOptions(Struct, frozen=True):
+class SetOptions(Action, frozen=True):
     options: EngineOptions
 
 
-class OpenModel(Struct, frozen=True):
+class OpenModel(Action, frozen=True):
     source: str | None
 
 
-class CancelLoading(Struct, frozen=True):
+class CancelLoading(Action, frozen=True):
     pass
 
 
-class SetTheme(Struct, frozen=True):
+class SetTheme(Action, frozen=True):
     theme: Appearance
 
 
-class TellSystemTheme(Struct, frozen=True):
-    """What the system's own windows look like now."""
+class TellSystemTheme(Action, frozen=True):
+    """The system changed the theme of its own windows."""
 
     theme: ThemeName
 
 
-class SetLanguage(Struct, frozen=True):
+class SetLanguage(Action, frozen=True):
     """A code of the catalogues, or "system"."""
 
     language: str
 
 
-class SetSwitch(Struct, frozen=True):
+class SetSwitch(Action, frozen=True):
     """Turn a setting of `SWITCHES` on or off."""
 
     name: str
     on: bool
 
 
-class SetFontSize(Struct, frozen=True):
+class SetFontSize(Action, frozen=True):
     size: float
 
 
-class DismissNotice(Struct, frozen=True):
+class DismissNotice(Action, frozen=True):
     id: int
 
 
-class ClearLog(Struct, frozen=True):
+class ClearLog(Action, frozen=True):
     pass
 
 
-class SetAttention(Struct, frozen=True):
+class SetAttention(Action, frozen=True):
     choice: AttentionChoice
 
 
-class ExportAttention(Struct, frozen=True):
+class ExportAttention(Action, frozen=True):
     """Write a file: a picture of a view, which the program draws, or the numbers of the locked
     heads, which the engine writes."""
 
@@ -88,45 +87,25 @@ class ExportAttention(Struct, frozen=True):
     path: str
 
 
-class SaveText(Struct, frozen=True):
+class SaveText(Action, frozen=True):
     """Write a file that is not there yet; the program does it."""
 
     path: str
     text: str
 
 
-class OpenLink(Struct, frozen=True):
+class OpenLink(Action, frozen=True):
     """Show an address in the browser, as a person was asked; the program does it."""
 
     address: str
 
 
-class ChooseFile(Struct, frozen=True):
+class ChooseFile(Action, frozen=True):
     """Ask the system for a file; the window does it, the state does not change."""
 
 
-class ResetLayout(Struct, frozen=True):
+class ResetLayout(Action, frozen=True):
     """Put the docked views back where they were at first; the window does it."""
-
-
-ProgramAction = (
-    SetOptions
-    | OpenModel
-    | CancelLoading
-    | SetTheme
-    | TellSystemTheme
-    | SetLanguage
-    | SetSwitch
-    | SetFontSize
-    | DismissNotice
-    | ClearLog
-    | SetAttention
-    | ExportAttention
-    | SaveText
-    | OpenLink
-    | ChooseFile
-    | ResetLayout
-)
 
 
 def set_options(action: SetOptions, state: AppState, now: float) -> Result:
@@ -157,7 +136,7 @@ def reconfigure(state: AppState, options: EngineOptions) -> Result:
 
 
 def for_any_model(options: EngineOptions) -> EngineOptions:
-    """Without what only the model in use can draft by."""
+    """Return the options without drafts that only the model in use can make."""
     speculate = "auto" if options.speculate == "slice" else options.speculate
     return replace(options, draft_model="", speculate=speculate)
 

@@ -1,4 +1,4 @@
-"""What is told to the person: toasts, which show for a while, and the lines of the log."""
+"""Toasts, which show for a while, and lines of the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0
 
 
 def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
-    """The state with one more toast; the same sentence again only lasts longer."""
+    """Return the state with one more toast; the same sentence again only lasts longer."""
     text, until = sentence(said(fit_line(text))), now + NOTICE_SECONDS[level]
     others = tuple(n for n in state.notices if n.text != text)
     notice = Notice(state.next_notice, level, text, until, undo)
@@ -26,7 +26,7 @@ def add_log(state: AppState, line: LogLine) -> AppState:
 
 
 def expire(state: AppState, now: float) -> AppState:
-    """The state without the toasts whose time is over."""
+    """Return the state without the toasts whose time is over."""
     if all(notice.until > now for notice in state.notices):
         return state
     return replace(state, notices=tuple(n for n in state.notices if n.until > now))

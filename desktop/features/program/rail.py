@@ -16,7 +16,7 @@ from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library import models
 from llm_lite.desktop.features.library.model import ShowLibrary
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import (
     ResetLayout,
     SetFontSize,
@@ -94,7 +94,8 @@ def draw_preferences(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_language(state: AppState, ui: Ui) -> list[Action]:
-    """Each by the name that it gives itself, so that a way back is found from any of them."""
+    """Draw each language by its own name for itself, so that a way back is found from any of
+    them."""
     text(ui, tr("Language"), style="small")
     options = [(SYSTEM, tr("System default")), *((code, own_name(code)) for code in languages())]
     width = imgui.get_content_region_avail().x
@@ -160,7 +161,7 @@ LAST_GROUP = 3
 
 
 def entries(state: AppState, ui: Ui) -> Iterator[RailButton]:
-    """All buttons, from the upper end to the lower."""
+    """Yield all buttons, from the upper end to the lower."""
     words = tr("Clear the page") if state.writes_targets else tr("New chat")
     yield RailButton("new_chat", ICON_NEW_CHAT, tr("New chat"), with_keys(words, "new_chat"))
     shown = ui.shows_list
@@ -187,7 +188,7 @@ def _entry_of(ui: Ui, panel: Panel, group: int) -> RailButton:
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """The rail fills the current window."""
+    """Draw the rail, which fills the current window."""
     actions: list[Action] = []
     listed = list(entries(state, ui))
     gap, named = ui.u(2), ui.names_rail
@@ -211,7 +212,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_entry(
     ui: Ui, entry: RailButton, y: float, side: float, height: float, named: bool
 ) -> bool:
-    """The icon, and its name below it where there is room; returns whether it was pressed."""
+    """Draw the icon, and its name below it where there is room; return whether it was pressed."""
     name = f"rail.{entry.name}"
     if not named:
         imgui.set_cursor_pos(ImVec2((ui.rail_width - side) / 2, y))
@@ -261,7 +262,7 @@ def _press(state: AppState, ui: Ui, entry: RailButton) -> list[Action]:
 
 
 def _toggle_list(state: AppState, ui: Ui) -> Action:
-    """The list of conversations; from a page that hides it, the way back to it."""
+    """Return what shows or hides the list of conversations, or leaves the page that hides it."""
     if state.lesson.shown and ui.shows_list:
         return ShowLesson(False)
     if state.library.shown and ui.shows_list:
@@ -270,13 +271,14 @@ def _toggle_list(state: AppState, ui: Ui) -> Action:
 
 
 def _side(ui: Ui, count: int) -> float:
-    """Of a button without a name, in pixels: all fit the window, in the largest text too."""
+    """Return the side of a button without a name, in pixels: all fit the window, in the largest
+    text too."""
     room = imgui.get_window_height() - ui.u(2) * (LAST_GROUP + 2)
     return float(min(ui.u(11), max(room // count, ui.u(3))))  # whole pixels, as items are placed
 
 
 def icon_style(ui: Ui, side: float) -> str:
-    """The largest size of text whose icons a button of that side holds."""
+    """Return the largest size of text whose icons a button of this side holds."""
     styles = ("title", "body", "small")
     return next((style for style in styles if ui.theme.size(style) <= side), styles[-1])
 
@@ -293,8 +295,8 @@ def _draw_panel(state: AppState, ui: Ui, panel: Panel) -> list[Action]:
 
 
 def _place(ui: Ui, panel: Panel) -> tuple[ImVec2, tuple[float, float]]:
-    """Beside the button of the rail, or below the one of the header; where no header is shown,
-    beside the button of the models."""
+    """Return where a panel opens: beside its button of the rail or below the one of the header, and
+    where no header is shown, beside the button of the models."""
     if panel.opener not in ui.rects and panel.opener in ui.before:
         left, _, _, bottom = ui.before[panel.opener]
         return ImVec2(left, bottom + ui.u(1)), (0, 0)

@@ -1,4 +1,5 @@
-"""How a conversation becomes an answer to be made: what is told, what is kept of the one before."""
+"""Requests for answers: which messages the model reads, and what stays of the conversation
+before."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Result = tuple[AppState, tuple[Command, ...]]
 
 
 def hindrance(state: AppState) -> str:
-    """Why the model can be asked for nothing now, as a sentence; "" when it can."""
+    """Return why the model can be asked for nothing now, as a sentence; "" when it can."""
     if state.busy:
         return tr("An answer is being written. Stop it first, or wait until it ends.")
     if state.quantization.work:
@@ -39,7 +40,7 @@ def hindrance(state: AppState) -> str:
 
 
 def obstacle(state: AppState) -> str:
-    """Why nothing can be said in the chat now, as a sentence; "" when it can."""
+    """Return why no message can be sent now, as a sentence; "" when one can."""
     problem = hindrance(state)
     if problem or state.model is None:
         return problem
@@ -52,24 +53,25 @@ def obstacle(state: AppState) -> str:
 
 
 def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
-    """What the engine is given: the system prompt, where there is one, and the messages."""
+    """Return what the engine is given: the system prompt, where there is one, and the messages."""
     prompt = state.system_prompt.strip()
     system = (ChatMessage("system", prompt),) if prompt else ()
     return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
 
 
 def told_beside(state: AppState) -> tuple[object, ...]:
-    """What the engine is given of a conversation beside its messages."""
+    """Return what the engine is given of a conversation beside its messages."""
     return (state.system_prompt.strip(), state.thinking, offered(state))
 
 
 def own_tokens(state: AppState, message: Message) -> bool:
-    """Whether the tokens of an answer are the loaded model's; those of another are told as text."""
+    """Return whether the tokens of an answer are the loaded model's. Another model's are given to
+    it as text."""
     return wrote(state, message) and not message.untokenized and not state.elsewhere
 
 
 def wrote(state: AppState, message: Message) -> bool:
-    """Whether the model in use wrote the tokens that are known of an answer."""
+    """Return whether the model in use wrote the tokens that are known of an answer."""
     written, model = message.written, state.model
     if not message.tokens:
         return False
@@ -111,15 +113,15 @@ def ask_again(
 
 
 def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
-    """One without words yet, by the model that is loaded."""
+    """Return an empty answer of the model that is loaded."""
     written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
     calls = CallSplit(state.model.tool_style) if state.model and offered(state) else None
     return Message("assistant", "", sampling=sampling, written=written, calls=calls)
 
 
 def as_version(state: AppState, index: int, message: Message) -> tuple[Message, ...]:
-    """The messages up to `index`, where `message` is shown; what was said there before and behind
-    it is kept beside it."""
+    """Return the messages up to `index`, with `message` there. What stood there and behind it is
+    kept as another version."""
     kept = versions(state, index)
     return (*state.messages[:index], replace(message, versions=kept, place=len(kept)))
 
@@ -130,7 +132,7 @@ def show(state: AppState, messages: tuple[Message, ...]) -> AppState:
 
 
 def versions(state: AppState, index: int) -> tuple[tuple[Message, ...], ...]:
-    """All that was said from `index` on, the present version in its place."""
+    """Return all versions of the messages from `index` on, the present one in its place."""
     first = state.messages[index]
     bare = replace(first, versions=(), place=0)
     present = (bare, *state.messages[index + 1 :])
@@ -138,7 +140,7 @@ def versions(state: AppState, index: int) -> tuple[tuple[Message, ...], ...]:
 
 
 def switch(state: AppState, index: int, place: int) -> AppState:
-    """The state with another version of what was said from `index` on."""
+    """Return the state with another version of the messages from `index` on."""
     kept = versions(state, index)
     others = kept[:place] + kept[place + 1 :]
     first = replace(kept[place][0], versions=others, place=place)
@@ -155,8 +157,8 @@ def end_edit(state: AppState) -> AppState:
 
 
 def _cut(state: AppState, messages: int) -> AppState:
-    """Without what the cache has of the messages after so many, and without an edit of them: others
-    stand in their places."""
+    """Drop what the cache has of the messages after so many, and an edit of them: others stand in
+    their places."""
     if state.editing is not None and state.editing >= messages:
         state = end_edit(state)
     return first_messages(state, messages)
@@ -170,6 +172,13 @@ def read_again(state: AppState, afresh: bool = False) -> Result:
     reading = Reading(request, lead=len(told) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
     return state, (Read(request, told, state.thinking, tools=offered(state), afresh=afresh),)
+
+
+def send_queued(state: AppState) -> Result:
+    """Ask for the answer that waited for a dropped one to end."""
+    if state.queued is None or state.draining is not None:
+        return state, ()
+    return replace(state, queued=None), (state.queued,)
 
 
 def end_reading(state: AppState) -> Result:
@@ -225,14 +234,14 @@ def _send(
 
 
 def _same(messages: tuple[Message, ...], others: tuple[Message, ...]) -> int:
-    """How many of the first are the same in both."""
+    """Return how many of the first messages are the same in both."""
     pairs = enumerate(zip(messages, others, strict=False))
     shorter = min(len(messages), len(others))
     return next((index for index, (a, b) in pairs if a is not b), shorter)
 
 
 def _seeded(sampling: SamplingOptions, request: int, now: float) -> SamplingOptions:
-    """With a seed that is known, so that the same answer can be given again."""
+    """Return the options with a known seed, so that the same answer can be given again."""
     if sampling.seed is not None:
         return sampling
     return replace(sampling, seed=zlib.crc32(f"{request} {now!r}".encode()))

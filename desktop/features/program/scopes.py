@@ -1,9 +1,9 @@
-"""Whose each part of the state is, and what becomes of it when another conversation comes to the
-front or another model takes over.
+"""Scopes of the state: what becomes of each part when another conversation comes to the front or
+another model takes over.
 
 Every field of the state declares its scope where it stands; one without a scope is refused when the
 first conversation comes. So a view, which reads the state alone, shows what belongs to the one in
-front, or what says itself whose it is.
+front, or what names the conversation it is of.
 
 - conversation: of the conversation in front; as at first in the next one
 - reading: what a model made of the conversation in front: gone with either
@@ -37,12 +37,12 @@ D = TypeVar("D", bound=Divided)
 
 
 def of(scope: Scope, default: T) -> T:
-    """A field with a default that does not change."""
+    """Declare a field with a default that does not change."""
     return cast(T, Noted({KEY: scope}, default=default))
 
 
 def made(scope: Scope, factory: Callable[[], T]) -> T:
-    """A field whose default is made for each state."""
+    """Declare a field whose default is made for each state."""
     return cast(T, Noted({KEY: scope}, default_factory=factory))
 
 
@@ -60,7 +60,7 @@ def scopes(kind: Any) -> Mapping[str, Scope]:
 
 
 def fields_of(record: Any, scope: Scope) -> tuple[str, ...]:
-    """Names of the fields that have it."""
+    """Return the names of the fields of a scope."""
     kind: Any = type(record)
     return tuple(name for name, one in scopes(kind).items() if one == scope)
 
@@ -71,7 +71,7 @@ def next_conversation(record: T, **changes: Any) -> T:
 
 
 def next_model(record: T, **changes: Any) -> T:
-    """`record` with nothing that the model before made of the conversation in front."""
+    """Return `record` without what the model before made of the conversation in front."""
     return _without(record, ("reading",), "of_next_model", changes)
 
 

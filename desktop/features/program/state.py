@@ -1,7 +1,5 @@
-"""What the desktop knows: frozen records that views read, and nothing that does I/O.
-
-Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per second.
-"""
+"""The whole state of the window, in frozen records that views read. Times are in seconds of one
+monotonic clock, sizes in bytes, rates in tokens per second."""
 
 from __future__ import annotations
 
@@ -80,7 +78,7 @@ _keys = count(1)
 
 
 def next_key() -> int:
-    """Of a message, in this process."""
+    """Return a number that no other message of this process has."""
     return next(_keys)
 
 
@@ -128,12 +126,12 @@ class Message(Struct, frozen=True):
 
     @property
     def whole(self) -> str:
-        """All that its tokens spell: thoughts and their marks too."""
+        """Return all that its tokens spell, with thoughts and their marks."""
         return self.thought.split.raw if self.thought else self.spoken
 
     @property
     def spoken(self) -> str:
-        """Without its thoughts, but with its calls and their marks."""
+        """Return the text without its thoughts, but with its calls and their marks."""
         return self.calls.raw if self.calls else self.text
 
     @property
@@ -146,7 +144,7 @@ class Message(Struct, frozen=True):
 
     @property
     def pieces(self) -> list[str]:
-        """The text of each token; none where that is not known."""
+        """Return the text of each token; nothing where that is not known."""
         return [] if self.restored else [token.text for token in self.tokens]
 
     def drafting(self, at: int | None) -> DraftOutcome:
@@ -158,13 +156,13 @@ class Message(Struct, frozen=True):
         return "accepted" if token.accepted else "rejected" if token.rejected else ""
 
     def likelihood(self, at: int) -> float:
-        """Of a token: how likely the model found it; nan where nobody asked."""
+        """Return the probability of the token at `at`; nan where nobody asked for it."""
         if 0 <= at < len(self.likelihoods):
             return self.likelihoods[at] if self.likelihoods[at] >= 0 else math.nan
         return self.tokens[at].probability if 0 <= at < len(self.tokens) else math.nan
 
     def ended(self) -> Message:
-        """Of an answer: nothing more comes, its thoughts and calls end where they are."""
+        """Return the answer as it ends here, its thoughts and calls too."""
         thought = self.thought and self.thought.ended()
         spoken = thought.split.visible_text if thought else self.spoken
         calls = self.calls and self.calls.up_to(spoken).ended()
@@ -205,7 +203,7 @@ class Running(Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Live decode rate over the window; 0 until the arrivals span long enough."""
+        """Return the decode rate of the last seconds; 0 until the arrivals span long enough."""
         span = self.arrivals[-1] - self.arrivals[0] if self.arrivals else 0.0
         return (len(self.arrivals) - 1) / span if span >= RATE_SPAN else 0.0
 
@@ -227,7 +225,7 @@ class AnswerComparison(Struct, frozen=True):
 
 
 class RowDetails(Struct, frozen=True):
-    """What a token looks at by each of the large heads, in numbers."""
+    """The attention of one token by each of the large heads, in numbers."""
 
     key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
     head: tuple[int, int] | None = None  # whose row was asked for
@@ -236,7 +234,7 @@ class RowDetails(Struct, frozen=True):
 
 
 class Lens(Struct, frozen=True):
-    """What was asked of the layers, and what they said last."""
+    """The last request of the logit lens, and its result."""
 
     key: tuple[object, ...] = ()  # of what was asked last
     request: int = 0  # not answered yet; 0: none
@@ -362,27 +360,27 @@ class AppState(Switches, frozen=True):
 
     @property
     def writes_targets(self) -> bool:
-        """Whether the model in use is an encoder-decoder, which holds no conversation."""
+        """Return whether the model in use is an encoder-decoder, which holds no conversation."""
         return self.model is not None and self.model.kind == "encoder-decoder"
 
     @property
     def holds_conversations(self) -> bool:
-        """Whether the model in use answers messages; while there is none, as if it did."""
+        """Return whether the model in use answers messages; true while there is none."""
         return not (self.encodes or self.writes_targets)
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the model computes on another machine, behind a server's protocol."""
+        """Return whether the model computes on another machine, behind a server's protocol."""
         return self.remote.connection is not None
 
     @property
     def encodes(self) -> bool:
-        """Whether the model in use is an encoder, which writes no text."""
+        """Return whether the model in use is an encoder, which writes no text."""
         return self.model is not None and self.model.kind == "encoder"
 
     @property
     def answering(self) -> Message | None:
-        """The answer being written, if one is."""
+        """Return the answer being written, if one is."""
         last = self.messages[-1] if self.messages else None
         return last if self.running and last and last.role == "assistant" else None
 

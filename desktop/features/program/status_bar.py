@@ -25,7 +25,7 @@ from llm_lite.desktop.features.lesson import way_back
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.performance.drafting import by_source, gain
 from llm_lite.desktop.features.performance.model import ForgetLearned
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import EXECUTOR, draw_untold
@@ -162,7 +162,7 @@ def _executor_label(state: AppState) -> tuple[str, str]:
 
 
 def weights_format(state: AppState) -> str:
-    """What most weights are computed from: a mode, or the format that the file stores them in."""
+    """Return what most weights are computed from: a mode, or the format that the file stores."""
     mode = state.executor.mode if state.executor else ""
     stored = state.model.stored_formats if state.model else {}
     if mode != "as-stored" or not stored:
@@ -171,7 +171,7 @@ def weights_format(state: AppState) -> str:
 
 
 def _executor_hint(state: AppState, label: str) -> str:
-    """All of how the model is computed, a line each."""
+    """Return all of how the model is computed, a line each."""
     lines, executor = [label], state.executor
     if executor is not None and state.remote.connection is None:
         stored = state.model.stored_formats if state.model else {}
@@ -233,7 +233,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
 
 
 def _drafting(state: AppState) -> str:
-    """How drafts did in the last answer; "" where none were made."""
+    """Return how drafts did in the last answer; "" where none were made."""
     stats = state.last_stats
     if stats is None or not stats.drafted or state.running:
         return ""
@@ -250,7 +250,8 @@ def _speed(tokens_per_second: float) -> str:
 def _draw_measures(
     state: AppState, ui: Ui, items: list[tuple[str, str, str]], widths: list[float], height: float
 ) -> float:
-    """Right aligned, as many as leave room for the executor; returns where they begin."""
+    """Draw measures right aligned, as many as leave room for the executor; return where they
+    begin."""
     bar, gap = ui.u(14), ui.u(5)
     room = imgui.get_window_width() * 0.62
     total = sum(widths) + gap * len(items) + bar + ui.u(2)
@@ -275,7 +276,7 @@ def _draw_measures(
 
 
 def _full(state: AppState) -> tuple[float, str]:
-    """The share of the context that is used, and the colour of its bar."""
+    """Return the share of the context that is used, and the colour of its bar."""
     if state.encodes:
         return read_share(state), "accent"
     return used_share(state), shade(state)
@@ -284,7 +285,7 @@ def _full(state: AppState) -> tuple[float, str]:
 def _draw_drafts(
     state: AppState, ui: Ui, options: EngineOptions
 ) -> tuple[EngineOptions, list[Action]]:
-    """The options as they are chosen."""
+    """Draw the choice of drafts; return the options as they are chosen."""
     actions = list[Action]()
     text(ui, tr("Drafts"), style="small")
     has_slice = state.model is not None and state.model.has_slice
@@ -341,8 +342,8 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
 
 
 def draft_models(state: AppState) -> list[LocalModel]:
-    """Those that may draft for the model in use: smaller, of as many tokens; a load compares the
-    tokens themselves."""
+    """Return the models that may draft for the model in use: smaller ones with as many tokens. A
+    load compares the tokens themselves."""
     used = state.model
     if used is None or used.kind != "decoder":
         return []
@@ -359,7 +360,8 @@ def draft_models(state: AppState) -> list[LocalModel]:
 def draw_draft_model(
     state: AppState, ui: Ui, options: EngineOptions
 ) -> tuple[EngineOptions, list[Action]]:
-    """The options as they are chosen. Models here are looked for when the menu is first shown."""
+    """Draw the choice of a draft model; return the options as they are chosen. Models on this
+    machine are looked for when the menu is first shown."""
     look: list[Action] = []
     library = state.library
     if library.local is None and not library.listing and not library.list_problem:
@@ -392,7 +394,7 @@ def _memory(draft: DraftModelInfo) -> str:
 
 
 def draw_learned_drafts(ui: Ui, options: EngineOptions) -> EngineOptions:
-    """The options as they are chosen."""
+    """Draw the switch of learned drafts; return the options as they are chosen."""
     text(ui, tr("Drafts learned from answers"), style="small")
     hints = [tr(words) for words in HINTS.values()]
     labels, before = tr_labels(LEARNING), options.learned_drafts
@@ -402,7 +404,8 @@ def draw_learned_drafts(ui: Ui, options: EngineOptions) -> EngineOptions:
 
 
 def draw_learned(state: AppState, ui: Ui) -> list[Action]:
-    """How much was learned, and the way to be rid of it; nothing before the engine has said so."""
+    """Draw how much was learned and the button that deletes it; nothing before the engine has told
+    it."""
     learned = state.learned_drafts
     if learned is None:
         return []
@@ -424,7 +427,8 @@ def draw_learned(state: AppState, ui: Ui) -> list[Action]:
 
 
 def learned_words(learned: DraftsLearned) -> str:
-    """Of the model in use how many answers, of all models how much on disk."""
+    """Return how many answers were learned of the model in use, and how much of all models is on
+    disk."""
     parts = []
     if learned.answers:
         many = trn("{n:,} answer learned", "{n:,} answers learned", learned.answers)

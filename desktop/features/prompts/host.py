@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
+from typing import get_args
 
 from llm_lite.core.attachments.decoding import decode
 from llm_lite.core.errors import FileError, LlmLiteError
@@ -15,7 +16,10 @@ from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.plain_text import one_line
+from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts import model as does
 from llm_lite.desktop.features.prompts.state import LONGEST_NAME, LONGEST_PROMPT, SavedPrompt
 from llm_lite.desktop.language.translate import mark, tr, trn
@@ -56,25 +60,26 @@ def prompts_folder() -> Path:
     return user_folder("data") / "prompts"
 
 
-class PromptFiles:
-    """The folder of prompts. `wake` is called from another thread when `poll` has something."""
+class PromptFiles(Host):
+    """The folder of saved prompts."""
+
+    actions = get_args(does.PromptFileAction)
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.wake: Callable[[], None] = lambda: None
         self._jobs: SimpleQueue[does.PromptFileAction] = SimpleQueue()
         self._done: deque[Act] = deque()
         self._deleted: SavedPrompt | None = None
         self._thread: threading.Thread | None = None
 
-    def do(self, action: does.PromptFileAction) -> None:
-        """Queue an action; `poll` returns the actions that follow from it."""
+    def do(self, action: does.PromptFileAction, state: AppState) -> Sequence[Action]:
         self._jobs.put(action)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="prompts", daemon=True)
             self._thread.start()
+        return ()
 
-    def poll(self) -> list[Act]:
+    def poll(self, state: AppState) -> list[Act]:
         found = []
         while self._done:
             found.append(self._done.popleft())

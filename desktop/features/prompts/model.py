@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Level
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -16,11 +15,11 @@ from llm_lite.desktop.features.prompts.state import PromptLibrary, SavedPrompt
 from llm_lite.desktop.language.incoming import typed
 
 
-class WantPrompts(Struct, frozen=True):
+class WantPrompts(Action, frozen=True):
     """Read the folder."""
 
 
-class SavePrompt(Struct, frozen=True):
+class SavePrompt(Action, frozen=True):
     """Keep a text under a name. `before` is the name that it had; "" for a new one."""
 
     name: str
@@ -28,44 +27,44 @@ class SavePrompt(Struct, frozen=True):
     before: str = ""
 
 
-class DeletePrompt(Struct, frozen=True):
+class DeletePrompt(Action, frozen=True):
     name: str
 
 
-class RestorePrompt(Struct, frozen=True):
+class RestorePrompt(Action, frozen=True):
     """Bring back the prompt that was deleted last."""
 
 
-class ImportPrompts(Struct, frozen=True):
+class ImportPrompts(Action, frozen=True):
     """Import files, or all files of a folder."""
 
     paths: tuple[str, ...]
 
 
-class ExportPrompts(Struct, frozen=True):
+class ExportPrompts(Action, frozen=True):
     """Write all prompts to a folder, or the one of this name to a file."""
 
     path: str
     name: str = ""
 
 
-class AddExamples(Struct, frozen=True):
+class AddExamples(Action, frozen=True):
     pass
 
 
-class PromptsRead(Struct, frozen=True):
+class PromptsRead(Action, frozen=True):
     """The prompts that the folder holds now, and the one that was deleted last."""
 
     prompts: tuple[SavedPrompt, ...]
     deleted: SavedPrompt | None = None
 
 
-class TellPrompts(Struct, frozen=True):
+class TellPrompts(Action, frozen=True):
     level: Level
     text: str
 
 
-class InsertPrompt(Struct, frozen=True):
+class InsertPrompt(Action, frozen=True):
     """Put a text into the draft: in place of the command that was typed, else behind the draft."""
 
     text: str

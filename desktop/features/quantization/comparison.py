@@ -17,7 +17,7 @@ from llm_lite.core.messages import (
     Mode,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.divergence import (

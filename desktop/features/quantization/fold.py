@@ -151,15 +151,15 @@ _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
 }
 
 
-def fold(event: Any, state: AppState, now: float) -> AppState:
-    if isinstance(event, VariantKept):
-        return _kept(event, state, now)
-    if isinstance(event, VariantDropped):
-        return _dropped(event, state, now)
+def _fold(event: Any, state: AppState, now: float) -> AppState:
     return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
 
 
-EVENTS: tuple[type[Any], ...] = (*_FOLDS, VariantKept, VariantDropped)
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    **dict.fromkeys(_FOLDS, _fold),
+    VariantKept: _kept,
+    VariantDropped: _dropped,
+}
 
 
 def forget(state: AppState) -> AppState:

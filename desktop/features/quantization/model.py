@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import (
     AnalyzeTensors,
     ChatMessage,
@@ -24,6 +22,7 @@ from llm_lite.core.messages import (
     StudyKernels,
 )
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_reading, hindrance, obstacle
 from llm_lite.desktop.features.program.state import AppState
@@ -41,29 +40,26 @@ CHUNK = 512  # tokens
 SMALLEST_CHUNK = 64
 
 
-class SetQuantization(Struct, frozen=True):
+class SetQuantization(Action, frozen=True):
     choices: Choices
 
 
-class ShowRuns(Struct, frozen=True):
+class ShowRuns(Action, frozen=True):
     """The runs beside the conversation, or the layout from before."""
 
     shown: bool
 
 
-class RunTask(Struct, frozen=True):
+class RunTask(Action, frozen=True):
     kind: TaskKind
 
 
-class StopTask(Struct, frozen=True):
+class StopTask(Action, frozen=True):
     pass
 
 
-class ForgetReports(Struct, frozen=True):
+class ForgetReports(Action, frozen=True):
     pass
-
-
-QuantAction = SetQuantization | ShowRuns | RunTask | StopTask | ForgetReports
 
 
 def set_quantization(action: SetQuantization, state: AppState, now: float) -> Result:

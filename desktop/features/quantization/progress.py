@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import StopTask
 from llm_lite.desktop.features.quantization.state import TaskKind

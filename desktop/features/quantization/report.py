@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.divergence import nats
 from llm_lite.desktop.features.quantization.model import ForgetReports, RunTask, SetQuantization

@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import GenerationStats, StepProfile
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
 from llm_lite.desktop.features.quantization.progress import draw_work

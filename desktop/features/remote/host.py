@@ -4,11 +4,12 @@ told in actions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.host_worker import Worker
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host_router import Here, Router
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from llm_lite.desktop.widgets.head_maps import HeadMaps
 
 
-class RemoteHost:
+class RemoteHost(Host):
     """`heard` is called, on another thread, when `poll` or the engine has something."""
+
+    actions = get_args(RemoteHostAction)
 
     def __init__(self, heard: Callable[[], None]) -> None:
         self._heard = heard
@@ -122,8 +125,8 @@ class RemoteHost:
         self._maps.begin(found, shown)
         return self._maps
 
-    def close(self) -> None:
-        """What is under way ends."""
+    def close(self, state: AppState | None = None) -> None:
+        """End what is under way."""
         self._cancel()
         if self._router is not None:
             self._router.leave()

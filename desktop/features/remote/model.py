@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.loading import model_loaded
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_reading, leave_answer
 from llm_lite.desktop.features.program.scopes import next_model
@@ -19,7 +18,7 @@ from llm_lite.desktop.features.remote.state import Connection
 from llm_lite.desktop.language.translate import tr
 
 
-class FindServer(Struct, frozen=True):
+class FindServer(Action, frozen=True):
     """Ask who is at an address. With `key` None, the one that is known of it is used; `keeps` says
     whether it may be written down. The `model`, or the only one that is loaded, is connected to."""
 
@@ -29,25 +28,25 @@ class FindServer(Struct, frozen=True):
     model: str = ""
 
 
-class ConnectModel(Struct, frozen=True):
+class ConnectModel(Action, frozen=True):
     """Let a model of the server that was found answer the chat."""
 
     name: str
 
 
-class Disconnect(Struct, frozen=True):
+class Disconnect(Action, frozen=True):
     """Let the model of this machine answer again."""
 
 
-class ForgetServer(Struct, frozen=True):
+class ForgetServer(Action, frozen=True):
     """The one that was found is not connected to."""
 
 
-class ForgetAddress(Struct, frozen=True):
+class ForgetAddress(Action, frozen=True):
     address: str
 
 
-class TellWho(Struct, frozen=True):
+class TellWho(Action, frozen=True):
     """Who is at an address, or a sentence why nobody is."""
 
     address: str
@@ -55,7 +54,7 @@ class TellWho(Struct, frozen=True):
     problem: str = ""
 
 
-class TellConnected(Struct, frozen=True):
+class TellConnected(Action, frozen=True):
     """The chat is answered there from now on; `key` is written down with the address."""
 
     connection: Connection
@@ -64,14 +63,13 @@ class TellConnected(Struct, frozen=True):
     key: ApiKey = NO_KEY
 
 
-class TellHeld(Struct, frozen=True):
+class TellHeld(Action, frozen=True):
     """What the server's cache holds of the last answer."""
 
     cache: HeldCache | None
 
 
 RemoteHostAction = FindServer | ConnectModel | Disconnect | ForgetServer | ForgetAddress
-ConnectAction = RemoteHostAction | TellWho | TellConnected | TellHeld
 
 
 def _find(action: FindServer, state: AppState, now: float) -> Result:
@@ -92,7 +90,7 @@ def _tell_server(action: TellWho, state: AppState, now: float) -> Result:
 def _tell_connected(action: TellConnected, state: AppState, now: float) -> Result:
     """The conversation stays; the cache of the model here is no longer its cache."""
     state, stop = end_reading(state)
-    state = apply(ModelLoaded(action.model, action.executor, 0.0), state, now)
+    state = model_loaded(ModelLoaded(action.model, action.executor, 0.0), state, now)
     server, model = action.connection.server, action.connection.model
     remote = state.remote.used(server.address, model.name, action.key)
     remote = replace(remote, connection=action.connection, asked="", found=None, problem="")

@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.remote import ApiKey, RemoteModel, RemoteServer
 from llm_lite.desktop.features.commands.fields import ADDRESS, OPEN
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.model import (
     ConnectModel,

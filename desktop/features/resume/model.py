@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.reading import begun, owner_of
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -42,57 +43,57 @@ KEEP_SECONDS, TITLE_SECONDS = 15.0, 3.0
 TRIES = 3  # a title that was interrupted is requested again
 
 
-class SetResume(Struct, frozen=True):
+class SetResume(Action, frozen=True):
     """Set whether caches are kept on disk and offered, and how much they may take."""
 
     mode: ResumeMode
     budget: int  # bytes
 
 
-class SetTitles(Struct, frozen=True):
+class SetTitles(Action, frozen=True):
     """Set whether the model makes titles when it has nothing else to do."""
 
     by_model: bool
 
 
-class KeepNow(Struct, frozen=True):
+class KeepNow(Action, frozen=True):
     """Write what the cache holds of the conversation in the chat."""
 
 
-class Resume(Struct, frozen=True):
+class Resume(Action, frozen=True):
     """Resume from the kept cache that is offered."""
 
 
-class DismissOffer(Struct, frozen=True):
+class DismissOffer(Action, frozen=True):
     pass
 
 
-class ClearKept(Struct, frozen=True):
+class ClearKept(Action, frozen=True):
     """Remove all kept caches, or that of one conversation."""
 
     conversation: int | None = None
 
 
-class KeptListed(Struct, frozen=True):
+class KeptListed(Action, frozen=True):
     """All kept caches, and the folder that they are in."""
 
     kept: tuple[KeptCache, ...]
     folder: str
 
 
-class AskTitle(Struct, frozen=True):
+class AskTitle(Action, frozen=True):
     """The model is idle and may make a title of the conversation in the chat."""
 
     conversation: int
 
 
-class TitleWanted(Struct, frozen=True):
+class TitleWanted(Action, frozen=True):
     """The conversation has no title yet."""
 
     conversation: int
 
 
-class KeptFound(Struct, frozen=True):
+class KeptFound(Action, frozen=True):
     """The conversation that was opened has a kept cache."""
 
     conversation: int
@@ -109,9 +110,9 @@ def _with(state: AppState, **changes: Any) -> AppState:
     return replace(state, resume=replace(state.resume, **changes))
 
 
-def leaving(action: object, before: AppState, result: Result) -> Result:
-    """Return the result of `action`, with a command that keeps a conversation's cache before
-    something else takes its place, unless the conversation is deleted."""
+def keep_left(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Keep a conversation's cache before something else takes its place, unless the conversation is
+    deleted."""
     state, commands = result
     turned = state.chat != before.chat
     if state.running and not before.running and state.resume.offer is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
 PARTS = ("sampling", "options")  # that options of the command line are of
@@ -24,18 +25,21 @@ def with_asked(state: AppState, **asked: Any) -> AppState:
     return replace(state, unkept=frozenset(unkept))
 
 
-def settled(before: AppState, after: AppState) -> AppState:
-    """`after`, where what an action has changed is a person's choice, also when it is put back to
-    what it was at start."""
+def note_choices(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Take what an action has changed for a person's choice, also when it is put back to what it
+    was at start."""
+    after, commands = result
     if not after.unkept:
-        return after
+        return result
     changed = {
         f"{part}.{name}"
         for part in PARTS
         if getattr(before, part) is not getattr(after, part)
         for name in _other(getattr(before, part), getattr(after, part))
     }
-    return replace(after, unkept=after.unkept - changed) if changed & after.unkept else after
+    if not changed & after.unkept:
+        return result
+    return replace(after, unkept=after.unkept - changed), commands
 
 
 def to_keep(state: AppState, part: str, kept: Any) -> Any:

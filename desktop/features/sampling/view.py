@@ -18,7 +18,7 @@ from llm_lite.desktop.features.presets.model import (
     ImportPreset,
     SavePreset,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.advised import advice, sampler
 from llm_lite.desktop.features.sampling.sampler_groups import draw_groups, draw_option

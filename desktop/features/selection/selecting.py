@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from llm_lite.desktop.features.commands.hints import is_pressed, keys_of
 from llm_lite.desktop.features.history.model import ForkConversation
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selection import (

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.host_key_file import new_key, read_key

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.model import ServingHostAction, SwitchServing
 
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 0.3  # for the server to end its answers; only where it is on
 
 
-class ServingDoor:
-    """`wake` ends the sleep of the window; `service_of` gives the engine's service, `coming`
-    the name of the model that is being loaded."""
+class ServingDoor(Host):
+    """The server, made when it is first switched on. `service_of` gives the engine's service,
+    `coming` the name of the model that is being loaded."""
+
+    actions = get_args(ServingHostAction)
 
     def __init__(self, service_of: Callable[[], Any], coming: Callable[[], str]) -> None:
-        self.wake: Callable[[], None] = lambda: None
         self._service_of, self._coming = service_of, coming
         self._host: ServingHost | None = None
 
@@ -39,6 +41,6 @@ class ServingDoor:
     def poll(self, state: AppState) -> list[Action]:
         return self._host.poll(state) if self._host is not None else []
 
-    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+    def close(self, state: AppState, timeout: float = CLOSE_SECONDS) -> None:
         if self._host is not None:
             self._host.close(timeout)

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import ServingStatus, StartServing, StopServing
 from llm_lite.core.records import replace, repr_without
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState, LogLine
@@ -24,31 +23,31 @@ from llm_lite.desktop.language.incoming import fit_line
 LONGEST = 400  # characters of a problem
 
 
-class SetServing(Struct, frozen=True):
+class SetServing(Action, frozen=True):
     """What the server is to be when it is switched on; what is on stays as it is."""
 
     choice: ServingChoice
 
 
-class SwitchServing(Struct, frozen=True):
+class SwitchServing(Action, frozen=True):
     on: bool
 
 
-class RenewKey(Struct, frozen=True):
+class RenewKey(Action, frozen=True):
     """Another key in the place of the one that clients have; the server begins again with it."""
 
 
-class HideKey(Struct, frozen=True):
+class HideKey(Action, frozen=True):
     """The new key was seen."""
 
 
-class CancelServed(Struct, frozen=True):
+class CancelServed(Action, frozen=True):
     """End a client's request."""
 
     number: int
 
 
-class ServerBegan(Struct, frozen=True):
+class ServerBegan(Action, frozen=True):
     """The server listens. `key` is the whole of it where it is new."""
 
     address: str
@@ -58,28 +57,25 @@ class ServerBegan(Struct, frozen=True):
     __repr__ = repr_without("key")
 
 
-class ServerHeard(Struct, frozen=True):
+class ServerHeard(Action, frozen=True):
     """How the service is doing; None: there is none, as no model is loaded."""
 
     status: ServingStatus | None
 
 
-class ServerNoted(Struct, frozen=True):
+class ServerNoted(Action, frozen=True):
     """Something for the log: what a program asked that is not done here."""
 
     text: str
 
 
-class ServerEnded(Struct, frozen=True):
+class ServerEnded(Action, frozen=True):
     """The server does not listen any more, or never did; then `problem` is a sentence."""
 
     problem: str = ""
 
 
 ServingHostAction = SwitchServing | RenewKey | CancelServed
-ServingAction = (
-    ServingHostAction | SetServing | HideKey | ServerBegan | ServerHeard | ServerNoted | ServerEnded
-)
 
 
 def _set(action: SetServing, state: AppState, now: float) -> Result:

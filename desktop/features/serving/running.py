@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ServedRequest, ServingStatus
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.model import (

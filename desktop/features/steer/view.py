@@ -11,7 +11,7 @@ from msgspec import Struct
 from llm_lite.core.messages import AttentionPart, Gains, ModelInfo
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import STEER, draw_untold
 from llm_lite.desktop.features.tokens.colors import legible, mix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from llm_lite.desktop.features.library.model import ListModels
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer.model import AskTokenizer
 from llm_lite.desktop.features.tokenizer.state import MODEL, OTHER

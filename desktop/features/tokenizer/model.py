@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import TokenizeText
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.rounds import offered
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.sampling.form import completes
@@ -17,22 +16,19 @@ from llm_lite.desktop.features.tokenizer.examples import LANGUAGES
 from llm_lite.desktop.features.tokenizer.state import MODEL, TokenizerChoice
 
 
-class ChooseTokenizing(Struct, frozen=True):
+class ChooseTokenizing(Action, frozen=True):
     """Show something else of the tokenizer, or of another text."""
 
     choice: TokenizerChoice
 
 
-class AskTokenizer(Struct, frozen=True):
+class AskTokenizer(Action, frozen=True):
     """Have the text cut by the tokenizer of a slot; `key` is the view's. With `samples`, the
     sentences of all languages too."""
 
     slot: int
     key: tuple[object, ...]
     samples: bool = False
-
-
-TokenizingAction = ChooseTokenizing | AskTokenizer
 
 
 def choose(action: ChooseTokenizing, state: AppState, now: float) -> Result:

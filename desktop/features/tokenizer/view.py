@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import hexadecimal, shown
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer import steps, tips, tokens_stage
 from llm_lite.desktop.features.tokenizer.asking import has_tokenizer, questions, slot_shown

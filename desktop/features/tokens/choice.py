@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle, own_tokens
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tree.model import ContinueFrom, ContinueText

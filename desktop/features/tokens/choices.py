@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.core.messages import Alternative
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn

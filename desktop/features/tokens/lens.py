@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import Alternative, LensResult, LensRow
 from llm_lite.desktop.features.attention.model import ShowLens
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.language.translate import mark, tr

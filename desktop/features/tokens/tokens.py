@@ -15,7 +15,7 @@ from msgspec import Struct
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay, SwitchVersion
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.requests import own_tokens
 from llm_lite.desktop.features.program.state import AppState, Message

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.records import replace
 from llm_lite.core.tools.arguments import problems_of
 from llm_lite.desktop.features.chat.rounds import (
@@ -21,6 +19,7 @@ from llm_lite.desktop.features.chat.rounds import (
     source_of,
     waiting,
 )
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, ask, obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -38,28 +37,28 @@ from llm_lite.desktop.language.translate import tr
 REFUSED = "The user refused this call."
 
 
-class RunCall(Struct, frozen=True):
+class RunCall(Action, frozen=True):
     """Have a server run a call of the last answer."""
 
     number: int
 
 
-class StopCall(Struct, frozen=True):
+class StopCall(Action, frozen=True):
     number: int
 
 
-class AnswerCall(Struct, frozen=True):
+class AnswerCall(Action, frozen=True):
     """A person says what a function returns."""
 
     number: int
     text: str
 
 
-class RefuseCall(Struct, frozen=True):
+class RefuseCall(Action, frozen=True):
     number: int
 
 
-class AllowTool(Struct, frozen=True):
+class AllowTool(Action, frozen=True):
     """Run further calls of a server's function without asking, in this conversation, as long as it
     is what the person saw."""
 
@@ -67,7 +66,7 @@ class AllowTool(Struct, frozen=True):
     allowed: bool
 
 
-class CallAnswered(Struct, frozen=True):
+class CallAnswered(Action, frozen=True):
     """A server has run a call."""
 
     key: int  # of the message
@@ -77,19 +76,16 @@ class CallAnswered(Struct, frozen=True):
     failed: bool
 
 
-class GoOn(Struct, frozen=True):
+class GoOn(Action, frozen=True):
     """Give the results to the model: all calls are answered, and it did not go on by itself."""
 
 
-class UnfoldResult(Struct, frozen=True):
+class UnfoldResult(Action, frozen=True):
     index: int
     unfolded: bool
 
 
 CallHostAction = RunCall | StopCall
-CallAction = (
-    CallHostAction | AnswerCall | RefuseCall | AllowTool | CallAnswered | GoOn | UnfoldResult
-)
 
 
 def may_run(state: AppState, number: int) -> str:

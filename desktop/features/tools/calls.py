@@ -16,7 +16,7 @@ from llm_lite.desktop.features.chat.rounds import (
     rounds,
     waiting,
 )
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tools.calling import (
     AllowTool,

@@ -6,14 +6,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.json_values import read_json
 from llm_lite.desktop.features.chat.rounds import calls_of, source_of, waiting
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tools.calling import (
     CallAnswered,
@@ -42,8 +43,13 @@ if TYPE_CHECKING:
 DELAY = 1.0  # seconds from a change to the file
 
 
-class ToolHost:
+CLOSE_SECONDS = 0.7  # for servers to end by themselves; only where some run
+
+
+class ToolHost(Host):
     """`heard` is called, on another thread, when `poll` has something; `log` takes a line."""
+
+    actions = (*get_args(ToolHostAction), *get_args(CallHostAction))
 
     def __init__(
         self, path: Path, heard: Callable[[], None], log: Callable[[str], None] = lambda line: None
@@ -89,7 +95,7 @@ class ToolHost:
                 actions += self._told(event)
         return actions or list(allowed_calls(state))
 
-    def close(self, state: AppState, timeout: float = 1.0) -> None:
+    def close(self, state: AppState, timeout: float = CLOSE_SECONDS) -> None:
         self._keep(state.tools, at_once=True)
         if self._servers is not None:
             self._servers.close(timeout)

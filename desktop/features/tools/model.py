@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import ServerSpec, ToolSpec
 from llm_lite.core.records import replace
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.core.tools.json_values import JsonProblem
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -31,17 +30,17 @@ from llm_lite.desktop.language.incoming import fit_line, typed
 from llm_lite.desktop.language.translate import tr
 
 
-class SetFunctions(Struct, frozen=True):
+class SetFunctions(Action, frozen=True):
     """The text of the functions that a person declares."""
 
     text: str
 
 
-class ImportFunctions(Struct, frozen=True):
+class ImportFunctions(Action, frozen=True):
     path: str
 
 
-class OfferTool(Struct, frozen=True):
+class OfferTool(Action, frozen=True):
     """Whether the model is told of a function."""
 
     source: str
@@ -49,27 +48,27 @@ class OfferTool(Struct, frozen=True):
     on: bool
 
 
-class SetServer(Struct, frozen=True):
+class SetServer(Action, frozen=True):
     """A tool server, in the place of one of its name."""
 
     spec: ServerSpec
 
 
-class RemoveServer(Struct, frozen=True):
+class RemoveServer(Action, frozen=True):
     name: str
 
 
-class StartServer(Struct, frozen=True):
+class StartServer(Action, frozen=True):
     """Run its program: a person has seen the command and wants it."""
 
     name: str
 
 
-class StopServer(Struct, frozen=True):
+class StopServer(Action, frozen=True):
     name: str
 
 
-class TellServer(Struct, frozen=True):
+class TellServer(Action, frozen=True):
     """What became of a server."""
 
     name: str
@@ -78,7 +77,7 @@ class TellServer(Struct, frozen=True):
     problem: str = ""
 
 
-class TellTools(Struct, frozen=True):
+class TellTools(Action, frozen=True):
     """What is kept on the disk."""
 
     text: str
@@ -86,7 +85,6 @@ class TellTools(Struct, frozen=True):
 
 
 ToolHostAction = StartServer | StopServer | RemoveServer | ImportFunctions
-ToolAction = ToolHostAction | SetFunctions | OfferTool | SetServer | TellServer | TellTools
 
 
 def _set_functions(action: SetFunctions, state: AppState, now: float) -> Result:

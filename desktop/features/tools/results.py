@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.tools.fences import SHOWN, result_as_code
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import draw_page
 from llm_lite.desktop.features.selection.selection import SAID

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.features.chat.rounds import knows_tools, offered
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tools.model import ImportFunctions, OfferTool, SetFunctions
 from llm_lite.desktop.features.tools.servers import draw_servers, input_line

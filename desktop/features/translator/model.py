@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import ReadAttentionRows, ReadTarget, Stop, Translate
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, hindrance
 from llm_lite.desktop.features.program.state import AppState, Lens
@@ -21,86 +20,70 @@ from llm_lite.desktop.features.translator.state import (
 from llm_lite.desktop.language.incoming import typed
 
 
-class SetSource(Struct, frozen=True):
+class SetSource(Action, frozen=True):
     """The text to be translated, as it is typed."""
 
     text: str
 
 
-class ChooseTask(Struct, frozen=True):
+class ChooseTask(Action, frozen=True):
     """What goes before the source, as the model's file has it for a task; "": nothing."""
 
     prefix: str
 
 
-class ChooseBeams(Struct, frozen=True):
+class ChooseBeams(Action, frozen=True):
     """Hypotheses at a time; 0: as many as the model's file says."""
 
     beams: int
 
 
-class ChooseLongest(Struct, frozen=True):
+class ChooseLongest(Action, frozen=True):
     """Tokens that a target may have; 0: as many as its source asks for."""
 
     longest: int
 
 
-class WriteTarget(Struct, frozen=True):
+class WriteTarget(Action, frozen=True):
     """Write a target about this text."""
 
     text: str
 
 
-class ChooseHypothesis(Struct, frozen=True):
+class ChooseHypothesis(Action, frozen=True):
     """Look into another hypothesis of the beam, by its place among the others."""
 
     number: int
 
 
-class StopTarget(Struct, frozen=True):
+class StopTarget(Action, frozen=True):
     """Stop; what was written stays."""
 
 
-class TintTarget(Struct, frozen=True):
+class TintTarget(Action, frozen=True):
     """Whether tokens are tinted by how likely they were."""
 
     tinted: bool
 
 
-class LookAcross(Struct, frozen=True):
+class LookAcross(Action, frozen=True):
     """Tint by other heads of cross-attention."""
 
     look: CrossLook
 
 
-class PointAtToken(Struct, frozen=True):
+class PointAtToken(Action, frozen=True):
     """Ask where a token of the target looks, or who looks at one of the source; None: at none."""
 
     token: TokenAt | None
 
 
-class ClearTarget(Struct, frozen=True):
+class ClearTarget(Action, frozen=True):
     """An empty page; what was there can be brought back until another target is written."""
 
 
-class RestoreTarget(Struct, frozen=True):
+class RestoreTarget(Action, frozen=True):
     """The source and target that were cleared."""
-
-
-TranslatingAction = (
-    SetSource
-    | ChooseTask
-    | ChooseBeams
-    | ChooseLongest
-    | WriteTarget
-    | ChooseHypothesis
-    | StopTarget
-    | TintTarget
-    | LookAcross
-    | PointAtToken
-    | ClearTarget
-    | RestoreTarget
-)
 
 
 def set_source(action: SetSource, state: AppState, now: float) -> Result:

@@ -16,7 +16,7 @@ from llm_lite.desktop.features.chat.input_card import (
 )
 from llm_lite.desktop.features.commands.hints import keys_of, with_keys
 from llm_lite.desktop.features.commands.typing import ACTIVE
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import hindrance
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.translator.model import (

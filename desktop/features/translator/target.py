@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import TargetFinished, TargetToken
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import shades_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import OtherTarget
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.translator.model import ChooseHypothesis
 from llm_lite.desktop.features.translator.source import draw_source

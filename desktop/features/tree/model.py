@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import Alternative, ChatMessage, SpellTokens
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
@@ -85,7 +86,7 @@ def places_of(messages: tuple[Message, ...]) -> Way:
     return tuple((index, m.place) for index, m in enumerate(messages) if m.versions)
 
 
-class ContinueFrom(Struct, frozen=True):
+class ContinueFrom(Action, frozen=True):
     """Answer again: the first `count` tokens as they are, then `choice`, or what the model predicts
     if it is None."""
 
@@ -94,26 +95,23 @@ class ContinueFrom(Struct, frozen=True):
     choice: Alternative | None = None
 
 
-class ContinueText(Struct, frozen=True):
+class ContinueText(Action, frozen=True):
     """Answer again: the first `characters` as they are, of all that the answer's tokens spell."""
 
     index: int
     characters: int
 
 
-class SpellAnswer(Struct, frozen=True):
+class SpellAnswer(Action, frozen=True):
     """Request the texts of the tokens of an answer that was read from the history."""
 
     index: int
 
 
-class ShowMessage(Struct, frozen=True):
+class ShowMessage(Action, frozen=True):
     """Show the path through a message, by its key."""
 
     key: int
-
-
-ForkAction = ContinueFrom | ContinueText | SpellAnswer | ShowMessage
 
 
 def _continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:

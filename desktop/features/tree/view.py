@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from llm_lite.desktop.features.commands.hints import keys_of, with_keys
 from llm_lite.desktop.features.history.model import RedoHistory, UndoHistory
-from llm_lite.desktop.features.program.act import Action
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tree.model import ShowMessage
 from llm_lite.desktop.features.tree.roles import speaker

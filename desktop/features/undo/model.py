@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.messages import Command
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, SwitchVersion, steer
@@ -25,6 +23,7 @@ from llm_lite.desktop.features.history.model import (
     done_since,
 )
 from llm_lite.desktop.features.presets.model import UsePreset
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_edit, leave_answer
@@ -83,14 +82,14 @@ LIST_LABELS: Mapping[type[Any], str] = {  # until the history reports what it di
 }
 
 
-class Journalled(Struct, frozen=True):
+class Journalled(Action, frozen=True):
     """The history carried out the oldest waiting step; with number 0 it changed nothing."""
 
     number: int
     label: str = ""
 
 
-class JournalKept(Struct, frozen=True):
+class JournalKept(Action, frozen=True):
     """The numbers of the steps that the history can still undo or redo."""
 
     numbers: frozenset[int]
@@ -99,8 +98,13 @@ class JournalKept(Struct, frozen=True):
 UndoAction = Journalled | JournalKept
 
 
-def noted(action: object, before: AppState, after: AppState, now: float) -> AppState:
-    """Add a step to the journal of the state `after` where an action changed a conversation."""
+def note_step(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Add a step to the journal where an action changed a conversation."""
+    after, commands = result
+    return _with_step(action, before, after, now), commands
+
+
+def _with_step(action: object, before: AppState, after: AppState, now: float) -> AppState:
     if type(action) in LIST_LABELS:
         label = OF_THE_LIST[LIST_LABELS[type(action)]]
         return replace(after, undoing=after.undoing.requested(label))
@@ -133,7 +137,7 @@ def _newest(state: AppState, back: bool) -> Step | None:
     return state.undoing.newest(state.chat, state.history.open, back)
 
 
-def is_for_keeper(action: object, state: AppState) -> bool:
+def is_for_history(action: object, state: AppState) -> bool:
     """Return whether the history carries out this action: an undo may belong to the conversation in
     the chat."""
     if not isinstance(action, UndoHistory | RedoHistory):

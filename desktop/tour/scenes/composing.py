@@ -91,7 +91,7 @@ def _look_at_prompts(
     driver: InputDriver, picture: Picture, folder: Path, name: str, after: str
 ) -> None:
     program = driver.program
-    program.prompts = PromptFiles(folder)
+    program.use("prompts", PromptFiles(folder))
     driver.click("chat.prompts")
     driver.wait("the folder", lambda s: s.prompts.read, PATIENCE)
     driver.frames(2)

@@ -29,7 +29,8 @@ def look_at_library(driver: InputDriver, picture: Picture, name: str, after: str
     model = kept.model
     used = LOCAL[0] if model is None else replace(LOCAL[0], path=Path(model.path))
     services = ExampleServices((used, *LOCAL[1:]))
-    program.library = host = LibraryHost(services, lambda: None)
+    host = LibraryHost(services, lambda: None)
+    program.use("library", host)
     host.begin()
     driver.click("rail.library")
     driver.wait(
@@ -44,7 +45,7 @@ def look_at_library(driver: InputDriver, picture: Picture, name: str, after: str
     picture(f"{name}-queue{after}")
     driver.click("library.close")
     host.close()
-    program.library = None
+    program.hosts.pop("library", None)
     memory = kept.memory_available
     program.state = replace(driver.state, library=LibraryState(), memory_available=memory)
     driver.frames(2)

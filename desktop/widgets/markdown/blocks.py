@@ -1,4 +1,4 @@
-"""What a Markdown text is to us: blocks in order, each with the quotes and items that it is in.
+"""The model of a Markdown text: blocks in order, each with the quotes and items that it is in.
 
 The list is flat, so that a frame can skip what is out of sight, and blocks compare by value, so
 that one that did not change is laid out once.
@@ -19,7 +19,8 @@ BULLET, OPEN_TASK, DONE_TASK = "•", "☐", "☑"
 
 
 class StyledSpan(Struct, frozen=True):
-    """Of a formula, `text` is its TeX without the marks around it."""
+    """A run of text of one style. The `text` of a formula is its TeX without the marks around
+    it."""
 
     text: str
     style: Face = "regular"
@@ -62,7 +63,7 @@ class Block(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What can be copied."""
+        """Return what can be copied."""
         if self.cells is not None:
             rows = self.cells.rows
             return "\n".join("\t".join("".join(s.text for s in c) for c in row) for row in rows)

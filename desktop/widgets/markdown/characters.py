@@ -42,13 +42,14 @@ class Same:
 
 
 def shown_text(block: Block) -> str:
-    """All characters of a block: of a table with a tab between cells, of a formula its TeX."""
+    """Return all characters of a block: of a table with a tab between cells, of a formula its
+    TeX."""
     return _read(Same(block))[0]
 
 
 @lru_cache(maxsize=4096)
 def _read(block: Same) -> tuple[str, tuple[Span, ...]]:
-    """A block's characters, and where its formulas lie among them."""
+    """Return a block's characters, and where its formulas lie among them."""
     found: Block = block.one
     formulas: list[Span] = []
     parts: list[str] = []
@@ -73,7 +74,7 @@ def _read(block: Same) -> tuple[str, tuple[Span, ...]]:
 
 
 def formula_at(blocks: Iterable[Block], at: int) -> Span | None:
-    """The formula that `at` is inside of."""
+    """Return the formula that `at` is inside of."""
     first = 0
     for block in blocks:
         text, formulas = _read(Same(block))
@@ -89,7 +90,7 @@ def page_text(blocks: Iterable[Block]) -> str:
 
 
 def block_spans(blocks: Iterable[Block]) -> list[Span]:
-    """Where each block lies in the page's text."""
+    """Return where each block lies in the page's text."""
     found, at = [], 0
     for block in blocks:
         size = len(shown_text(block))
@@ -99,7 +100,7 @@ def block_spans(blocks: Iterable[Block]) -> list[Span]:
 
 
 def run_spans(block: Block, runs: Sequence[Run]) -> list[Span]:
-    """Where each run lies in the block's text; what broke a line is in none."""
+    """Return where each run lies in the block's text; what broke a line is in none."""
     text, at, found = shown_text(block), 0, []
     for run in runs:
         while not text.startswith(run.text, at) and text[at : at + 1].isspace():
@@ -110,7 +111,8 @@ def run_spans(block: Block, runs: Sequence[Run]) -> list[Span]:
 
 
 def plain_text(blocks: Sequence[Block], low: int, high: int) -> str:
-    """From `low` to `high` as a person sees it, with the marks of items that begin there."""
+    """Return the text from `low` to `high` as a person sees it, with the marks of items that begin
+    there."""
     parts: list[str] = []
     before: Block | None = None
     for block, (first, end) in zip(blocks, block_spans(blocks), strict=True):
@@ -129,7 +131,7 @@ def plain_text(blocks: Sequence[Block], low: int, high: int) -> str:
 
 
 def _marked(block: Block, words: str) -> str:
-    """Behind the markers of its items, lines below each other."""
+    """Return `words` behind the markers of the block's items, lines below each other."""
     items = [
         (container, marker)
         for container, marker in zip(block.path, block.markers, strict=True)
@@ -147,7 +149,8 @@ def _lead(container: Container, marker: str) -> str:
 
 
 def markdown_source(text: str, blocks: Sequence[Block], low: int, high: int) -> str:
-    """The lines of `text` that made the blocks between `low` and `high`; all, if that is unsure."""
+    """Return the lines of `text` that made the blocks between `low` and `high`; all, if that is
+    unsure."""
     text = clean(text)
     pieces = Reader().read(text, {}).pieces
     chosen = [
@@ -164,8 +167,9 @@ def markdown_source(text: str, blocks: Sequence[Block], low: int, high: int) -> 
 
 
 def source_place(text: str, blocks: Iterable[Block], at: int) -> int:
-    """Behind the word of a Markdown `text` that is shown at the character `at` of its page: words
-    are found again one after the other, as marks and addresses of links stand between them."""
+    """Return the place behind the word of a Markdown `text` that is shown at the character `at` of
+    its page. Words are found again one after the other, as marks and addresses of links stand
+    between them."""
     place = 0
     for match in _WORDS.finditer(page_text(blocks)):
         if match.start() > at:
@@ -179,7 +183,7 @@ def source_place(text: str, blocks: Iterable[Block], at: int) -> int:
 
 
 def is_stop(text: str, at: int) -> bool:
-    """Whether a caret can stand there: not inside of what is drawn as one character."""
+    """Return whether a caret can stand there: not inside of what is drawn as one character."""
     if not 0 < at < len(text):
         return True
     letter = text[at]
@@ -192,7 +196,7 @@ def is_stop(text: str, at: int) -> bool:
 
 
 def step(text: str, at: int, forward: bool) -> int:
-    """The next place of a caret."""
+    """Return the next place of a caret."""
     end, move = (len(text), 1) if forward else (0, -1)
     while at != end:
         at += move
@@ -202,7 +206,7 @@ def step(text: str, at: int, forward: bool) -> int:
 
 
 def step_word(text: str, at: int, forward: bool) -> int:
-    """Behind the next word, or before the last one."""
+    """Return the place behind the next word, or before the last one."""
     end, move, look = (len(text), 1, 0) if forward else (0, -1, -1)
     while at != end and _kind(text[at + look]) != "word":
         at += move
@@ -212,7 +216,7 @@ def step_word(text: str, at: int, forward: bool) -> int:
 
 
 def word_at(text: str, at: int) -> Span:
-    """The word that `at` is in, or the blanks, or a sign."""
+    """Return the word that `at` is in, or the blanks, or a sign."""
     if not text:
         return 0, 0
     at = min(at, len(text) - 1)
@@ -229,7 +233,7 @@ def word_at(text: str, at: int) -> Span:
 
 
 def paragraph_at(blocks: Sequence[Block], at: int) -> Span:
-    """The block around `at`; of code its line, of a table its cell."""
+    """Return the block around `at`; of code its line, of a table its cell."""
     for block, (first, end) in zip(blocks, block_spans(blocks), strict=True):
         if at > end:
             continue

@@ -49,7 +49,8 @@ def draw_frame(
 def draw_numbers(
     ui: Ui, draw: Any, laid: LaidText, x: float, y: float, low: float, high: float
 ) -> None:
-    """Beside the lines that lie between `low` and `high`, right-aligned before the code."""
+    """Draw the numbers of lines that lie between `low` and `high`, right-aligned before the
+    code."""
     if not laid.numbers:
         return
     digits = max(2, len(str(len(laid.numbers))))
@@ -68,7 +69,7 @@ def draw_numbers(
 def draw_code_run(
     ui: Ui, draw: Any, laid: LaidText, run: Run, at: int, colored: Colored, x: float, y: float
 ) -> None:
-    """A line, or a part of one, that begins with character `at` of the code."""
+    """Draw a line, or a part of one, that begins with character `at` of the code."""
     begin, spot = at, x
     ui.push_font("mono", laid.size)
     for end, kind in colored.parts(at, at + len(run.text)):
@@ -82,7 +83,7 @@ def draw_code_run(
 
 
 def copy_button(ui: Ui, name: str, words: str, hint: str, side: float) -> None:
-    """Copies `words`; shows a tick for a moment."""
+    """Draw a button that copies `words`; it shows a tick for a moment."""
     until = ui.memory.get(f"copied.{name}", 0.0)
     done = ui.now < until
     if done:

@@ -62,13 +62,13 @@ class PageDrawing:
             self._block(laid, x, y + top, width, place, self.live and number == last)
 
     def _chosen(self, span: Span) -> Span | None:
-        """What is selected of a block that lies at `span`."""
+        """Return what is selected of a block that lies at `span`."""
         assert self._selected is not None
         low, high = (at - span[0] for at in self._selected)
         return (max(low, 0), high) if low <= span[1] - span[0] and high > 0 else None
 
     def _selection(self, laid: LaidText, x: float, y: float) -> None:
-        """Behind the text, but before what marks code in a line."""
+        """Draw the selection behind the text, but before what marks code in a line."""
         if self._within is None:
             return
         for run in laid.runs if laid.block.kind != "code" else ():
@@ -105,7 +105,7 @@ class PageDrawing:
             self._run(laid, run, x + run.x, y + run.y)
 
     def _table(self, laid: LaidText, x: float, y: float, name: str) -> None:
-        """As much of it as its column shows."""
+        """Draw as much of a table as its column shows."""
         grid = laid.grid
         assert grid is not None
         left, at = x + laid.left, x - offset(self.ui, grid)
@@ -133,7 +133,7 @@ class PageDrawing:
                 draw_code_run(ui, self.draw, laid, run, at, colored, x + run.x, y + run.y)
 
     def _bars(self, laid: LaidText, x: float, y: float, above: float) -> None:
-        """A line at the left of each quote, which goes on from the block above."""
+        """Draw a line at the left of each quote, which goes on from the block above."""
         ui = self.ui
         for number, container in enumerate(laid.block.path):
             if container == QUOTE:
@@ -143,7 +143,7 @@ class PageDrawing:
             x += indent(ui, container)
 
     def _markers(self, laid: LaidText, x: float, y: float) -> None:
-        """Dots, numbers and boxes, hanging left of the first line of their items."""
+        """Draw dots, numbers and boxes, hanging left of the first line of their items."""
         for container, marker in zip(laid.block.path, laid.block.markers, strict=True):
             x += indent(self.ui, container)
             if marker:
@@ -179,7 +179,7 @@ class PageDrawing:
         self.draw.add_text(ui.fonts["bold"], size, spot, ui.color("on_accent"), ICON_CHECK)
 
     def _grid(self, laid: LaidText, x: float, y: float) -> None:
-        """The head's surface, a line between two rows, and one around all."""
+        """Draw the head's surface, a line between two rows, and one around all."""
         ui, grid = self.ui, laid.grid
         assert grid is not None
         thin, color = ui.u(0.25), ui.color("border")
@@ -248,7 +248,7 @@ def draw_italic(
     draw: Any, font: Any, size: float, at: tuple[float, float], color: int, words: str,
     baseline: float,
 ) -> None:  # fmt: skip
-    """As add_text, but that letters stand upright in no word."""
+    """Draw as add_text does, but with letters that stand upright in no word."""
     before = draw.vtx_buffer.size()
     draw.add_text(font, size, ImVec2(*at), color, words)
     if not UPRIGHT.search(words):

@@ -1,7 +1,5 @@
-"""Where the characters of a page are drawn: from a point to a character and back.
-
-Points are in pixels from the upper left corner of the page.
-"""
+"""Positions on a page: from a point to a character and back. Points are in pixels from the upper
+left corner of the page."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ def _spans_of(laid: Same) -> list[Span]:
 
 
 def character_at(ui: Ui, placed: Placed, x: float, y: float, inside: bool = False) -> int:
-    """The position in the page's text that is nearest to a point; `inside`: of the character that
-    the point is in, not of the border that is nearest."""
+    """Return the position in the page's text that is nearest to a point; with `inside` that of the
+    character that the point is in, not of the nearest border."""
     spans = block_spans(laid.block for _, laid in placed)
     if not spans:
         return 0
@@ -69,7 +67,7 @@ def _in_block(ui: Ui, laid: LaidText, x: float, y: float, inside: bool) -> int:
 
 
 def _in_cell(laid: LaidText, x: float, y: float) -> list[int]:
-    """The runs among which to look: of a table those of the cell, or else of the row."""
+    """Return the runs among which to look: of a table those of the cell, or else of the row."""
     everything = list(range(len(laid.runs)))
     grid = laid.grid
     if grid is None:
@@ -85,7 +83,8 @@ def _in_cell(laid: LaidText, x: float, y: float) -> list[int]:
 
 
 def _in_run(ui: Ui, laid: LaidText, run: Run, x: float, inside: bool) -> int:
-    """The place between two characters that is nearest to `x` from the beginning of the run."""
+    """Return the place between two characters that is nearest to `x` from the beginning of the
+    run."""
     stops = [at for at in range(len(run.text) + 1) if is_stop(run.text, at)]
     low, high = 0, len(stops) - 1
     while high - low > 1:
@@ -101,7 +100,7 @@ def _in_run(ui: Ui, laid: LaidText, run: Run, x: float, inside: bool) -> int:
 
 
 def _width(ui: Ui, laid: LaidText, run: Run, count: int) -> float:
-    """Of the first `count` characters."""
+    """Return the width of the first `count` characters."""
     if count <= 0:
         return 0.0
     if count >= len(run.text):
@@ -115,7 +114,7 @@ def _width(ui: Ui, laid: LaidText, run: Run, count: int) -> float:
 
 
 def _band(ui: Ui, laid: LaidText, run: Run) -> tuple[float, float]:
-    """The upper and lower edge of what a selection fills behind a run."""
+    """Return the upper and lower edge of what a selection fills behind a run."""
     size = laid.size
     line = ui.theme.line if size == ui.theme.text else float(round(size * LINE))
     if laid.block.kind == "code":
@@ -130,7 +129,8 @@ def _band(ui: Ui, laid: LaidText, run: Run) -> tuple[float, float]:
 
 
 def block_rects(ui: Ui, laid: LaidText, low: int, high: int) -> list[Rect]:
-    """What to fill behind the characters of a block from `low` to `high`, from its upper edge."""
+    """Return what to fill behind the characters of a block from `low` to `high`, from its upper
+    edge."""
     found: list[Rect] = []
     text, aside = shown_text(laid.block), offset(ui, laid.grid)
     for run, (first, end) in zip(laid.runs, _spans_of(Same(laid)), strict=True):
@@ -148,7 +148,7 @@ def block_rects(ui: Ui, laid: LaidText, low: int, high: int) -> list[Rect]:
 
 
 def _joined(rects: list[Rect], most: float) -> list[Rect]:
-    """Neighbours on a line as one, also over the room around code."""
+    """Join neighbours on a line, also over the room around code."""
     made: list[Rect] = []
     for rect in rects:
         last = made[-1] if made else None
@@ -160,7 +160,7 @@ def _joined(rects: list[Rect], most: float) -> list[Rect]:
 
 
 def caret(ui: Ui, placed: Placed, at: int) -> tuple[float, float, float] | None:
-    """x, and the upper and lower edge of the line, of a position."""
+    """Return x, and the upper and lower edge of the line, of a position."""
     spans = block_spans(laid.block for _, laid in placed)
     for (top, laid), (first, end) in zip(placed, spans, strict=True):
         if at > end:

@@ -28,15 +28,16 @@ HEAD_LINES = 2  # of a table
 
 
 class Parts(Protocol):
-    """What is known of the block that the tail goes on."""
+    """The known parts of the block that the tail continues."""
 
     @property
     def head(self) -> str:
-        """What the tail is parsed behind."""
+        """Return the text behind which the tail is parsed."""
         ...
 
     def merged(self, parsed: Parsed) -> Parsed | None:
-        """The tail's blocks, as they are behind what was kept; None: it does not go on so."""
+        """Return the tail's blocks as they are behind what was kept; None where it does not go on
+        so."""
         ...
 
 
@@ -132,11 +133,11 @@ class GrowingText:
         self._parts: Parts | None = None  # of the block that the tail goes on
 
     def follows(self, text: str) -> bool:
-        """Whether `text` is the one before, grown."""
+        """Return whether `text` is the one before, grown."""
         return bool(self.text) and text.startswith(self.text)
 
     def read(self, text: str) -> tuple[Block, ...]:
-        """The blocks of `text`."""
+        """Return the blocks of `text`."""
         try:
             return self._read(clean(text))
         except UnicodeEncodeError:  # an address with half of a character
@@ -155,7 +156,8 @@ class GrowingText:
         return self.blocks
 
     def _go_on(self, text: str) -> bool:
-        """Where the last line only went on: read the last block again, if that is enough."""
+        """Read the last block again where the last line only went on, if that is enough; return
+        whether it was."""
         more = text[len(self.text) :]
         if self._more_fence(text):
             return True
@@ -186,7 +188,7 @@ class GrowingText:
         return True
 
     def _lines(self) -> int:
-        """Lines of the tail."""
+        """Return the number of lines of the tail."""
         return self.text.count("\n", self._start) + 1
 
     def _respanned(self, last: Piece, added: str) -> Block:
@@ -245,7 +247,7 @@ class GrowingText:
             self._tail.append(Piece(rest, 0, 0))
 
     def _parsed(self, tail: str) -> Parsed | None:
-        """The tail alone; None where more than it is another one now."""
+        """Parse the tail alone; return None where more than it is another one now."""
         head = self._parts.head if self._parts else ""
         found: Parsed | None = self._reader.read(head + tail, self._before)
         assert found is not None
@@ -277,7 +279,8 @@ class GrowingText:
 
 
 def _body(text: str, begin: int) -> str:
-    """Code as it is shown, of a fence at the left edge: without an unfinished line of spaces."""
+    """Return code as it is shown, of a fence at the left edge: without an unfinished line of
+    spaces."""
     last = text.rfind("\n") + 1
     if text[last:].isspace():
         text = text[:last]
@@ -292,15 +295,15 @@ def _line_start(text: str, line: int) -> int:
 
 
 def clean(text: str) -> str:
-    """As markdown-it takes it: one kind of line break, no NUL."""
+    """Return the text as markdown-it takes it: one kind of line break, no NUL."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
 def split(text: str, parsed: Parsed, whole: int, before: Parts | None) -> Split | None:
-    """Where the only block of `text` can be cut: before the last part that begins on one of so many
-    whole lines."""
+    """Return where the only block of `text` can be cut: before the last part that begins on one of
+    so many whole lines."""
     lines = [line for line in parsed.parts if 0 < line < whole]
     if len(parsed.tops) != 1 or not lines:
         return None
@@ -323,5 +326,5 @@ def split(text: str, parsed: Parsed, whole: int, before: Parts | None) -> Split 
 
 
 def _is_certain(pieces: list[Piece], line: int) -> bool:
-    """Whether the part that begins on a line shows its marker."""
+    """Return whether the part that begins on a line shows its marker."""
     return any(piece.first == line and piece.block.markers[0] for piece in pieces)

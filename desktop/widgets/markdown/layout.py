@@ -35,7 +35,7 @@ class LaidText(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """What else a layout depends on."""
+    """The settings that a layout depends on beside its text."""
 
     width: float
     numbers: bool = False  # beside the lines of code
@@ -49,7 +49,7 @@ def indent(ui: Ui, container: Container) -> float:
 
 
 def gap(ui: Ui, before: Block | None, block: Block) -> float:
-    """Above a block that follows another."""
+    """Return the pixels above a block that follows another."""
     if before is None:
         return 0.0
     if block.kind == "heading":
@@ -119,7 +119,7 @@ def _moved(run: Run, x: float, y: float) -> Run:
 
 
 def _display(ui: Ui, block: Block, left: float, room: float, setting: Setting) -> LaidText | None:
-    """A formula in the middle of its column; None while it is not set."""
+    """Lay out a formula in the middle of its column; return None while it is not set."""
     size = float(round(DISPLAY * ui.theme.text))
     formulas = setting.formulas
     picture = formulas.picture(block.spans[0].text, size, room, True) if formulas else None
@@ -154,7 +154,7 @@ def _code(
 
 
 def _offsets(text: str, runs: tuple[Run, ...]) -> tuple[int, ...]:
-    """Where each run begins in the code that they show; breaks of its lines are in none."""
+    """Return where each run begins in the code that they show; breaks of its lines are in none."""
     found, at = [], 0
     for run in runs:
         while text[at : at + 1] == "\n":

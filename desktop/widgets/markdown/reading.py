@@ -85,7 +85,7 @@ class _Line:
             self._add(f" ({_shown(address)})")
 
     def _image(self, token: Any) -> None:
-        """Pictures are not fetched: what they show, in words, and where they are."""
+        """Show what a picture says and where it is, for pictures are not fetched."""
         address = str(token.attrs.get("src", ""))
         words = "".join(child.content for child in token.children or ()) or token.content
         self._links.append((address, len(self.spans)))
@@ -108,7 +108,7 @@ Signature = tuple[tuple[str, str, str], ...]
 
 @lru_cache(maxsize=1)
 def parser() -> Any:
-    """The MarkdownIt of this program."""
+    """Return the MarkdownIt of this program."""
     from markdown_it import MarkdownIt
 
     from llm_lite.core.text.markdown_rules import add_footnotes, add_math
@@ -158,7 +158,7 @@ class Reader:
         self._epoch = 0  # of the references: with others, brackets mean something else
 
     def read(self, text: str, references: References) -> Parsed:
-        """The blocks of `text`; `references` are those that stand before it."""
+        """Return the blocks of `text`; `references` are those that stand before it."""
         made = parser()
         tokens: list[Any] = []
         env: dict[str, Any] = {"references": dict(references)}
@@ -175,7 +175,7 @@ class Reader:
         return Parsed(walk.pieces, tops, env["references"], parts)
 
     def spans(self, content: str) -> Spans:
-        """The styled parts of a paragraph."""
+        """Return the styled parts of a paragraph."""
         key = (content, self._epoch if "[" in content else 0)
         found = self._known.get(key)
         if found is None:
@@ -195,7 +195,7 @@ class Reader:
         return spans_of(children)
 
     def use(self, references: References) -> None:
-        """What brackets refer to from now on."""
+        """Resolve brackets by these references from now on."""
         self._references = references
         if len(self._epochs) > MOST_EPOCHS:
             self._epochs.clear()
@@ -205,7 +205,7 @@ class Reader:
 
 
 def signature(references: References) -> Signature:
-    """Where references lead: two of one signature make the same links."""
+    """Return where references lead: two of one signature make the same links."""
     return tuple(sorted((k, v.get("href", ""), v.get("title", "")) for k, v in references.items()))
 
 
@@ -291,7 +291,7 @@ class _Walk(Struct):
         self._add(Block(kind, spans, level), first, last, token.content)
 
     def _task(self, content: str, item: _Open) -> str:
-        """`content` without the box of a task that begins with it."""
+        """Return `content` without the box of a task that begins with it."""
         match = TASK.match(content) if item.marker and item.serial not in self._before else None
         if match is None:
             return content
@@ -317,7 +317,7 @@ class _Walk(Struct):
         self._add(block, first, last, None)
 
     def _table(self, tokens: list[Any], at: int) -> int:
-        """The table whose tokens begin at `at`; the place behind it."""
+        """Add the table whose tokens begin at `at`; return the place behind it."""
         rows: list[list[Spans]] = []
         aligns: list[Align] = []
         first, last = tokens[at - 1].map
@@ -335,7 +335,7 @@ class _Walk(Struct):
         return at + 1
 
     def _add(self, block: Block, first: int, last: int, source: str | None) -> None:
-        """`block` at the place where the walk is."""
+        """Add `block` at the place where the walk is."""
         path = tuple(one.container for one in self._open)
         serials = [one.serial for one in self._open]
         joined = 0
@@ -356,7 +356,8 @@ class _Walk(Struct):
 
 
 def _outermost(token: Any, tight: bool | None) -> Outermost:
-    """Without their later lines, formulas and tables go on the paragraph above them."""
+    """Return the outermost part without its later lines, in which formulas and tables continue the
+    paragraph above them."""
     first, last = token.map
     certain = first + 1
     if token.type == "math_block":
@@ -368,13 +369,13 @@ def _outermost(token: Any, tight: bool | None) -> Outermost:
 
 
 def _parts(tokens: list[Any]) -> list[int]:
-    """Of the list or table that the tokens are."""
+    """Return the first lines of the parts of a list or table."""
     kinds = ("list_item_open", 1), ("tr_open", 2)
     return [t.map[0] for t in tokens if (t.type, t.level) in kinds and t.map]
 
 
 def _last_number(tokens: list[Any], at: int, first: int) -> int:
-    """Of the list that begins before `at`."""
+    """Return the last number of the list that begins before `at`."""
     level, count = tokens[at - 1].level, 0
     for token in tokens[at:]:
         if token.level <= level:
@@ -384,7 +385,8 @@ def _last_number(tokens: list[Any], at: int, first: int) -> int:
 
 
 def _is_tight(tokens: list[Any], at: int) -> bool | None:
-    """Of the list that begins before `at`: paragraphs of tight lists are hidden."""
+    """Return whether the list that begins before `at` is tight: paragraphs of tight lists are
+    hidden."""
     level = tokens[at - 1].level
     for token in tokens[at:]:
         if token.level <= level:
@@ -395,7 +397,7 @@ def _is_tight(tokens: list[Any], at: int) -> bool | None:
 
 
 def _with_breaks(spans: Spans) -> Spans:
-    """A cell has no other way to break a line than HTML's."""
+    """Replace HTML's line breaks, the only ones that a cell can have."""
     return tuple(
         replace(span, text=BREAK.sub("\n", span.text)) if span.kind == "text" else span
         for span in spans
@@ -409,7 +411,7 @@ def _align(style: str) -> Align:
 
 
 def spans_of(tokens: Iterable[Any]) -> Spans:
-    """Styled spans, of which neighbours differ in their style."""
+    """Return styled spans, of which neighbours differ in their style."""
     line = _Line()
     for token in tokens:
         line.take(token)

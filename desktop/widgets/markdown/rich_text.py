@@ -54,13 +54,13 @@ class RichText:
         self._texts: list[GrowingText] = []
 
     def begin(self, ui: Ui) -> None:
-        """Before the first call of a frame."""
+        """Begin a frame, before its first call."""
         self.formulas.begin()
         if self.formulas.process.busy:
             ui.redraw_in(POLL)
 
     def look(self, ui: Ui) -> tuple[bool, int]:
-        """What heights depend on, beside the text, its width and size."""
+        """Return what heights depend on, beside the text, its width and size."""
         return bool(ui.memory.get(NUMBERS)), self.formulas.epoch
 
     def page(
@@ -91,13 +91,13 @@ class RichText:
         self, ui: Ui, page: Page, x: float, y: float, width: float, name: str,
         selected: Span | None = None,
     ) -> None:  # fmt: skip
-        """The blocks of `page` that can be seen, with its corner at (x, y) on the screen, and what
-        is selected of its characters."""
+        """Draw the blocks of `page` that can be seen, with its corner at (x, y) on the screen, and
+        what is selected of its characters."""
         drawing = PageDrawing(ui, self.colors, name, page.live, selected)
         drawing.blocks(page.blocks, x, y, width)
 
     def blocks(self, text: str, *, plain: bool = False, quoted: bool = False) -> tuple[Block, ...]:
-        """What is shown of `text`, as for `page`."""
+        """Return what is shown of `text`, as for `page`."""
         key = (text, plain, quoted)
         found = self._asked.get(key)
         if found is None:
@@ -150,7 +150,7 @@ class RichText:
 
 
 def rich_text(ui: Ui, name: str = "rich_text") -> RichText:
-    """That of a view, made when it is first needed."""
+    """Return the rich text of a view, made when it is first needed."""
     found: RichText | None = ui.memory.get(name)
     if found is None:
         found = ui.memory[name] = RichText()

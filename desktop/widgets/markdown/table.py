@@ -47,8 +47,8 @@ class Grid(Struct, frozen=True):
 
 
 def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
-    """Within the style's width. Rows at the beginning that the last table had too, one that grows,
-    are taken from there, where the columns are as wide as they were."""
+    """Lay out cells within the style's width. Rows at the beginning that the last table, one that
+    grows, had too, are taken from there where the columns are as wide as they were."""
     fit = (cells.aligns, style.width, style.size, style.epoch, ui.theme.text)
     held = ui.memory.get("table")
     before: Grid | None = held[1] if held and held[0] == fit else None
@@ -92,7 +92,7 @@ def _sources(ui: Ui, cells: TableCells, style: Style, before: Grid | None) -> tu
 
 
 def _same(before: Grid, sources: tuple[_Row, ...]) -> int:
-    """How many first rows are those of before."""
+    """Return how many first rows are those of before."""
     count = 0
     for old, new in zip(before.sources, sources, strict=False):
         if old is not new:
@@ -102,7 +102,7 @@ def _same(before: Grid, sources: tuple[_Row, ...]) -> int:
 
 
 def _wanted(ui: Ui, spans: Spans, style: Style) -> float:
-    """The width of a cell on one line."""
+    """Return the width of a cell on one line."""
     wrapped = _wrapped(ui, spans, replace(style, width=ENDLESS))
     return float(int(max((run.x + run.width for run in wrapped.runs), default=0.0)) + 2)
 
@@ -118,7 +118,7 @@ def _cell(ui: Ui, spans: Spans, style: Style) -> tuple[list[Run], float]:
 
 
 def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
-    """Of a table that grows, most cells are as they were."""
+    """Wrap a cell; in a table that grows, most cells are as they were."""
     known = ui.memory.setdefault("table_cells", {})
     key = (spans, style.width, style.size, style.epoch, ui.theme.text)
     found: Wrapped | None = known.get(key)
@@ -130,8 +130,8 @@ def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
 
 
 def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> list[float]:
-    """Of each column, without its room at the sides. Wide columns give what all lack; where they
-    would become too narrow to be read, the table is wider than its place."""
+    """Return the width of each column, without its room at the sides. Wide columns give what all
+    lack; where they would become too narrow to be read, the table is wider than its place."""
     wanted = [style.size] * count
     for row in rows:
         for column, width in enumerate(row.wanted[:count]):
@@ -148,7 +148,7 @@ def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> lis
 
 
 def _level(wanted: list[float], room: float) -> float:
-    """The width that none may exceed so that all together fit."""
+    """Return the width that none may exceed so that all together fit."""
     left, rest = room, sorted(wanted)
     while rest and rest[0] <= left / len(rest):
         left -= rest.pop(0)
@@ -156,7 +156,7 @@ def _level(wanted: list[float], room: float) -> float:
 
 
 def _aligned(runs: list[Run], align: str, width: float, x: float, y: float) -> list[Run]:
-    """At the place of the cell, each line moved by itself."""
+    """Move runs to the place of the cell, each line by itself."""
     if align == "left" or not runs:
         return [replace(run, x=run.x + x, y=run.y + y) for run in runs]
     ends: dict[float, float] = {}
@@ -170,7 +170,7 @@ def _aligned(runs: list[Run], align: str, width: float, x: float, y: float) -> l
 
 
 def offset(ui: Ui, grid: Grid | None) -> float:
-    """Pixels of a table that are out of sight at the left."""
+    """Return the pixels of a table that are out of sight at the left."""
     if grid is None or grid.over <= 0:
         return 0.0
     known: OrderedDict[int, tuple[Grid, float]] = ui.memory.get(SCROLLED, OrderedDict())
@@ -187,8 +187,8 @@ def scroll_to(ui: Ui, grid: Grid, wanted: float) -> None:
 
 
 def draw_scroll(ui: Ui, draw: Any, grid: Grid, x: float, y: float, name: str) -> None:
-    """The bar below a table, whose left upper corner is given; and what a person does with it, or
-    with the wheel over the table."""
+    """Draw the bar below a table, whose left upper corner is given, and follow what a person does
+    with it, or with the wheel over the table."""
     thick, room = ui.u(1), grid.width - grid.over
     top = y + grid.height + ui.u(1)
     now = offset(ui, grid)

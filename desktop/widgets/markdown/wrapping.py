@@ -51,7 +51,7 @@ class Mark(Struct, frozen=True):
 
 
 class Style(Struct, frozen=True):
-    """What all lines of a text have in common."""
+    """A style that all lines of a text have in common."""
 
     width: float
     size: float  # of the text, pixels
@@ -62,7 +62,7 @@ class Style(Struct, frozen=True):
 
 
 class Wrapped(Struct, frozen=True):
-    """What was broken into lines, and how."""
+    """A text that was broken into lines, and how."""
 
     spans: Spans
     fit: tuple[Any, ...]  # what else the lines depend on
@@ -71,10 +71,8 @@ class Wrapped(Struct, frozen=True):
     marks: list[Mark]  # the first stands for the beginning of the text
 
     def common(self, spans: Spans, fit: tuple[Any, ...]) -> int:
-        """How many first marks hold for `spans` too; 0 for another text.
-
-        A word can only grow if it is the last one, so only the line that it is in is broken again.
-        """
+        """Return how many first marks hold for `spans` too; 0 for another text. A word can only
+        grow if it is the last one, so only the line that it is in is broken again."""
         mine, first, last = self.spans, 0, len(self.spans) - 1
         if fit != self.fit:
             return 0
@@ -105,7 +103,7 @@ class Wrapping:
         self._last: list[Wrapped] = []
 
     def wrap(self, ui: Ui, spans: Spans, style: Style) -> Wrapped:
-        """As the function `wrap`; the more of `spans` was wrapped before, the sooner."""
+        """Wrap as the function `wrap` does; the more of `spans` was wrapped before, the sooner."""
         fit = _fit(ui, style)
         alike = [(one.common(spans, fit), one) for one in self._last]
         most, before = max(alike, key=lambda pair: pair[0], default=(0, None))
@@ -120,7 +118,7 @@ def _fit(ui: Ui, style: Style) -> tuple[Any, ...]:
 
 
 def wrap(ui: Ui, spans: Spans, style: Style, before: Wrapped | None = None) -> Wrapped:
-    """`spans` in lines. What they have in common with `before` is taken from there."""
+    """Break `spans` into lines. What they have in common with `before` is taken from there."""
     fit = _fit(ui, style)
     common = before.common(spans, fit) if before else 0
     marks = before.marks[:common] if before and common else [Mark(0, 0, 0, 0)]
@@ -195,7 +193,7 @@ class _Lines:
 
 
 def _clusters(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
-    """Pieces between which no line is broken."""
+    """Yield pieces between which no line is broken."""
     cluster: list[_Piece] = []
     for piece in pieces:
         if cluster and not piece.glued:
@@ -207,7 +205,8 @@ def _clusters(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
 
 
 def _pieces(ui: Ui, spans: Spans, style: Style, mark: Mark) -> Iterator[_Piece]:
-    """From a mark on: words with their advances; longer than a line only by one character."""
+    """Yield words with their advances, from a mark on; only a single character is longer than a
+    line."""
     last = " "  # what stands before
     for number, span in enumerate(spans[mark.span :], mark.span):
         at = mark.offset if number == mark.span else 0
@@ -230,7 +229,7 @@ def _is_math(span: StyledSpan) -> bool:
 
 
 def _joins(last: str, word: str) -> bool:
-    """Whether a word goes on over the border of two spans."""
+    """Return whether a word goes on over the border of two spans."""
     if last.isspace() or word.isspace():
         return False
     return not (WIDE.match(last[-1]) or WIDE.match(word[:1]))
@@ -239,7 +238,7 @@ def _joins(last: str, word: str) -> bool:
 def _measured(
     ui: Ui, number: int, span: StyledSpan, at: int, style: Style, apart: bool
 ) -> list[_Piece]:
-    """The words of a span from `at` on, with room around where it stands apart."""
+    """Return the words of a span from `at` on, with room around where it stands apart."""
     pad = ui.u(1)
     pieces: list[_Piece] = []
     if apart and at == 0:
@@ -263,12 +262,13 @@ def _measured(
 
 
 def ascent(ui: Ui, size: float) -> float:
-    """From the upper edge of a text to its baseline."""
+    """Return the distance from the upper edge of a text to its baseline."""
     return float(ui.fonts["regular"].get_font_baked(size).ascent)
 
 
 def spread(ui: Ui, wrapped: Wrapped, style: Style) -> tuple[list[Run], float]:
-    """Lines further apart where formulas are taller than they; with the height of all."""
+    """Move lines further apart where formulas are taller than they; return them with the height of
+    all."""
     pictured = [run for run in wrapped.runs if run.picture is not None]
     if not pictured:
         return wrapped.runs, wrapped.lines * style.line

@@ -1,4 +1,4 @@
-"""Which colour each part of a code has: asked of the markup process, taken when it is there.
+"""The colours of the parts of a code: asked of the markup process, taken when it is there.
 
 Of code that is being written the whole lines are asked for, now and then; the last answer holds
 for the part that it was about.
@@ -48,7 +48,8 @@ class CodeColors:
         self._known: dict[tuple[str, str], Colored] = {}
 
     def of(self, language: str, code: str, now: float, live: bool) -> Colored:
-        """What is known of the colours of `code`, which goes on being written if it is `live`."""
+        """Return what is known of the colours of `code`, which goes on being written if it is
+        `live`."""
         key = (language, code[:HEAD])
         found = self._known.get(key)
         if found is None:

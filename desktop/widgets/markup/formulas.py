@@ -34,16 +34,17 @@ class Formulas:
 
     @property
     def epoch(self) -> int:
-        """Another number: formulas that were shown as source, or are on a sheet that went, may be
-        pictures now."""
+        """Return a number that changes when formulas that were shown as source, or are on a sheet
+        that went, may be pictures now."""
         return self.process.version + self.sheets.epoch
 
     def begin(self) -> None:
-        """Before the first call of a frame."""
+        """Begin a frame, before its first call."""
         self.sheets.begin()
 
     def picture(self, tex: str, size: float, width: float, display: bool) -> Picture | None:
-        """Of a formula in text of `size` pixels, at most `width` wide; None: show its source."""
+        """Return the picture of a formula in text of `size` pixels, at most `width` wide; None:
+        show its source."""
         if self._epoch != self.sheets.epoch:
             self._known.clear()
             self._epoch = self.sheets.epoch
@@ -86,7 +87,8 @@ class Formulas:
 
 
 def coverage(contours: list[Floats], width: int, height: int) -> NDArray[np.uint8]:
-    """Closed polygons, each [points, 2] of x and y in pixels, as [height, width] from 0 to 255."""
+    """Return the coverage of closed polygons, each [points, 2] of x and y in pixels, as [height,
+    width] from 0 to 255."""
     start = np.concatenate(contours)
     end = np.concatenate([np.roll(contour, -1, axis=0) for contour in contours])
     total = np.zeros((height, width + 2))
@@ -113,7 +115,7 @@ def _add(total: Floats, start: Floats, end: Floats) -> None:
 
 
 def _cut(start: Floats, end: Floats, axis: int) -> tuple[Floats, Floats]:
-    """Edges cut where they cross whole numbers on an axis: then each lies in one row or column."""
+    """Cut edges where they cross whole numbers on an axis: then each lies in one row or column."""
     low = np.minimum(start[:, axis], end[:, axis])
     high = np.maximum(start[:, axis], end[:, axis])
     first, last = np.floor(low) + 1, np.ceil(high) - 1

@@ -37,7 +37,8 @@ class MarkupProcess:
         atexit.register(self.close)
 
     def formula(self, tex: str, display: bool) -> Answer | None:
-        """Its outline; FAILED where it cannot be set, None where it is not there yet."""
+        """Return a formula's outline; FAILED where it cannot be set, None where it is not there
+        yet."""
         request = {"tex": tex, "display": display}
         return self._ask(("formula", tex, str(display)), "formula", request)
 
@@ -50,7 +51,7 @@ class MarkupProcess:
         return bool(self._waiting)
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Until nothing is asked for any more; whether it is so."""
+        """Wait until nothing is asked for any more; return whether it is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, seconds)
 
@@ -75,7 +76,7 @@ class MarkupProcess:
             self._thread.start()
 
     def _work(self) -> None:
-        """Until nothing waits."""
+        """Work until nothing waits."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -103,7 +104,7 @@ _shared: list[MarkupProcess] = []
 
 
 def markup() -> MarkupProcess:
-    """The one of this program."""
+    """Return the markup process of this program."""
     if not _shared:
         _shared.append(MarkupProcess())
     return _shared[0]

@@ -64,7 +64,7 @@ class Sheet:
         self._texture.set_status(imgui.ImTextureStatus.want_create)
 
     def place(self, pixels: NDArray[np.uint8]) -> tuple[int, int] | None:
-        """Where coverage [height, width] lies from now on; None where there is no room."""
+        """Return where coverage [height, width] lies from now on; None where there is no room."""
         height, width = pixels.shape
         x, y = self._at
         if x + width > self._texture.width:
@@ -82,14 +82,14 @@ class Sheet:
         self, draw: Any, low: ImVec2, high: ImVec2, corner: tuple[int, int],
         size: tuple[int, int], color: int,
     ) -> None:  # fmt: skip
-        """The texels from `corner` on between two corners of the screen."""
+        """Draw the texels from `corner` on between two corners of the screen."""
         wide, tall = self._texture.width, self._texture.height
         first = ImVec2(corner[0] / wide, corner[1] / tall)
         last = ImVec2((corner[0] + size[0]) / wide, (corner[1] + size[1]) / tall)
         draw.add_image(self._texture.get_tex_ref(), low, high, first, last, color)
 
     def revive(self) -> None:
-        """After a lost device the texture is made again."""
+        """Make the texture again after a lost device."""
         if self._texture.status == imgui.ImTextureStatus.destroyed:
             self._texture.set_status(imgui.ImTextureStatus.want_create)
 
@@ -101,8 +101,8 @@ class Sheet:
 
     @property
     def gone(self) -> bool:
-        """Whether the device has let go of it (Dear ImGui then wants it made again); then Dear
-        ImGui forgets it too."""
+        """Forget the texture, once the device has let go of it and Dear ImGui wants it made again;
+        return whether that is so."""
         if not self._left or self._texture.status == imgui.ImTextureStatus.want_destroy:
             return False
         imgui.internal.unregister_user_texture(self._texture)
@@ -115,7 +115,7 @@ class Sheet:
 
 
 class Sheets:
-    """As many as are needed, up to a limit; then the oldest goes, with all that is on it."""
+    """Sheets, as many as are needed up to a limit; then the oldest goes, with all that is on it."""
 
     def __init__(self) -> None:
         self.epoch = 0  # one more with each sheet that went
@@ -123,8 +123,8 @@ class Sheets:
         self._leaving: list[Sheet] = []
 
     def begin(self) -> None:
-        """Before the first call of a frame. What goes was drawn in the last one for the last time:
-        whoever asks again gets pictures on other sheets."""
+        """Begin a frame, before its first call. A sheet that goes was drawn in the last frame for
+        the last time: who asks again gets pictures on other sheets."""
         for sheet in self._sheets:
             sheet.revive()
         self._leaving = [sheet for sheet in self._leaving if not sheet.gone]

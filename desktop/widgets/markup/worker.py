@@ -39,8 +39,8 @@ def _actions() -> Mapping[str, Action]:
 
 
 def _formula(request: dict[str, Any], data: bytes) -> Answer:
-    """The contours of a formula, in thousandths of an em from the left end of its baseline, y
-    downwards: lists of x and y in turn."""
+    """Return the contours of a formula, in thousandths of an em from the left end of its baseline,
+    y downwards: lists of x and y in turn."""
     from latex2mathml.converter import convert
     from ziamath.config import config
     from ziamath.zmath import Latex
@@ -76,9 +76,9 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
 
 @cache
 def _measure_rows_once() -> None:
-    """ziamath lays a row out twice, first to know how far its signs stretch, and within that the
-    rows in it twice again: a depth of 12 takes seconds. A row that is only measured, without
-    signs that stretch, need not know how far they would."""
+    """Measure a row only once where no sign stretches. ziamath lays a row out twice, first to know
+    how far its signs stretch, and within that the rows in it twice again: a depth of 12 takes
+    seconds."""
     from ziamath.nodes.mrow import Mrow
 
     measured = Mrow._get_height_nostretch
@@ -100,7 +100,8 @@ def _check_letters(made: Any) -> None:
 
 
 def lent_width(letter: str) -> float:
-    """Em of a letter that the text's font draws in the place of the mathematical one; 0: none."""
+    """Return the width in em of a letter that the text's font draws in the place of the
+    mathematical one; 0: none."""
     if unicodedata.east_asian_width(letter) != "W" or ord(letter) > 0xFFFF:
         return 0.0
     return HANGUL if "\uac00" <= letter <= "\ud7a3" else FULL
@@ -154,7 +155,7 @@ def _contours(element: Any) -> list[list[Point]]:
 
 
 def _bars(line: list[Point], stroke: float) -> list[list[Point]]:
-    """A line as thick as a pen, a piece a contour."""
+    """Return a line as thick as a pen, a piece a contour."""
     made = []
     for (x0, y0), (x1, y1) in itertools.pairwise(line):
         length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
@@ -167,7 +168,7 @@ def _bars(line: list[Point], stroke: float) -> list[list[Point]]:
 
 
 def _path(words: str) -> list[list[Point]]:
-    """An SVG path of absolute commands as polygons."""
+    """Return an SVG path of absolute commands as polygons."""
     parts = NUMBER.findall(words)
     contours: list[list[Point]] = []
     at = 0
@@ -197,7 +198,7 @@ def _path(words: str) -> list[list[Point]]:
 
 
 def _curve(control: list[Point]) -> list[Point]:
-    """Points of a Bézier curve behind its first."""
+    """Return the points of a Bézier curve behind its first."""
     made = []
     for step in range(1, FLAT + 1):
         t, points = step / FLAT, control
@@ -211,7 +212,8 @@ def _curve(control: list[Point]) -> list[Point]:
 
 
 def _highlight(request: dict[str, Any], data: bytes) -> Answer:
-    """The classes of a code's characters, as lengths and names in turn; none for plain text."""
+    """Return the classes of a code's characters, as lengths and names in turn; none for plain
+    text."""
     from pygments.lexers import get_lexer_by_name
 
     code = request["code"]

@@ -30,10 +30,8 @@ BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
 
 class Axis(Struct, frozen=True):
-    """What an axis shows: its name in the language in use, its unit, its scale.
-
-    `limits` None: the axis is as long as the data are.
-    """
+    """An axis: its name in the language in use, its unit, its scale. Where `limits` is None, it is
+    as long as the data are."""
 
     name: str
     unit: str = ""

@@ -1,4 +1,4 @@
-"""How heads are laid out: a row a layer, a column a head, in lines of one length where a layer has
+"""The layout of heads: a row a layer, a column a head, in lines of one length where a layer has
 more heads than fit beside each other."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the colours and signs of a figure stand for, below or above it."""
+"""Legends: what the colours and signs of a figure stand for, below or above it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _pitch(ui: Ui) -> float:
 def _placed(
     ui: Ui, entries: Sequence[LegendEntry], room: float
 ) -> list[tuple[str, float, int, float]]:
-    """Return of each entry its words, where it begins, on which line, and its width."""
+    """Return each entry's words, where it begins, on which line, and its width."""
     found, x, line = list[tuple[str, float, int, float]](), 0.0, 0
     with ui.font(style="small"):
         for entry in entries:

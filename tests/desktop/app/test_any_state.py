@@ -6,7 +6,6 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.core.records import replace
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.features.program.state import (
     AnswerComparison,
@@ -20,6 +19,7 @@ from llm_lite.desktop.features.program.state import (
     Token,
 )
 from llm_lite.desktop.features.quantization.state import RateSample
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.features.tokens.state import XRay
 from tests.desktop.fake_answers import ANSWER, KOREAN, lens
 from tests.desktop.fake_model import EXECUTOR, MODEL

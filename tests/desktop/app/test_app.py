@@ -286,7 +286,7 @@ def test_other_dropped_files_go_with_the_draft_and_a_folder_of_a_model_is_opened
 def test_drops_are_imported_while_the_prompts_are_open(app, tmp_path):
     one = ready(app())
     (tmp_path / "short.md").write_text("Say it short.")
-    one.program.prompts.folder = tmp_path / "prompts"
+    one.program.hosts["prompts"].folder = tmp_path / "prompts"
     turn(one, lambda s: "chat.prompts" in one.program.interface.ui.rects)
     InputDriver(one.program, one._draw).click("chat.prompts")
     one.window.on_drop([tmp_path / "short.md"])

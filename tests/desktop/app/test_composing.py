@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -52,13 +53,17 @@ def test_files_are_read_apart_and_told_by_their_keys(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     reader, woken = FileReader(), []
     reader.wake = lambda: woken.append(1)
-    reader.follow(named(tmp_path / "a.md", tmp_path / "m.gguf", tmp_path / "empty"))
-    found = until(reader.poll, lambda told: len(told) == 4)
+    files = named(tmp_path / "a.md", tmp_path / "m.gguf", tmp_path / "empty")
+    found = until(lambda: poll(reader, files), lambda told: len(told) == 4)
     texts = {one.key: one for one in found if isinstance(one, FileRead)}
     assert texts[1].attached.text == "# Words" and texts[1].attached.kind == "markdown"
     assert OpenModel(str(tmp_path / "m.gguf")) in found and texts[2] == FileRead(2, None)
     assert texts[3].attached is None and "is empty" in texts[3].problem
     assert len(woken) == 3
+
+
+def poll(reader, files):
+    return reader.poll(AppState(files=files))
 
 
 class Gate:
@@ -79,11 +84,13 @@ class Gate:
 def test_a_file_that_is_removed_meanwhile_is_not_read(tmp_path, monkeypatch):
     gate, reader = Gate(monkeypatch), FileReader()
     files = named(tmp_path / "slow", tmp_path / "a", tmp_path / "b")
-    reader.follow(files)
+    poll(reader, files)
     assert gate.entered.wait(PATIENCE)
-    reader.follow(files.without(2))
+    poll(reader, files.without(2))
     gate.open.set()
-    told = until(reader.poll, lambda told: any(one.key == 3 for one in told))
+    told = until(
+        lambda: poll(reader, files.without(2)), lambda told: any(one.key == 3 for one in told)
+    )
     assert [one.key for one in told] == [1, 3] and gate.names == ["slow", "b"]
 
 
@@ -91,12 +98,16 @@ def test_a_file_that_is_put_aside_and_comes_back_meanwhile_stays(tmp_path, monke
     """It may be read twice then."""
     gate, reader = Gate(monkeypatch), FileReader()
     state, _ = act(AttachFiles((str(tmp_path / "slow"), str(tmp_path / "a"))), AppState(), 0.0)
-    reader.follow(state.files)
+    poll(reader, state.files)
     assert gate.entered.wait(PATIENCE)
-    reader.follow(DraftFiles())
-    reader.follow(state.files)
+    poll(reader, DraftFiles())
+    poll(reader, state.files)
     gate.open.set()
-    for read in until(reader.poll, lambda told: sum(one.key == 2 for one in told) == 2):
+    drafted = state.files
+    read_twice = until(
+        lambda: poll(reader, drafted), lambda told: sum(one.key == 2 for one in told) == 2
+    )
+    for read in read_twice:
         state, _ = act(read, state, 0.0)
     assert [f.attached.text for f in state.files.files] == ["text of slow", "text of a"]
     assert state.notices == ()
@@ -107,8 +118,8 @@ def test_the_process_for_pdfs_ends_while_nobody_reads(tmp_path, monkeypatch):
     reader, running = FileReader(), []
     monkeypatch.setattr(pdf, "end_process", lambda: running.append(reader._is_running))
     (tmp_path / "a").write_text("a")
-    reader.follow(named(tmp_path / "a"))
-    until(reader.poll, lambda told: told)
+    files = named(tmp_path / "a")
+    until(lambda: poll(reader, files), lambda told: told)
     until(list, lambda _: not reader._is_running)
     assert running == [True]
 
@@ -128,11 +139,12 @@ class Library:
 
     def do(self, action):
         """The prompts that there are then, and what is told."""
-        self.files.do(action)
+        self.files.do(action, AppState())
         told = until(
-            self.files.poll, lambda told: any(isinstance(t, does.PromptsRead) for t in told)
+            partial(self.files.poll, AppState()),
+            lambda told: any(isinstance(t, does.PromptsRead) for t in told),
         )
-        told += self.files.poll()
+        told += self.files.poll(AppState())
         self.read = next(one for one in told if isinstance(one, does.PromptsRead))
         self.told = [one.text for one in told if isinstance(one, does.TellPrompts)]
         return {prompt.name: prompt.text for prompt in self.read.prompts}

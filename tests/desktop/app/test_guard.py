@@ -7,12 +7,12 @@ from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import LoadStarted, Logged
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import program
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.library import models
 from llm_lite.desktop.features.program.defects import ReportDefect
 from llm_lite.desktop.features.program.guard import attempt
 from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.tour.input_driver import InputDriverError
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
@@ -152,7 +152,7 @@ def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch)
     def broken(event, state, now):
         raise IndexError("planted")
 
-    monkeypatch.setattr("llm_lite.desktop.features.program.apply.Load", broken)
+    monkeypatch.setattr("llm_lite.desktop.features.program.loading.Load", broken)
     for event in (Logged("info", "before", 0.0), LoadStarted("x"), Logged("info", "after", 0.0)):
         engine._say(event)
     one.driver.frames(2)

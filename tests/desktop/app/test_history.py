@@ -58,7 +58,7 @@ class Chat:
     def __init__(self, path, delay=0.0):
         self.path = path
         self.program = Program(AppState(system_prompt="Be brief."), interface=None)
-        self.program.keeper = HistoryKeeper(path, lambda: None)
+        self.program.use("history", HistoryKeeper(path, lambda: None))
         self.engine = FakeEngine(delay)
         self.program.start(self.engine)
         self.engine.send(LoadModel(None))
@@ -70,7 +70,7 @@ class Chat:
 
     @property
     def history(self):
-        return self.program.keeper.history
+        return self.program.history.history
 
     def wait(self, until):
         end = time.monotonic() + PATIENCE
@@ -99,8 +99,8 @@ class Chat:
 
     def close(self):
         self.engine.close()
-        self.program.keeper.end()
-        assert self.program.keeper.close(PATIENCE)
+        self.program.history.end()
+        assert self.program.history.finish(PATIENCE)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
 from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.app.settings import Settings, parse
-from llm_lite.desktop.features import VIEWS
+from llm_lite.desktop.features.registry import VIEWS
 from tests.desktop.headless import Headless
 
 NUMBERS = ("0", "-1", "2147483647", "99999999999999", "0x00000001", "0xFFFFFFFF", "nan", "1e38")

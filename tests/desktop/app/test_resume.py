@@ -160,7 +160,7 @@ def test_what_is_kept_goes_with_its_conversation(chat):  # noqa: F811
     assert files(one) == [f"{second}.kv"]
     path = one.path.parent / "caches" / f"{first}.kv"
     path.write_text("kept late")
-    one.program.keeper.hear(CacheKept(first, str(path), 9, 9), BUDGET)
+    one.program.history.hear(CacheKept(first, str(path), 9, 9), one.state)
     one.do(UndoHistory())
     one.wait(lambda s: first in [row.id for row in s.history.rows])
     assert not path.exists()
@@ -193,7 +193,7 @@ def test_the_end_of_the_program_and_another_model_keep_it_too(chat):  # noqa: F8
     one.program.keep()
     one.engine.close()
     one.program.hear_last()
-    assert one.program.keeper.close(10.0)
+    assert one.program.history.finish(10.0)
     assert files(one) == [f"{number}.kv"]
     assert len(sent(one.engine, KeepConversation)) == 2
 
@@ -241,11 +241,11 @@ class Real(Chat):
         self.wait(lambda s: s.model is not None and bool(s.resume.folder))
 
     def end(self):
-        self.program.keeper.end()
+        self.program.history.end()
         self.program.keep()
         assert self.engine.close(10.0)
         self.program.hear_last()
-        assert self.program.keeper.close(10.0)
+        assert self.program.history.finish(10.0)
 
 
 def test_titles_are_made_when_nothing_is_done(chat, monkeypatch):  # noqa: F811

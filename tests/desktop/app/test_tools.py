@@ -98,10 +98,10 @@ class Chat:
         return [(m.role, m.text) for m in self.state.messages]
 
     def close(self):
-        if self.program.keeper is not None:
-            self.program.keeper.end()
-            self.program.keeper.close(PATIENCE)
-        self.program.tools.close(self.state, PATIENCE)
+        if self.program.history is not None:
+            self.program.history.end()
+            self.program.history.finish(PATIENCE)
+        self.program.hosts["tools"].close(self.state, PATIENCE)
         self.engine.close()
 
 
@@ -268,7 +268,7 @@ def test_of_an_answer_that_was_stopped_nothing_runs_without_asking(chat):
     one = chat(OSLO, "Mild.")
     on_a_server(one, '{"type": "object"}', allowed=True)
     one.do(Send("Weather?"))
-    one.program.tools = None
+    one.program.hosts.pop("tools", None)
     one.rest()
     assert allowed_calls(one.state) == [RunCall(0)]
     last = replace(one.state.messages[-1], stop_reason="stopped")
@@ -385,7 +385,7 @@ def test_what_is_switched_off_is_not_offered(chat):
 def test_calls_and_results_are_kept_and_open_again(chat, tmp_path):
     one = chat(f"I will look.\n{OSLO}{OSLO}", "Cold.", OSLO)
     path = tmp_path / "history.db"
-    one.program.keeper = HistoryKeeper(path, lambda: None)
+    one.program.use("history", HistoryKeeper(path, lambda: None))
     one.do(SetFunctions(WEATHER))
     one.say()
     one.do(AnswerCall(0, "`3` degrees"), RefuseCall(1))
@@ -403,9 +403,9 @@ def test_calls_and_results_are_kept_and_open_again(chat, tmp_path):
     one.do(AnswerCall(0, "5 degrees"))
     one.rest()
     assert one.said()[-2] == ("tool", "5 degrees")
-    one.program.keeper.end()
-    assert one.program.keeper.close(PATIENCE)
-    one.program.keeper = None
+    one.program.history.end()
+    assert one.program.history.finish(PATIENCE)
+    one.program.hosts.pop("history", None)
     history = History(path)
     assert history.wait_until_open(PATIENCE)
     kept = history.conversation(number)

@@ -9,10 +9,10 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking import layout
 from llm_lite.desktop.app.pacing import TURNS
 from llm_lite.desktop.app.turns import SETTLING
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.program.model import SetAttention, SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import LogLine
+from llm_lite.desktop.features.registry import VIEWS
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.tiled import tiled
 

@@ -119,7 +119,7 @@ def test_a_defect_of_one_change_is_not_taken_for_the_next_one(chat, monkeypatch)
     one.do(Send("First"))
     number = one.state.history.open
     one.rows(bool)
-    monkeypatch.setattr(one.program.keeper._journal, "pin", lambda *_: 1 / 0)
+    monkeypatch.setattr(one.program.history._journal, "pin", lambda *_: 1 / 0)
     one.do(PinConversation(number, True), RenameConversation(number, "Mine"))
     one.wait(lambda s: not s.undoing.waiting)
     assert [(step.label, step.number > 0) for step in one.state.undoing.done] == [

@@ -7,11 +7,11 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.program.defects import defects
 from llm_lite.desktop.features.program.model import SetLanguage
 from llm_lite.desktop.features.program.rail import PANELS
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.language.translate import number, use
 from tests.desktop.cache_view import QUESTION, say
 from tests.desktop.fake_engine import FakeEngine

@@ -62,7 +62,7 @@ QUIET = {
         "why another way is taken, and the name of a folder",
     ),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
-    "features/__init__.py": ("(upper|lower) right", "places"),
+    "features/registry.py": ("(upper|lower) right", "places"),
     "features/quantization/comparison.py": ("Vulkan|NumPy", "names"),
     "features/performance/kernel_study.py": ("Vulkan", "a name"),
     "features/program/status_bar.py": ("Vulkan|NumPy", "names"),

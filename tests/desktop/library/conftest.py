@@ -17,8 +17,8 @@ def library(headless):
         model = replace(state.model, path=str(LOCAL[0].path)) if state.model else None
         one = headless(replace(state, model=model), size=size)
         one.services = services or ExampleServices()
-        one.program.library = LibraryHost(one.services, lambda: None)
-        one.program.library.begin()
+        one.program.use("library", LibraryHost(one.services, lambda: None))
+        one.program.hosts["library"].begin()
         one.program.do(ShowLibrary(True, tab))
         one.driver.wait("the list", lambda s: s.library.local is not None and s.library.jobs)
         one.driver.wait("the short list", lambda s: s.library.curated)

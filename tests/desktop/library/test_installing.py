@@ -19,7 +19,9 @@ THERE = replace(LACKING, path="/models/small.gguf", description="MIT", bytes=99)
 def test_the_button_installs_and_the_model_can_be_opened(headless, monkeypatch):
     one = headless(replace(READY, catalogue=(LACKING,)))
     asked = []
-    monkeypatch.setattr(one.program.installer, "install", asked.append)
+    monkeypatch.setattr(
+        one.program.hosts["installer"], "do", lambda action, state: asked.append(action) or ()
+    )
     one.driver.click("chat.model")
     one.driver.click("models.install.small")
     assert asked == [InstallModel("small")] and one.state.catalogue[0].installing

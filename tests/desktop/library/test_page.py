@@ -39,7 +39,7 @@ def path_of(name):
 @pytest.mark.parametrize("way", ["rail", "menu", "keys", "palette"])
 def test_there_are_four_ways_to_it_and_back(headless, way):
     one = headless(READY)
-    one.program.library = host.LibraryHost(ExampleServices(), lambda: None)
+    one.program.use("library", host.LibraryHost(ExampleServices(), lambda: None))
     if way == "rail":
         one.driver.click("rail.library")
     elif way == "menu":
@@ -292,7 +292,7 @@ def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(foun
 
 def test_an_empty_machine_shows_the_way_to_find_models(headless):
     one = headless(AppState(), size=(1280, 800))
-    one.program.library = host.LibraryHost(ExampleServices(()), lambda: None)
+    one.program.use("library", host.LibraryHost(ExampleServices(()), lambda: None))
     one.program.do(ShowLibrary(True, "local"))
     one.driver.wait("the list", lambda s: s.library.local == ())
     one.driver.frames(2)
@@ -305,5 +305,5 @@ def test_the_tour_goes_through_the_page_and_leaves_nothing(headless):
     before = one.state
     look_at_library(one.driver, pictures.append, "models")
     assert len(pictures) == len(set(pictures)) == 9
-    assert one.program.library is None and one.state.library == before.library
+    assert "library" not in one.program.hosts and one.state.library == before.library
     assert one.driver.shows("chat.input")

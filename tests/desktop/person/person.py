@@ -126,7 +126,7 @@ class Person:
             maps=self.maps, ui=SimpleNamespace(maps=None, now=0.0), frame=lambda *_, **__: []
         )
         self.program = Program(state, stub)
-        self.program.keeper = HistoryKeeper(self.folder / "history.db", lambda: None)
+        self.program.use("history", HistoryKeeper(self.folder / "history.db", lambda: None))
         self.engine = ScriptedEngine(self.pace, self.tag_of, self.words)
         self.there = None
         self.router = Router(self.engine)
@@ -145,8 +145,8 @@ class Person:
         self.store.update(self.state, WindowPlace(), self.clock, self._complain, at_once=True)
         self.program.keep()
         self.settle()
-        self.program.keeper.end()
-        assert self.program.keeper.close(PATIENCE)
+        self.program.history.end()
+        assert self.program.history.finish(PATIENCE)
 
     def _complain(self, problem):
         raise AssertionError(problem)
@@ -192,7 +192,7 @@ class Person:
             done.set()
             return ()
 
-        self.program.keeper._submit(ring)
+        self.program.history._submit(ring)
         assert done.wait(PATIENCE)
 
     # Whose is what

@@ -15,12 +15,13 @@ from llm_lite.desktop.features.attachments.state import NewDraft
 from llm_lite.desktop.features.cache import fold as caching
 from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.history import model as history
+from llm_lite.desktop.features.program import act as acting
 from llm_lite.desktop.features.program import apply as folding
 from llm_lite.desktop.features.program import model as program_actions
 from llm_lite.desktop.features.program import requests, scopes, status_bar
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote import model as connecting
-from llm_lite.desktop.features.sampling import asked
+from llm_lite.desktop.features.sampling.asked import note_choices
 from llm_lite.desktop.features.steer.state import Steering
 from tests.desktop.person import checks
 from tests.desktop.person.person import Person, walk
@@ -57,10 +58,9 @@ def asked_is_kept(monkeypatch):
 
 
 def change_of_what_was_asked_is_not_kept(monkeypatch):
-    monkeypatch.setattr(asked, "settled", lambda before, after: after)
-    monkeypatch.setattr(
-        "llm_lite.desktop.features.program.act.settled", lambda before, after: after
-    )
+    follows = tuple(follow for follow in acting._FOLLOWS if follow is not note_choices)
+    assert len(follows) < len(acting._FOLLOWS)
+    monkeypatch.setattr(acting, "_FOLLOWS", follows)
 
 
 def maps_stay(monkeypatch):
@@ -110,7 +110,7 @@ def cache_is_taken_for_the_conversation(monkeypatch):
         state = replace(state, cache=replace(state.cache, status=event))
         return replace(state, context_used=event.length if state.messages else 0)
 
-    monkeypatch.setitem(folding._HANDLERS, caching.CacheStatus, status)
+    monkeypatch.setitem(folding.EVENTS, caching.CacheStatus, status)
 
 
 def draft_goes_along(monkeypatch):
@@ -155,12 +155,11 @@ def newer_wish_is_refused(monkeypatch):
     def refusing(action, state, now):
         return (state, ()) if state.load else set_options(action, state, now)
 
-    handlers = "llm_lite.desktop.features.program.act._HANDLERS"
-    monkeypatch.setitem(_named(handlers), program_actions.SetOptions, refusing)
+    monkeypatch.setitem(acting.ACTIONS, program_actions.SetOptions, refusing)
 
 
 def older_wish_ends_the_newer(monkeypatch):
-    changed = folding._executor_changed
+    changed = folding.EVENTS[ExecutorChanged]
 
     def any_wish(event, state, now):
         request = state.load.request if state.load else 0
@@ -168,7 +167,7 @@ def older_wish_ends_the_newer(monkeypatch):
         mode = event.options.mode if event.options else state.options.mode
         return replace(state, options=replace(state.options, mode=mode))
 
-    monkeypatch.setitem(folding._HANDLERS, ExecutorChanged, any_wish)
+    monkeypatch.setitem(folding.EVENTS, ExecutorChanged, any_wish)
 
 
 def fork_forgets_alternatives(monkeypatch):
@@ -178,11 +177,6 @@ def fork_forgets_alternatives(monkeypatch):
 def half_an_answer_is_told(monkeypatch):
     """What follows a text that a person wrote is taken for all of the answer's tokens."""
     monkeypatch.setattr(chatting, "wrote", lambda state, message: True)
-
-
-def _named(path):
-    module, _, name = path.rpartition(".")
-    return getattr(__import__(module, fromlist=[name]), name)
 
 
 DEFECTS = [

@@ -31,7 +31,7 @@ __all__ = ["serve"]  # the fixture
 def window(headless: Callable[..., Headless], serve: Callable[..., Served]) -> Iterator[Headless]:
     """Connected, with an answer."""
     one = headless(AppState(model=MODEL))
-    one.program.remote = RemoteHost(lambda: None)
+    one.program.use("remote", RemoteHost(lambda: None))
     one.engine = FakeEngine(delay=0.0)
     one.program.start(one.engine)
     one.served = serve()

@@ -40,7 +40,7 @@ MODEL_THERE = "Qwen/Qwen3-8B"
 def window(headless: Callable[..., Headless]) -> Iterator[Headless]:
     """With a fake engine and a model of this machine."""
     one = headless(AppState())
-    one.program.remote = RemoteHost(lambda: None)
+    one.program.use("remote", RemoteHost(lambda: None))
     one.engine = FakeEngine(delay=0.0)
     one.program.start(one.engine)
     one.program.do(OpenModel(None))
@@ -219,7 +219,8 @@ def test_nothing_is_connected_while_an_answer_is_written(window: Headless) -> No
 
 def test_a_connection_while_the_first_model_still_loads(headless: Callable[..., Headless]) -> None:
     one = headless(AppState())
-    host = one.program.remote = RemoteHost(lambda: None)
+    host = RemoteHost(lambda: None)
+    one.program.use("remote", host)
     engine = FakeEngine(delay=0.05)
     one.program.start(engine)
     one.program.do(OpenModel(None))

@@ -26,7 +26,7 @@ OTHER = ["Sunlight", " looks", " white", ", but", " it is", " not", "."]
 @pytest.fixture
 def window(headless: Callable[..., Headless]) -> Iterator[Headless]:
     one = headless(AppState())
-    one.program.remote = RemoteHost(lambda: None)
+    one.program.use("remote", RemoteHost(lambda: None))
     one.engine = FakeEngine(delay=0.0)
     one.program.start(one.engine)
     one.program.do(OpenModel(None))

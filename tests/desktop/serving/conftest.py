@@ -96,7 +96,7 @@ class Window:
             return json.load(answer)
 
     def close(self):
-        self.program.serving.close(5.0)
+        self.program.hosts["serving"].close(self.program.state, 5.0)
         self.engine.close()
 
 

@@ -9,7 +9,6 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinished, TokenDecoded
 from llm_lite.core.records import replace
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.layouts.state import Layouts
 from llm_lite.desktop.features.program import status_bar
@@ -17,6 +16,7 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.guard import Failed, attempt
 from llm_lite.desktop.features.program.rail import PANELS
 from llm_lite.desktop.features.program.state import AppState, Load
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.features.tokenizer.state import Stage, TokenizerChoice
 from llm_lite.desktop.language import incoming
 from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_show

@@ -36,7 +36,8 @@ from llm_lite.desktop.features.chat.model import (
     StopAnswer,
 )
 from llm_lite.desktop.features.performance.speed import RATE_SAMPLES
-from llm_lite.desktop.features.program.act import Action, act, due
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.apply import apply, fold
 from llm_lite.desktop.features.program.model import (
     CancelLoading,

@@ -11,9 +11,9 @@ import pytest
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages import MODES, EngineOptions, SamplingOptions
 from llm_lite.core.messages.library import LocalModel
-from llm_lite.desktop.features import VIEWS
 from llm_lite.desktop.features.library.state import FitQuestion
 from llm_lite.desktop.features.program.rail import PANELS
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.tour import input_driver, stage

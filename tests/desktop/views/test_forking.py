@@ -31,7 +31,8 @@ class Talk:
     def __init__(self, headless, folder):
         self.one = headless(AppState(), size=(1400, 900))
         self.program, self.driver = self.one.program, self.one.driver
-        self.keeper = self.program.keeper = HistoryKeeper(folder / "history.db", lambda: None)
+        self.keeper = HistoryKeeper(folder / "history.db", lambda: None)
+        self.program.use("history", self.keeper)
         self.engine = FakeEngine(0.0)
         self.program.start(self.engine)
         self.engine.send(LoadModel(None))
@@ -76,7 +77,7 @@ def talk(headless, tmp_path):
     yield make
     for one in made:
         one.keeper.end()
-        assert one.keeper.close(PATIENCE)
+        assert one.keeper.finish(PATIENCE)
 
 
 def xray(one):
@@ -262,7 +263,7 @@ def test_a_frame_of_a_large_map_draws_what_is_in_sight(talk, monkeypatch):
         messages[401], versions=tuple(chain(401 % 2 + 3, f"v{n}") for n in range(50))
     )
     one.program.state = replace(one.state, messages=tuple(messages))
-    one.program.keeper, keeper = None, one.program.keeper
+    keeper = one.program.hosts.pop("history")
     one.driver.frames(2)
     one.driver.click("chat.map")
     drawn, made = [], []
@@ -278,7 +279,7 @@ def test_a_frame_of_a_large_map_draws_what_is_in_sight(talk, monkeypatch):
     drawn.clear()
     one.driver.frames(1)
     assert 0 < len(drawn) < 300 and len(made) == 1
-    one.program.keeper = keeper
+    one.program.use("history", keeper)
 
 
 def test_the_colours_of_a_reopened_answer_are_those_it_had(talk):

@@ -6,6 +6,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import FollowToken, LoadModel
 from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.lesson.glossary import terms_in
 from llm_lite.desktop.features.lesson.links import OF_STEPS, THERE
 from llm_lite.desktop.features.lesson.meanings import meaning_of, parts_of
@@ -216,19 +217,16 @@ def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
 def test_its_sentence_is_not_kept_until_a_person_goes_on_with_it(headless):
     kept = []
 
-    class Keeper:
+    class Recorder(Host):
         def note(self, state, now):
             kept.append(len(state.messages))
-
-        def __getattr__(self, name):
-            return lambda *args: ()
 
     one = headless(AppState())
     engine = FakeEngine(0.0)
     one.program.start(engine)
     engine.send(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
-    one.program.keeper = Keeper()
+    one.program.use("history", Recorder())
     one.program.do(RunSentence("Rain falls on the"))
     kept.clear()
     one.driver.wait("its end", lambda s: len(s.messages) == 2 and not s.busy)

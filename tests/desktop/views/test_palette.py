@@ -285,7 +285,7 @@ def test_a_key_costs_the_same_however_many_conversations_there_are():
 def test_the_history_is_searched_on_its_own_thread(headless, tmp_path):
     one = headless()
     keeper = HistoryKeeper(tmp_path / "history.db", lambda: None)
-    one.program.keeper = keeper
+    one.program.use("history", keeper)
     for title in ("Sailing to Iceland", "Bread"):
         about = kept.ConversationSummary(1, title, "message", NOW, NOW, selected=1)
         said = kept.StoredMessage(1, 1, None, "user", f"{title}, with herring", created=NOW)
@@ -298,7 +298,7 @@ def test_the_history_is_searched_on_its_own_thread(headless, tmp_path):
     assert sorted(titles(one)) == ["Bread", "Sailing to Iceland"]
     one.driver.press(KEY.escape)
     keeper.end()
-    assert keeper.close(10.0)
+    assert keeper.finish(10.0)
 
 
 @pytest.mark.parametrize("typed", ["exprot", "expoft", "exort", "exxport", "expro"])

@@ -99,7 +99,7 @@ def test_the_panel_inserts_behind_the_draft(chat):
 
 
 def test_a_prompt_is_written_edited_deleted_and_brought_back(chat, tmp_path):
-    chat.program.prompts = PromptFiles(tmp_path)
+    chat.program.use("prompts", PromptFiles(tmp_path))
     chat.driver.type("Tell me a story.")
     chat.driver.click("chat.prompts")
     chat.driver.wait("the folder", lambda s: s.prompts.prompts == ())
@@ -141,7 +141,7 @@ def test_a_path_is_imported_and_drops_go_there_while_it_is_open(chat):
 
 
 def test_without_prompts_examples_are_offered(chat, tmp_path):
-    chat.program.prompts = PromptFiles(tmp_path)
+    chat.program.use("prompts", PromptFiles(tmp_path))
     chat.driver.click("chat.prompts")
     chat.driver.wait("the folder", lambda s: s.prompts.prompts == ())
     chat.driver.frames(2)

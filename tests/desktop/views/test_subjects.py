@@ -9,9 +9,9 @@ import pytest
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import interface
-from llm_lite.desktop.features import VIEWS, draw_view
 from llm_lite.desktop.features.program.scopes import scopes
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.registry import VIEWS
 from tests.desktop.app.test_any_state import random_state
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -44,12 +44,13 @@ def test_a_view_reads_what_it_declares(headless, monkeypatch, view):
 
     def draw(drawn, state, ui):
         if drawn.name != view.name:
-            return draw_view(drawn, state, ui)
+            return of_the_interface(drawn, state, ui)
         Watched.read = set()
-        actions = draw_view(drawn, watched(state), ui)
+        actions = of_the_interface(drawn, watched(state), ui)
         read.update(Watched.read)
         return actions
 
+    of_the_interface = interface.draw_view
     monkeypatch.setattr(interface, "draw_view", draw)
     one, rng = headless(size=(1600, 1000)), random.Random(view.name)
     for _ in range(8):

@@ -1,0 +1,123 @@
+"""Events of the engine about models, executors and files, folded into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llm_lite.core.messages import (
+    ExecutorChanged,
+    FileDamaged,
+    LoadFailed,
+    LoadNeedsMemory,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    ModelLoaded,
+)
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.notices import add_log, notify
+from llm_lite.desktop.features.program.scopes import next_model
+from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Lens, Load, LogLine
+from llm_lite.desktop.features.quantization import fold as quantizing
+from llm_lite.desktop.language.translate import tr
+
+
+def _load_started(event: LoadStarted, state: AppState, now: float) -> AppState:
+    known = state.load
+    if known is not None and known.request:  # the change that is wanted now, or one before it
+        return replace(state, load=replace(known, stage="opening", fraction=0.0))
+    return replace(state, load=Load(event.source, mode=event.mode))
+
+
+def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState:
+    if state.load is None:
+        return state
+    fraction = min(1.0, max(0.0, event.fraction))
+    return replace(state, load=replace(state.load, stage=event.stage, fraction=fraction))
+
+
+def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
+    if state.model is None or state.model.path != event.model.path:
+        state = quantizing.forget(state)
+    opened = () if event.executor.backend == "remote" else (event.model.path,)
+    recent = (*opened, *(p for p in state.recent if p not in opened))
+    model, parts = event.model, event.model.kind == "encoder-decoder"
+    return next_model(
+        state,
+        load=None,
+        model=model,
+        executor=event.executor,
+        load_seconds=event.seconds,
+        reading=None,
+        attention=state.attention.fit(model.layers, model.heads, parts=parts),
+        xray=state.xray.fit(model.layers, model.heads, state.model is None),
+        lesson=state.lesson.of_model(model),
+        encoding=state.encoding.forgotten(),
+        translating=state.translating.forgotten(),
+        steering=state.steering.of_next_model().fit(model),
+        # The engine loads a model with gains of 1; one elsewhere leaves those here as they are.
+        gains_told=None if opened else state.gains_told,
+        recent=recent[:RECENT_FILES],
+    )
+
+
+def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
+    known, superseded = state.load, False
+    if known is not None and known.request:
+        superseded = event.request != known.request
+        if not superseded and known.in_use is not None:
+            state = replace(state, options=known.in_use)  # which is what goes on
+    if superseded:
+        return state if event.cancelled else notify(state, "error", event.message, now)
+    state = replace(state, load=None)
+    if event.cancelled:
+        return notify(state, "info", tr("Loading was cancelled."), now)
+    if state.memory_question is not None:
+        return state  # which says it
+    return notify(state, "error", event.message, now)
+
+
+def _load_needs_memory(event: LoadNeedsMemory, state: AppState, now: float) -> AppState:
+    return replace(state, memory_question=event)
+
+
+def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> AppState:
+    before = state.executor.reason if state.executor else ""
+    reason = event.executor.reason
+    cache = replace(state.cache, measured=None, request=0)
+    state = replace(state, executor=event.executor, model=event.model, cache=cache)
+    known = state.load
+    if known is not None and known.request not in (0, event.request):
+        # Something else changed it meanwhile; what a person wants now is still to come.
+        state = replace(state, load=replace(known, in_use=event.options or known.in_use))
+    else:
+        state = replace(state, load=None)
+        if event.options is not None:  # a client of the server may have switched it
+            mode, activations = event.options.mode, event.options.activations
+            options = replace(state.options, mode=mode, activations=activations)
+            state = replace(state, options=options)
+    state = replace(state, encoding=state.encoding.outdated())
+    state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
+    state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
+    return notify(state, "warning", reason, now) if reason not in ("", before) else state
+
+
+def _file_damaged(event: FileDamaged, state: AppState, now: float) -> AppState:
+    return notify(state, "error", event.message, now)
+
+
+def _logged(event: Logged, state: AppState, now: float) -> AppState:
+    return add_log(state, LogLine(event.level, event.text, event.time))
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    LoadStarted: _load_started,
+    LoadProgress: _load_progress,
+    ModelLoaded: model_loaded,
+    LoadFailed: _load_failed,
+    LoadNeedsMemory: _load_needs_memory,
+    ExecutorChanged: _executor_changed,
+    FileDamaged: _file_damaged,
+    Logged: _logged,
+}
