@@ -89,8 +89,7 @@ class KeptCaches:
         return [KeptFound(conversation, str(self._catalogue.path(cache)))]
 
     def add(self, event: CacheKept, budget: int) -> None:
-        """Add a file that was written, or remove it if its conversation is gone; others make
-        room."""
+        """Add a file that was written, or remove it if its conversation is gone."""
         path, summary = Path(event.path), self._history.summary(event.conversation)
         if path.parent != self.folder:
             return
@@ -485,8 +484,7 @@ def row_of(summary: ConversationSummary) -> ConversationRow:
 
 
 def found_row(found: FoundMessage) -> FoundRow:
-    """Return a result on one line: each whitespace character becomes a space, so that marks
-    stay."""
+    """Return a result on one line: whitespace becomes spaces, one each, so that marks stay."""
     snippet = "".join(char if char.isprintable() else " " for char in found.snippet[:SNIPPET])
     marks = tuple((a, min(b, len(snippet))) for a, b in found.marks if a < len(snippet))
     title = does.fit_title(found.title)

@@ -75,8 +75,7 @@ class Recorder:
         self._extras_due = 0.0  # when they may be written again
 
     def expect(self, first: int, opened: Opened) -> None:
-        """Expect a conversation in the chat by the key of its first message. Any thread may call
-        this."""
+        """Expect a conversation by the key of its first message. Any thread may call this."""
         self._opened[first] = opened
 
     def note(self, state: AppState, now: float) -> None:
@@ -97,8 +96,7 @@ class Recorder:
                 self.keep_extras()
 
     def key_of(self, message: int) -> int | None:
-        """Return the key of a message in the chat by its number in the history, None if not
-        shown."""
+        """Return the key of a message in the chat by its number in the history, if it is shown."""
         known = ((m.key, self._kept.get(m.key)) for m in self._seen)
         return next((key for key, kept in known if kept and kept.stored.id == message), None)
 

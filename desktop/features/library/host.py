@@ -262,8 +262,7 @@ def _notice(problem: str) -> Iterable[Action]:
 
 
 def reveal(path: Path) -> None:
-    """Show a file in the system's file manager, without waiting for it. Raise FileError where there
-    is none."""
+    """Show a file in the system's file manager. Raise FileError where there is none."""
     folder = path if path.is_dir() else path.parent
     if sys.platform == "win32":
         words = ["explorer", f"/select,{path}"]

@@ -307,8 +307,7 @@ def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
 
 
 class IdleWork(Struct):
-    """Actions for idle times. `look` is called with a time in seconds, and returns what is due
-    once."""
+    """Actions for idle times. `look` takes a time in seconds and returns what is due, once."""
 
     _messages: tuple[Message, ...] = ()
     _since: float = 0.0  # when the messages changed, or the engine had something to do

@@ -138,8 +138,7 @@ def _newest(state: AppState, back: bool) -> Step | None:
 
 
 def is_for_history(action: object, state: AppState) -> bool:
-    """Return whether the history carries out this action: an undo may belong to the conversation in
-    the chat."""
+    """Return whether the history carries it out: an undo may be of the conversation in the chat."""
     if not isinstance(action, UndoHistory | RedoHistory):
         return True
     step = _newest(state, isinstance(action, UndoHistory))
