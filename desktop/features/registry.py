@@ -16,7 +16,6 @@ from llm_lite.desktop.features.attention import fold as attention_fold
 from llm_lite.desktop.features.attention import model as attention
 from llm_lite.desktop.features.attention.heads import draw as draw_heads
 from llm_lite.desktop.features.attention.view import draw as draw_attention
-from llm_lite.desktop.features.cache import fold as cache_fold
 from llm_lite.desktop.features.cache import model as cache
 from llm_lite.desktop.features.cache.view import draw as draw_cache
 from llm_lite.desktop.features.chat import events as chat_events
@@ -170,7 +169,7 @@ FEATURES = (
     Feature(
         "cache",
         cache.HANDLERS,
-        cache_fold.EVENTS,
+        cache.EVENTS,
         views=(
             View(
                 "kv_cache",
