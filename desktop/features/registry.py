@@ -21,7 +21,6 @@ from llm_lite.desktop.features.cache.view import draw as draw_cache
 from llm_lite.desktop.features.chat import events as chat_events
 from llm_lite.desktop.features.chat import model as chat
 from llm_lite.desktop.features.chat.view import draw as draw_chat
-from llm_lite.desktop.features.encoder import fold as encoder_fold
 from llm_lite.desktop.features.encoder import model as encoder
 from llm_lite.desktop.features.feature import Feature, Place, View
 from llm_lite.desktop.features.file_chooser import model as file_chooser
@@ -215,7 +214,7 @@ FEATURES = (
     ),
     Feature("attachments", attachments.HANDLERS, due=(counting.count_due, attachments.count_due)),
     Feature("serving", serving.HANDLERS, serving_fold.EVENTS, due=(serving.due,)),
-    Feature("encoder", encoder.HANDLERS, encoder_fold.EVENTS, due=(encoder.encode_due,)),
+    Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
     Feature("translator", translator.HANDLERS, translator_fold.EVENTS),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS),

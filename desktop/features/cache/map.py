@@ -47,8 +47,8 @@ BUTTONS = (
 
 
 class CacheZoom(Struct):
-    """The part that is in sight. `own` holds first and span of what a person chose; it lasts as long as
-    the chat."""
+    """The part that is in sight. `own` holds first and span of what a person chose; it lasts as
+    long as the chat."""
 
     sight: Sight = "used"
     own: tuple[float, float] = (0.0, 1.0)
@@ -519,8 +519,8 @@ def show_part(
 
 
 def wheel(zoom: CacheZoom, window: CacheWindow, context: int, x: float) -> None:
-    """Change the zoom around pixel x by the wheel, or pan where it is turned sideways, while the last
-    item is hovered."""
+    """Change the zoom around pixel x by the wheel, or pan where it is turned sideways, while the
+    last item is hovered."""
     imgui.set_item_key_owner(imgui.Key.mouse_wheel_y)
     io = imgui.get_io()
     lines, across = io.mouse_wheel, io.mouse_wheel_h
