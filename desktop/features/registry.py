@@ -12,7 +12,6 @@ from typing import TypeVar, get_args
 
 from llm_lite.desktop.features.attachments import counting
 from llm_lite.desktop.features.attachments import model as attachments
-from llm_lite.desktop.features.attention import fold as attention_fold
 from llm_lite.desktop.features.attention import model as attention
 from llm_lite.desktop.features.attention.heads import draw as draw_heads
 from llm_lite.desktop.features.attention.view import draw as draw_attention
@@ -131,7 +130,7 @@ FEATURES = (
     Feature(
         "attention",
         attention.HANDLERS,
-        attention_fold.EVENTS,
+        attention.EVENTS,
         attention.follow_gains,
         (attention.tell_gains, attention.compare_gains),
         views=(

@@ -2,7 +2,6 @@
 
 Before a person writes any, it shows examples: in the window's language, or in English where the
 model's vocabulary does not spell that.
-
 """
 
 from __future__ import annotations

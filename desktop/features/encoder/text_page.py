@@ -272,8 +272,8 @@ def draw_tokens(state: AppState, ui: Ui, answer: TextEncoded) -> list[Action]:
 
 
 def paint_of(state: AppState, ui: Ui, answer: TextEncoded) -> Paint:
-    """Return how chips are painted: by where a token attends, while one is pointed at or held; else by
-    words, one beside the other."""
+    """Return how chips are painted: by where a token attends, while one is pointed at or held; else
+    by words, one beside the other."""
     found, words = shades(state, ui), _made(ui, answer).words
     held = {state.xray.at, state.attention.row}
 
