@@ -132,7 +132,7 @@ FEATURES = (
         attention.HANDLERS,
         attention.EVENTS,
         attention.follow_gains,
-        (attention.tell_gains, attention.compare_gains),
+        (attention.send_gains, attention.compare_gains),
         views=(
             View(
                 "attention",

@@ -49,8 +49,6 @@ from llm_lite.desktop.widgets.widgets import button, fit, icon_button, text, tip
 LEAST_LINES = 3  # of a list: where fewer fit, there are none
 WRITING = mark("While the answer is written, only rows that are marked are told in numbers.")
 FOLLOW = mark("Click to mark its row.")
-
-
 DETAILS = 48  # units of height for the numbers of the row
 LEAST_LINE = 0.95  # of a line of small text, for a token on an axis
 EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
@@ -59,8 +57,6 @@ TEACHES = mark(
     "along the diagonal means that the head looks at the token before; an upright line means that "
     "all look at one token."
 )
-
-
 NO_TARGET = mark("Maps come with a target: write one in the chat pane.")
 WHY = mark(
     "No queries are stored for this text: other weights or another executor read it, or "

@@ -21,8 +21,6 @@ from llm_lite.desktop.widgets.widgets import fit, text
 
 ROWS, COLUMNS = mark("Query token"), mark("Key token")  # the names of the axes
 MERE = 2.0  # pixels of a row that are too few to be hatched
-
-
 LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel
 

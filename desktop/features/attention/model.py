@@ -192,12 +192,12 @@ def steer(action: Steer, state: AppState, now: float) -> Result:
     if gains is not None and all(gain == 1.0 for row in gains for gain in row):
         gains = None
     state = replace(state, steering=state.steering.set(gains, model))
-    state, changes = tell_gains(state)
+    state, changes = send_gains(state)
     state, commands = compare_gains(state)
     return state, (*changes, *commands)
 
 
-def tell_gains(state: AppState) -> Result:
+def send_gains(state: AppState) -> Result:
     """Send the engine here the gains that are in force, where it has others: those of the
     conversation in front, whatever brought it there. A model that is being loaded has its own."""
     wanted, known = state.steering.gains, state.gains_told
@@ -213,7 +213,7 @@ def follow_gains(action: object, before: AppState, result: Result, now: float) -
     """Send the engine the gains that an action brought into force, before all that is of these.
     What stops an answer or keeps its cache is of the gains before."""
     state, commands = result
-    state, gains = tell_gains(state)
+    state, gains = send_gains(state)
     if not gains:
         return state, commands
     first = tuple(c for c in commands if isinstance(c, Stop | KeepConversation))

@@ -52,8 +52,6 @@ EMPTY = mark(
     "what answers it. Its map has a row for every token that asks, and a column for every token "
     "that is looked at."
 )
-
-
 LITTLE = 16  # less than this part of the rows is not worth a line
 
 

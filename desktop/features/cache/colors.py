@@ -30,6 +30,9 @@ LOWEST = 1e-4  # share of attention of the first colour
 GAP = 4.0  # pixels a column must have for a line between columns
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
+PERIOD = 0.2  # seconds between two pictures while an answer is written
+SPREAD = (2.0, 98.0)  # percentiles of a layer's norms at the ends of the scale
+OVERVIEW = 0  # row of the whole context
 
 
 class CacheWindow(Struct, frozen=True):
@@ -71,11 +74,6 @@ class Scale(Struct, frozen=True):
             low, high = self.low, self.high
         found: Floats = np.clip((values - low) / max(high - low, 1e-12), 0.0, 1.0)
         return found
-
-
-PERIOD = 0.2  # seconds between two pictures while an answer is written
-SPREAD = (2.0, 98.0)  # percentiles of a layer's norms at the ends of the scale
-OVERVIEW = 0  # row of the whole context
 
 
 class Rows(Struct):

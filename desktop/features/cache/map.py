@@ -44,18 +44,6 @@ BUTTONS = (
     ("out", ICON_ZOOM_OUT, 2.0, mark("Zoom out (wheel down)")),
     ("in", ICON_ZOOM_IN, 0.5, mark("Zoom in to single tokens (wheel up); drag to pan")),
 )
-
-
-class CacheZoom(Struct):
-    """The part that is in sight. `own` holds first and span of what a person chose; it lasts as
-    long as the chat."""
-
-    sight: Sight = "used"
-    own: tuple[float, float] = (0.0, 1.0)
-    chat: int = 0
-    dragged: bool = False  # since the button went down on the map
-
-
 AROUND = 4  # tokens before and behind
 NAMES = {
     "key-norm": mark("key norm"),
@@ -67,6 +55,16 @@ STRIP = 14.0  # spacing units of a row that stands for several layers, at most
 LAYER_AXIS, TOKEN_AXIS, PLACE_AXIS = mark("layer"), mark("token"), mark("place")
 SPACED = 7.0  # pixels of a row from which there is a line between rows
 TOKENS = 7.0  # spacing units a column needs to carry its token
+
+
+class CacheZoom(Struct):
+    """The part that is in sight. `own` holds first and span of what a person chose; it lasts as
+    long as the chat."""
+
+    sight: Sight = "used"
+    own: tuple[float, float] = (0.0, 1.0)
+    chat: int = 0
+    dragged: bool = False  # since the button went down on the map
 
 
 class MapFrame(Struct, frozen=True):

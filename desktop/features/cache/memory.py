@@ -49,8 +49,6 @@ HINTS: dict[ResumeMode, str] = {
 BUDGETS = (*(n << 28 for n in (1, 2)), *(n << 30 for n in (1, 2, 4, 8, 16, 32, 64)))
 BUDGET_HINT = mark("Those that were not opened for longest make room.")
 ROWS = 3  # conversations in the list of the popover
-
-
 LEAST = 256  # tokens
 POOLS = (0, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30, 2 << 30, 4 << 30)
 CONTEXT = mark(

@@ -70,8 +70,6 @@ POOL = mark(
     " dropped first."
 )
 SHOWN = 5  # conversations on disk
-
-
 NOTE = mark(
     "Each token leaves a key and a value in every layer, so that later tokens can look back "
     "without reading the text again."

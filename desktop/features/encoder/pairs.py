@@ -36,8 +36,6 @@ from llm_lite.desktop.widgets.widgets import button, fit, icon_button, text, wra
 
 WIDEST, NARROWEST = 15.0, 9.0  # spacing units of a cell
 LEAST_WORDS = 30.0  # spacing units for the sentences beside it
-
-
 TWO = mark("Write two sentences or more, and their similarity appears.")
 NO_PAIRS = mark(
     "The tokenizer of this model has no pairs: the maps are of the first of the two sentences."

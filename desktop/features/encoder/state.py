@@ -19,8 +19,6 @@ EncodingMode = Literal["text", "pairs", "fill"]
 LONGEST = 20_000  # characters of a text
 LONGEST_SENTENCE = 1_000
 MOST_SENTENCES = 12
-
-
 TEXT = mark("The animal didn't cross the street because it was too tired.")
 SENTENCES = (
     mark("The weather is lovely today."),

@@ -56,8 +56,6 @@ UNREADABLE: dict[Spelling, str] = {
     ),
 }
 EDGE = 0.9  # of what the model reads, from which the count is a warning
-
-
 ENCODED_INPUT = "encoding.input"  # in the memory of the interface: the field that is shown
 REST = 0.35  # seconds without a key press, after which the text is encoded
 MOST_LINES = 8

@@ -86,7 +86,7 @@ def gains_are_not_kept(monkeypatch):
 
 def engine_keeps_gains(monkeypatch):
     monkeypatch.setattr(
-        "llm_lite.desktop.features.attention.model.tell_gains", lambda state: (state, ())
+        "llm_lite.desktop.features.attention.model.send_gains", lambda state: (state, ())
     )
 
 
