@@ -12,17 +12,14 @@ from typing import TypeVar, get_args
 
 from llm_lite.desktop.features.attachments import counting
 from llm_lite.desktop.features.attachments import model as attachments
-from llm_lite.desktop.features.attention import fold as attention_fold
 from llm_lite.desktop.features.attention import model as attention
 from llm_lite.desktop.features.attention.heads import draw as draw_heads
 from llm_lite.desktop.features.attention.view import draw as draw_attention
-from llm_lite.desktop.features.cache import fold as cache_fold
 from llm_lite.desktop.features.cache import model as cache
 from llm_lite.desktop.features.cache.view import draw as draw_cache
 from llm_lite.desktop.features.chat import events as chat_events
 from llm_lite.desktop.features.chat import model as chat
 from llm_lite.desktop.features.chat.view import draw as draw_chat
-from llm_lite.desktop.features.encoder import fold as encoder_fold
 from llm_lite.desktop.features.encoder import model as encoder
 from llm_lite.desktop.features.feature import Feature, Place, View
 from llm_lite.desktop.features.file_chooser import model as file_chooser
@@ -131,9 +128,9 @@ FEATURES = (
     Feature(
         "attention",
         attention.HANDLERS,
-        attention_fold.EVENTS,
+        attention.EVENTS,
         attention.follow_gains,
-        (attention.tell_gains, attention.compare_gains),
+        (attention.send_gains, attention.compare_gains),
         views=(
             View(
                 "attention",
@@ -168,7 +165,7 @@ FEATURES = (
     Feature(
         "cache",
         cache.HANDLERS,
-        cache_fold.EVENTS,
+        cache.EVENTS,
         views=(
             View(
                 "kv_cache",
@@ -214,7 +211,7 @@ FEATURES = (
     ),
     Feature("attachments", attachments.HANDLERS, due=(counting.count_due, attachments.count_due)),
     Feature("serving", serving.HANDLERS, serving_fold.EVENTS, due=(serving.due,)),
-    Feature("encoder", encoder.HANDLERS, encoder_fold.EVENTS, due=(encoder.encode_due,)),
+    Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
     Feature("translator", translator.HANDLERS, translator_fold.EVENTS),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS),

@@ -3,7 +3,7 @@
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
-from llm_lite.desktop.features.cache.window import window_of
+from llm_lite.desktop.features.cache.map import CacheZoom, window_of
 from llm_lite.desktop.features.chat.model import Send
 from tests.desktop.fake_model import ROW
 
@@ -27,7 +27,7 @@ def say(one, text):
 def point(one, position, row=0, layers=30):
     """At the middle of a position's column in a layer's row."""
     x0, y0, x1, y1 = one.driver.rect("kv_cache.map")
-    window = window_of(one.state, one.ui.memory["kv.zoom"], int(x1 - x0))
+    window = window_of(one.state, one.ui.local(CacheZoom), int(x1 - x0))
     x = x0 + window.x(position + 0.5)
     imgui.get_io().add_mouse_pos_event(x, y0 + (row + 0.5) * (y1 - y0) / layers)
     one.driver.frames(3)

@@ -1,4 +1,4 @@
-"""How maps are coloured: a small panel to choose it, and the bar that explains it."""
+"""The colours of maps: a small panel to choose them, and the bar that explains them."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ def color_scale_of(choice: AttentionChoice, ui: Ui) -> ColorScale:
 
 
 def is_light(ui: Ui) -> bool:
-    """Whether maps are drawn on light paper."""
+    """Return whether maps are drawn on light paper."""
     return ui.theme.palette.sunken & 0xFF > 0x7F
 
 
 def redraw(state: AppState, ui: Ui, maps: HeadMaps) -> None:
-    """Come again while maps are incomplete: every frame at rest, seldom while the model writes."""
+    """Ask for frames while maps are incomplete: every frame at rest, seldom while the model
+    writes."""
     if maps.pending:
         ui.redraw_in(0.1 if state.busy else 0.0)
 
 
 def draw_scale(choice: AttentionChoice, ui: Ui, name: str) -> AttentionChoice:
-    """Two buttons at the right end of the line: the look, and the large view."""
+    """Draw two buttons at the right end of the line: colours and scale, and the large view."""
     side = ui.u(7)
     imgui.same_line(ui.right(side * 2 + ui.u(1)))
     panel = f"{name}.look"
@@ -87,7 +88,7 @@ def _draw_choices(choice: AttentionChoice, ui: Ui) -> AttentionChoice:
 
 
 def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
-    """The colour bar with its numbers."""
+    """Draw the colour bar with its numbers."""
     at = imgui.get_cursor_screen_pos()
     tall = draw_level_bar(choice, ui, at, width, imgui.get_window_draw_list())
     imgui.dummy(ImVec2(width, tall))
@@ -97,8 +98,8 @@ def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
 def draw_level_bar(
     choice: AttentionChoice, ui: Ui, at: ImVec2, width: float, draw: imgui.ImDrawList
 ) -> float:
-    """From left to right, with the numbers and what they are below; outside the flow. Its
-    height."""
+    """Draw the bar from left to right, with the numbers and their meaning below, outside the flow;
+    return its height."""
     height, small = ui.u(2), ui.theme.size("small")
     colors = stops(choice.colors, STEPS, is_light(ui))
     x, y, each = at.x, at.y, width / STEPS
@@ -118,14 +119,14 @@ def draw_level_bar(
 
 
 def scale_words(choice: AttentionChoice) -> str:
-    """Say what colours of maps stand for, and on which scale."""
+    """Return what colours of maps stand for, and on which scale."""
     if choice.logarithmic:
         return tr("Attention weight, logarithmic")
     return tr("Attention weight, linear")
 
 
 def bar_width(ui: Ui) -> float:
-    """Room that the upright bar takes, its numbers included."""
+    """Return the room that the upright bar takes, its numbers included."""
     with ui.font(style="small"):
         return ui.u(3) + imgui.calc_text_size(WIDEST).x + ui.u(1)
 
@@ -133,8 +134,8 @@ def bar_width(ui: Ui) -> float:
 def draw_upright_bar(
     choice: AttentionChoice, ui: Ui, at: ImVec2, height: float, draw: imgui.ImDrawList
 ) -> None:
-    """The colour bar beside maps, its largest value at the top; outside the flow. What it is a
-    scale of stands below the maps, or above them."""
+    """Draw the colour bar beside maps, its largest value at the top, outside the flow. Its meaning
+    stands below the maps, or above them."""
     width, small = ui.u(2), ui.theme.size("small")
     colors = reversed(stops(choice.colors, STEPS, is_light(ui)))
     x, y, each = at.x, at.y, height / STEPS
@@ -159,7 +160,7 @@ def spaced(found: list[tuple[float, str]], least: float) -> list[tuple[float, st
 
 
 def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
-    """Where numbers stand on the bar, from 0 to 1, and what they say."""
+    """Return places of numbers on the bar, from 0 to 1, and these numbers as text."""
     if not choice.logarithmic:
         found = [(i / 4, _percent(choice.high * i / 4)) for i in range(5)]
         return [*found[:-1], (1.0, top_words(choice))]
@@ -175,19 +176,19 @@ def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
 
 
 def top_words(choice: AttentionChoice) -> str:
-    """What the last colour stands for: larger values have it too."""
+    """Return the value of the last colour: larger values have it too."""
     return _percent(choice.high) if choice.high >= 1 else f"≥ {_percent(choice.high)}"
 
 
 def low_words(choice: AttentionChoice) -> str:
-    """What the first colour stands for."""
+    """Return the value of the first colour."""
     return f"≤ {_percent(LOWEST)}" if choice.logarithmic else "0%"
 
 
 def draw_key(
     choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: float, hatched: bool = False
 ) -> None:
-    """In small text: what the colours of maps stand for, between their ends; then what hatched
+    """Draw in small text what the colours of maps stand for, between their ends; then what hatched
     rows are, and the colours of the groups of heads, on a second line where one has no room."""
     small, bar, gap = ui.theme.size("small"), ui.u(20), ui.u(1.5)
     low, high, name = low_words(choice), top_words(choice), scale_words(choice)
@@ -240,7 +241,7 @@ def _signs_width(ui: Ui, groups: Sequence[int], hatched: bool) -> float:
 
 
 def _draw_hatched(ui: Ui, x: float, y: float) -> float:
-    """What rows without a value look like; where the next thing goes."""
+    """Draw an example of rows without a value; return where the next thing goes."""
     draw, small, side, words = (
         imgui.get_window_draw_list(),
         ui.theme.size("small"),
@@ -259,7 +260,7 @@ def _draw_hatched(ui: Ui, x: float, y: float) -> float:
 
 
 def _draw_groups(ui: Ui, groups: Sequence[int], at: tuple[float, float], right: float) -> None:
-    """A line in the colour of each group, as under its heads, with its number."""
+    """Draw a line in the colour of each group, as under its heads, with its number."""
     draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
     x, y, side, gap = at[0], at[1], ui.u(3), ui.u(1)
     words = tr("Group") if groups else ""

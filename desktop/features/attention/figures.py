@@ -8,14 +8,13 @@ from imgui_bundle import ImVec2
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.desktop.features.attention.cell import head_words, shown_score
 from llm_lite.desktop.features.attention.coloring import (
     bar_width,
     draw_level_bar,
     draw_upright_bar,
     scale_words,
 )
-from llm_lite.desktop.features.attention.heads import LEAST_LINE
+from llm_lite.desktop.features.attention.heads import LEAST_LINE, labels_of
 from llm_lite.desktop.features.attention.map import (
     draw_axes,
     gutters,
@@ -23,11 +22,10 @@ from llm_lite.desktop.features.attention.map import (
     mark_row,
     names_room,
     texture_of,
+    zoom_of,
 )
-from llm_lite.desktop.features.attention.parts import labels_of
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
-from llm_lite.desktop.features.attention.view import ordered
-from llm_lite.desktop.features.attention.zoom import zoom_of
+from llm_lite.desktop.features.attention.view import head_words, ordered, shown_score
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
@@ -49,7 +47,7 @@ def explained(choice: AttentionChoice, state: AppState, tokens: str) -> str:
 
 
 def draw_title(figure: Figure, words: str, note: str) -> float:
-    """At the upper left; where what follows begins, in y."""
+    """Draw title and note at the upper left; return where what follows begins, in y."""
     u, theme = figure.ui.u, figure.ui.theme
     y = u(8)
     figure.text(u(8), y, words, style="title", face="bold")
@@ -71,7 +69,7 @@ def draw_image(figure: Figure, picture: MapPicture, at: tuple[float, float], sid
 
 
 def grid_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
-    """The heads that pass the filters, in the order of the grid."""
+    """Draw the heads that pass the filters, in the order of the grid."""
     choice = state.attention
     heads, scores = ordered(choice, ui, maps)
     pictures = [maps.thumbnail(*head) for head in heads]
@@ -84,8 +82,8 @@ def grid_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
         words = tr("{heads} by {score}").format(
             heads=words, score=tr(SCORES[choice.order].label).lower()
         )
-    told = trn("{n:,} token", "{n:,} tokens", maps.length).format(n=maps.length)
-    note = explained(choice, state, told)
+    tokens = trn("{n:,} token", "{n:,} tokens", maps.length).format(n=maps.length)
+    note = explained(choice, state, tokens)
     y = draw_title(figure, words, note)
     if scores:
         width, bottom = _draw_ranked(figure, heads, pictures, choice.order, scores, y)
@@ -101,7 +99,7 @@ def grid_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
 def _draw_layers(
     figure: Figure, heads: Sequence[Head], pictures: Sequence[MapPicture], top: float
 ) -> tuple[float, float]:
-    """A row a layer, in blocks beside each other; right edge and bottom."""
+    """Draw a row a layer, in blocks beside each other; return right edge and bottom."""
     u, small = figure.ui.u, figure.ui.theme.size("small")
     layers = sorted({layer for layer, _ in heads})
     numbers = sorted({head for _, head in heads})
@@ -130,7 +128,7 @@ def _draw_layers(
 
 
 def _blocks(layers: int, width: float, step: float) -> int:
-    """How many blocks beside each other come closest to a wide picture."""
+    """Return how many blocks beside each other come closest to a wide picture."""
 
     def distance(blocks: int) -> float:
         return abs(blocks * width / (-(-layers // blocks) * step) - WIDE)
@@ -142,7 +140,7 @@ def _draw_ranked(
     figure: Figure, heads: Sequence[Head], pictures: Sequence[MapPicture], order: str,
     scores: dict[Head, float], top: float,
 ) -> tuple[float, float]:  # fmt: skip
-    """The best first, each with its score; right edge and bottom."""
+    """Draw the best first, each with its score; return right edge and bottom."""
     u, small = figure.ui.u, figure.ui.theme.size("small")
     step, high = THUMBNAIL + u(3), THUMBNAIL + small * 2.6 + u(2)
     columns = min(range(1, len(heads) + 1), key=lambda n: _off(n, len(heads), step, high))
@@ -160,7 +158,7 @@ def _off(columns: int, count: int, width: float, height: float) -> float:
 
 
 def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
-    """The locked heads with the part of the text that is shown of them."""
+    """Draw the locked heads with the part of the text that is shown of them."""
     choice = state.attention
     if not choice.locked:
         raise LlmLiteError(tr("no heads are locked: click some in the grid first"))
@@ -213,8 +211,8 @@ def wide_columns(count: int) -> int:
 
 
 def _side(tokens: int, smallest: int) -> int:
-    """Whole pixels a token, as long as there is room; so many that words fit on the axes, where
-    these are few."""
+    """Return whole pixels a token, as long as there is room; so many that words fit on the axes,
+    where these are few."""
     if tokens > LARGEST_MAP:
         return LARGEST_MAP
     least = smallest if tokens <= WORDS else 1

@@ -20,24 +20,25 @@ from llm_lite.desktop.features.attention.map import (
     AxisLabels,
     Gutters,
     MapWindow,
+    MapZoom,
     draw_axes,
     draw_map,
     draw_pointer,
     gutters,
     names_room,
+    use_pointer,
+    whole,
+    zoom_of,
 )
-from llm_lite.desktop.features.attention.model import ShowRow
-from llm_lite.desktop.features.attention.parts import labels_of, problem_of
-from llm_lite.desktop.features.attention.state import AttentionChoice, Head
-from llm_lite.desktop.features.attention.unkept import draw_unkept
-from llm_lite.desktop.features.attention.zoom import MapZoom, use_pointer, whole, zoom_of
+from llm_lite.desktop.features.attention.model import ReadAgain, ShowRow
+from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS, AttentionChoice, Head
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import shown_weights
-from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.widgets.controls import line_slider, toggle
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.widgets.controls import chooser, line_slider, toggle
 from llm_lite.desktop.widgets.head_maps import HeadMaps
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
 from llm_lite.desktop.widgets.plots.shares import share_bar, share_words
@@ -48,8 +49,6 @@ from llm_lite.desktop.widgets.widgets import button, fit, icon_button, text, tip
 LEAST_LINES = 3  # of a list: where fewer fit, there are none
 WRITING = mark("While the answer is written, only rows that are marked are told in numbers.")
 FOLLOW = mark("Click to mark its row.")
-
-
 DETAILS = 48  # units of height for the numbers of the row
 LEAST_LINE = 0.95  # of a line of small text, for a token on an axis
 EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
@@ -58,10 +57,18 @@ TEACHES = mark(
     "along the diagonal means that the head looks at the token before; an upright line means that "
     "all look at one token."
 )
+NO_TARGET = mark("Maps come with a target: write one in the chat pane.")
+WHY = mark(
+    "No queries are stored for this text: other weights or another executor read it, or "
+    "it came from a saved cache. Maps begin with the next token, or with all of the text "
+    "once it is read again."
+)
+NO_TEXT = mark("No queries are stored yet: write a text, and its maps appear.")
+UNREAD = mark("The cache does not hold this conversation: its maps appear once it is read.")
 
 
 class Fitted(Struct, frozen=True):
-    """How large maps are in a room, and how they stand in it; pixels."""
+    """The sizes of maps in a room, and their columns; pixels."""
 
     side: float
     gutter: float  # at most, for labels that are tokens; 0: labels are positions
@@ -69,7 +76,7 @@ class Fitted(Struct, frozen=True):
 
 
 class Around(Struct, frozen=True):
-    """What maps have beside them, in pixels."""
+    """The space that maps need beside them, in pixels."""
 
     name: float  # of an axis: once at the left, and once at the top
     title: float  # above each map
@@ -79,7 +86,7 @@ class Around(Struct, frozen=True):
 
 
 class _Shown(Struct, frozen=True):
-    """What the maps of one frame have in common; sizes in pixels."""
+    """The layout that the maps of one frame share; sizes in pixels."""
 
     window: MapWindow
     labels: AxisLabels
@@ -104,7 +111,7 @@ class _Shown(Struct, frozen=True):
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """The panel; the large view has it in its place."""
+    """Draw the panel, unless the large view shows it."""
     if state.attention.large:
         wrapped(ui, tr("The heads are shown in the large view."))
         return []
@@ -143,7 +150,7 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
 
 
 def _fit(choice: AttentionChoice, ui: Ui, labels: AxisLabels, window: MapWindow) -> _Shown:
-    """The largest squares that leave room for labels, bar and foot."""
+    """Fit the largest squares that leave room for labels, bar and foot."""
     room, small = imgui.get_content_region_avail(), ui.theme.size("small")
     down = room.y - ui.u(13) - small
     if choice.large:
@@ -318,7 +325,8 @@ def _draw_foot(
 def draw_row_details(
     state: AppState, choice: AttentionChoice, ui: Ui, maps: HeadMaps
 ) -> tuple[AttentionChoice, list[Action]]:
-    """In what is left of the window; another choice where a token was clicked on."""
+    """Draw the weights of a row in what is left of the window; return another choice where a token
+    was clicked on."""
     line = ui.theme.size("small") + ui.u(2)
     lines = int((imgui.get_content_region_avail().y - ui.u(18)) / line)
     if lines < LEAST_LINES:
@@ -345,29 +353,30 @@ def draw_row_details(
         choice = _draw_details_head(
             state, choice, ui, head, found.get(head), min(wide - ui.u(6), ui.u(90)), lines
         )
-    return choice, _ask(state, choice, row, key, found)
+    return choice, _request_row(state, choice, row, key, found)
 
 
 def details_key(state: AppState, row: int) -> tuple[object, ...]:
-    """What the numbers of a row depend on: the text that it sees and what reads it."""
+    """Return what the numbers of a row depend on: the text that it sees, the part, the executor and
+    gains."""
     part = state.attention.part
     sees_all = state.encodes or part == "encoder"
     seen = tuple(labels_of(state).rows) if sees_all else state.positions[: row + 1]
     return seen, part, state.executor, state.steering.gains
 
 
-def _ask(
+def _request_row(
     state: AppState, choice: AttentionChoice, row: int, key: tuple[object, ...],
     found: dict[Head, AttentionRows],
 ) -> list[Action]:  # fmt: skip
-    """One head after the other: the engine keeps one request of this kind."""
+    """Ask for one head after the other: the engine keeps one request of this kind."""
     missing = [head for head in choice.locked if head not in found]
     waits = state.row_details.request and state.row_details.key == key
     return [ShowRow(row, missing[0], key)] if missing and not waits else []
 
 
 def largest(rows: AttentionRows, choice: AttentionChoice, most: int) -> list[tuple[int, float]]:
-    """Positions and their weights, the largest first."""
+    """Return positions and their weights, the largest first."""
     weights = shown_weights(rows, choice)
     order = np.argsort(-weights, kind="stable")[:most].tolist()
     return [(at, float(weights[at])) for at in order if weights[at] > 0]
@@ -447,3 +456,61 @@ def _draw_line(
             ImVec2(at[0] + width - imgui.calc_text_size(number).x - ui.u(1), at[1])
         )
     text(ui, number, "faint", "small")
+
+
+def draw_parts(choice: AttentionChoice, state: AppState, ui: Ui) -> AttentionChoice:
+    """Draw the choice of a part of an encoder-decoder; draw nothing for other models."""
+    if not state.writes_targets:
+        return choice
+    hints = [tr(hint) for hint in PART_HINTS]
+    part = chooser(ui, "attention.part", tr_labels(PARTS), choice.part, hints)
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    return choice.showing(part)
+
+
+def problem_of(state: AppState, maps: HeadMaps) -> str:
+    """Return why there are no maps, as a sentence; "" where there are."""
+    written = maps.length >= 2 and bool(state.translating.asked)
+    waits = state.writes_targets and maps.layers and not written
+    if waits:
+        return tr(NO_TARGET)
+    return tr(UNREAD) if is_unread(state, maps) else maps.problem
+
+
+def labels_of(state: AppState) -> AxisLabels:
+    """Return the texts of the tokens that maps have rows and columns of."""
+    part = state.attention.part
+    if not state.writes_targets or part == "decoder":
+        return AxisLabels(state.positions, state.positions)
+    source = tuple(token.text for token in state.translating.source)
+    return AxisLabels(source if part == "encoder" else state.positions, source)
+
+
+def is_unread(state: AppState, maps: HeadMaps) -> bool:
+    """Return whether a conversation is shown that the cache does not hold."""
+    here = state.model is not None and state.holds_conversations and not state.elsewhere
+    shown = here and bool(state.messages) and not state.running
+    return shown and bool(maps.layers) and maps.length < 2
+
+
+def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
+    if state.encodes:
+        wrapped(ui, tr(NO_TEXT))
+        return []
+    wrapped(ui, tr(WHY))
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    if state.reading is not None:
+        words = tr("Reading {n:,} of {whole:,} tokens")
+        words = words.format(n=state.reading.done, whole=state.reading.total)
+        text(ui, words, "muted", "small")
+        return []
+    if state.running or state.model is None or not state.messages:
+        return []
+    if not state.holds_conversations:
+        return []
+    return draw_read_again(ui, name)
+
+
+def draw_read_again(ui: Ui, name: str) -> list[Action]:
+    again = button(ui, f"{name}.read", tr("Read this conversation again"))
+    return [ReadAgain(afresh=True)] if again else []

@@ -1,13 +1,15 @@
-"""One map: its texture, its axes with tokens, the row that is marked, and what the pointer says."""
+"""A map: its texture, its axes with tokens, the row that is marked, the value under the pointer,
+and the part of the text that large maps show."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.desktop.features.attention.state import Head
 from llm_lite.desktop.language.translate import mark, tr
@@ -19,17 +21,20 @@ from llm_lite.desktop.widgets.widgets import fit, text
 
 ROWS, COLUMNS = mark("Query token"), mark("Key token")  # the names of the axes
 MERE = 2.0  # pixels of a row that are too few to be hatched
+LEAST = 16  # tokens that zooming ends at
+ZOOM = 1.25  # a notch of the wheel
 
 
 class MapWindow(Struct, frozen=True):
-    """The part of a map that is shown: tokens that look, and tokens that are looked at."""
+    """The part of a map that is shown: tokens that attend (rows), and those attended to
+    (columns)."""
 
     rows: range
     columns: range
 
     @property
     def longest(self) -> int:
-        """Tokens of the axis that has more of them."""
+        """Return the number of tokens of the longer axis."""
         return max(len(self.rows), len(self.columns))
 
 
@@ -41,7 +46,7 @@ class AxisLabels(Struct, frozen=True):
 
 
 def square(window: range) -> MapWindow:
-    """The same tokens on both axes."""
+    """Return a window with the same tokens on both axes."""
     return MapWindow(window, window)
 
 
@@ -60,8 +65,8 @@ def draw_map(
     *,
     marked: int | None = None,
 ) -> MapPicture:
-    """A square of `side` pixels with the positions of `window`, without labels; rows that are not
-    computed are hatched."""
+    """Draw a square of `side` pixels with the positions of `window`, without labels; rows that are
+    not computed are hatched."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     picture = maps.picture(name, *head, window.rows, window.columns, side)
     high = ImVec2(at.x + side, at.y + side)
@@ -81,8 +86,8 @@ def draw_map(
 def hatching(
     side: float, rows: range, missing: tuple[tuple[int, int], ...], gap: float, causal: bool = True
 ) -> tuple[tuple[float, float, float, float], ...]:
-    """Lines (x, y, x, y) that rise to the right, `gap` apart, over rows that are not computed:
-    across the map, or where it is causal as far as tokens can look back."""
+    """Return lines (x, y, x, y) that rise to the right, `gap` apart, over rows that are not
+    computed: across the map, or where it is causal as far as tokens can look back."""
     lines = []
     each = side / len(rows)
     for first, last in missing:
@@ -103,7 +108,7 @@ def draw_missing(
     ui: Ui, draw: imgui.ImDrawList, at: ImVec2, side: float, rows: range,
     missing: Sequence[tuple[int, int]], *, causal: bool,
 ) -> None:  # fmt: skip
-    """Hatched, so that what is not known is not taken for nothing."""
+    """Draw hatching over rows, so that what is not known is not taken for zeros."""
     color, thick, gap = ui.color("faint", 0.7), max(1.0, ui.u(0.25)), ui.u(1.75)
     x, y, line = at.x, at.y, draw.add_line
     for left, low, right, high in hatching(side, rows, tuple(missing), gap, causal):
@@ -111,8 +116,8 @@ def draw_missing(
 
 
 def is_written(maps: HeadMaps, head: Head) -> bool:
-    """Whether the tokens of a map's rows are written one after the other; an encoder reads all of
-    them at once."""
+    """Return whether the tokens of a map's rows are written one after the other; an encoder reads
+    all of them at once."""
     layer = maps.layers[head[0]]
     return layer.is_causal or layer.cross
 
@@ -120,7 +125,7 @@ def is_written(maps: HeadMaps, head: Head) -> bool:
 def mark_row(
     ui: Ui, at: ImVec2, side: float, rows: range, row: int, draw: imgui.ImDrawList, *, dims: bool
 ) -> None:
-    """Where it `dims`, what comes after the row had not been written yet."""
+    """Mark a row; with `dims`, shade what comes after it, which had not been written yet."""
     each = side / len(rows)
     top = at.y + (row - rows.start) * each
     bottom = top + max(each, 1.0)
@@ -175,9 +180,9 @@ def draw_axes(
     first: bool = True,
     uppermost: bool = True,
 ) -> None:
-    """Tokens at the left and, upright, above the map at `at`; without `labels` some positions.
-    Beside them the names of both axes. Of maps beside each other the `first` has what is at the
-    left, and of those one below the other the `uppermost` the name above."""
+    """Draw tokens at the left and, upright, above the map at `at`; without `labels` some positions.
+    Beside them stand the names of both axes. Of maps beside each other the `first` has what is at
+    the left, and of those one below the other the `uppermost` the name above."""
     down, across = (labels.rows, labels.columns) if labels is not None else (None, None)
     gap = names_room(ui)
     with ui.font(style="small"):
@@ -221,7 +226,8 @@ def _draw_columns(
 def _places(
     ui: Ui, labels: Sequence[str] | None, axis: range, side: float, room: float
 ) -> Iterator[tuple[int, str, float]]:
-    """What an axis says: a position, its words, and the middle of its row or column in pixels."""
+    """Return the labels of an axis: a position, its words, and the middle of its row or column in
+    pixels."""
     each = side / len(axis)
     for position in axis if labels is not None else _ticks(axis, side, ui.u(16)):
         middle = (position - axis.start + 0.5) * each
@@ -237,7 +243,7 @@ def _label(labels: Sequence[str], position: int) -> str:
 
 
 def _ticks(window: range, side: float, least: float) -> list[int]:
-    """Round positions at least `least` pixels apart."""
+    """Return round positions at least `least` pixels apart."""
     wanted = len(window) * least / side
     power = 10.0 ** math.floor(math.log10(max(wanted, 1.0)))
     step = int(next(power * i for i in (1, 2, 5, 10) if power * i >= max(wanted, 1.0)))
@@ -257,8 +263,8 @@ def draw_pointer(
     *,
     causal: bool = True,
 ) -> tuple[int, int] | None:
-    """Lines through the pair under the pointer and a tooltip with its value; (row, column).
-    `causal`: tokens see none behind them."""
+    """Draw lines through the pair under the pointer and a tooltip with its value; return (row,
+    column). With `causal`, tokens do not see those behind them."""
     mouse, (rows, columns) = imgui.get_mouse_pos(), (window.rows, window.columns)
     row = rows.start + int((mouse.y - at.y) / side * len(rows))
     column = columns.start + int((mouse.x - at.x) / side * len(columns))
@@ -299,3 +305,87 @@ def draw_cross(ui: Ui, window: MapWindow, at: ImVec2, side: float, pair: tuple[i
     for left, top in ((x, y), (x + wide, y + high)):
         draw.add_line(ImVec2(left, at.y), ImVec2(left, at.y + side), color, thick)
         draw.add_line(ImVec2(at.x, top), ImVec2(at.x + side, top), color, thick)
+
+
+class AxisZoom(Struct):
+    """The part of the tokens of an axis that is shown; `count` 0 shows all of them, as they
+    grow."""
+
+    start: float = 0.0
+    count: float = 0.0
+
+    def window(self, length: int) -> range:
+        if not self.count or self.count >= length:
+            return range(length)
+        count = max(round(self.count), min(LEAST, length))
+        start = min(max(round(self.start), 0), length - count)
+        return range(start, start + count)
+
+    def set(self, start: float, count: float, length: int) -> None:
+        self.count = 0.0 if count >= length else max(count, LEAST)
+        self.start = min(max(start, 0.0), max(length - count, 0.0))
+
+    def pan(self, moved: float, length: int) -> None:
+        """Move by so many tokens."""
+        if self.count:
+            self.set(self.start + moved, self.count, length)
+
+    def scale(self, notches: float, share: float, length: int) -> None:
+        """Scale about a place from 0 to 1 of what is shown."""
+        start, now = self.window(length).start, self.count or float(length)
+        count = min(max(now * ZOOM**-notches, LEAST), length)
+        self.set(start + share * (now - count), count, length)
+
+
+class MapZoom(Struct):
+    """The zoom of all large maps: along the diagonal by `rows` alone, or of cross-attention a part
+    of the target (`rows`) and one of the source (`columns`)."""
+
+    rows: AxisZoom = field(default_factory=AxisZoom)
+    columns: AxisZoom = field(default_factory=AxisZoom)
+
+    def window(self, maps: HeadMaps) -> MapWindow:
+        length, source = maps.length, source_length(maps)
+        if source is None:
+            return square(self.rows.window(length))
+        return MapWindow(self.rows.window(length), self.columns.window(source))
+
+    def show_all(self) -> None:
+        self.rows, self.columns = AxisZoom(), AxisZoom()
+
+
+def source_length(maps: HeadMaps) -> int | None:
+    """Return the tokens of the source, where the maps are of cross-attention; None: columns are the
+    rows' tokens."""
+    layers = maps.layers
+    return len(maps.column_tokens(0)) if layers and layers[0].cross else None
+
+
+def zoom_of(ui: Ui) -> MapZoom:
+    return ui.local(MapZoom)
+
+
+def whole(maps: HeadMaps) -> MapWindow:
+    """Return all tokens of both axes."""
+    return MapZoom().window(maps)
+
+
+def use_pointer(zoom: MapZoom, maps: HeadMaps, at: ImVec2, side: float) -> None:
+    """Change the zoom about the pointer by the wheel; pan by dragging, along the diagonal where
+    both axes have the same tokens."""
+    io: Any = imgui.get_io()
+    window, source = zoom.window(maps), source_length(maps)
+    moved = (io.mouse_delta.x / side, io.mouse_delta.y / side)
+    place = [(io.mouse_pos.x - at.x) / side, (io.mouse_pos.y - at.y) / side]
+    across, down = (min(max(share, 0.0), 1.0) for share in place)
+    if imgui.is_item_active():
+        rows = sum(moved) / 2 if source is None else moved[1]
+        zoom.rows.pan(-rows * len(window.rows), maps.length)
+        if source is not None:
+            zoom.columns.pan(-moved[0] * len(window.columns), source)
+    if imgui.is_item_hovered() and io.mouse_wheel:
+        share = (across + down) / 2 if source is None else down
+        zoom.rows.scale(io.mouse_wheel, share, maps.length)
+        if source is not None:
+            zoom.columns.scale(io.mouse_wheel, across, source)
+    imgui.set_item_key_owner(imgui.Key.mouse_wheel_y)

@@ -1,4 +1,5 @@
-"""What a person does to look inside an answer and to change it, as pure functions of the state."""
+"""Actions that look inside an answer and change it, and what events of the engine change of
+that."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ from llm_lite.core.messages import (
     CompareGains,
     Direction,
     Gains,
+    GainsEffect,
     Inspect,
     KeepConversation,
+    LensResult,
+    MapsExported,
     ReadAttentionRows,
     SetGains,
     Stop,
+    TokenFollowed,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
@@ -45,13 +50,13 @@ MODES: dict[str, AttentionRowsMode] = {
 
 
 class SetXRay(Action, frozen=True):
-    """What the text shows; with another `at`, where that token looks is asked."""
+    """Choose what the text shows; with another `at`, where that token attends is asked."""
 
     xray: XRay
 
 
 class ShowLens(Action, frozen=True):
-    """Ask what every layer would say after the token at `position`; `key` is the view's."""
+    """Ask what every layer would predict after the token at `position`; `key` is the view's."""
 
     position: int
     key: tuple[object, ...]
@@ -63,7 +68,7 @@ class SwitchVersion(Action, frozen=True):
 
 
 class ShowRow(Action, frozen=True):
-    """Tell what the token at a position looks at by one head; `key` is what the text is now."""
+    """Ask where the token at a position attends by one head; `key` is what the text is now."""
 
     position: int
     head: Head
@@ -103,15 +108,15 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
 
 
 def is_held(state: AppState, position: int) -> bool:
-    """Whether the cache holds a token of what is in front at a position: behind it there may be
-    tokens of another conversation."""
-    if state.elsewhere:  # a server need not tell the tokens of its prompt
+    """Return whether the cache holds a token of what is in front at a position: behind it there may
+    be tokens of another conversation."""
+    if state.elsewhere:  # a server need not report the tokens of its prompt
         return bool(state.owners)
     return position < len(state.owners) or not state.holds_conversations
 
 
 def ask_rows(state: AppState) -> Result:
-    """Ask again where the token under the pointer looks, if there is one."""
+    """Ask again where the token under the pointer attends, if there is one."""
     xray, request = state.xray, state.next_step_request
     if xray.at is None or not is_held(state, xray.at):
         return state, ()
@@ -187,28 +192,28 @@ def steer(action: Steer, state: AppState, now: float) -> Result:
     if gains is not None and all(gain == 1.0 for row in gains for gain in row):
         gains = None
     state = replace(state, steering=state.steering.set(gains, model))
-    state, told = tell_gains(state)
+    state, changes = send_gains(state)
     state, commands = compare_gains(state)
-    return state, (*told, *commands)
+    return state, (*changes, *commands)
 
 
-def tell_gains(state: AppState) -> Result:
-    """Tell the engine here the gains that are in force, where it has others: those of the
+def send_gains(state: AppState) -> Result:
+    """Send the engine here the gains that are in force, where it has others: those of the
     conversation in front, whatever brought it there. A model that is being loaded has its own."""
-    wanted, told = state.steering.gains, state.gains_told
-    if wanted == told or (state.load and not state.load.request):
+    wanted, known = state.steering.gains, state.gains_told
+    if wanted == known or (state.load and not state.load.request):
         return state, ()
     gains = wanted
     if gains is None:
-        gains = tuple((1.0,) * len(row) for row in told or ())
+        gains = tuple((1.0,) * len(row) for row in known or ())
     return replace(state, gains_told=wanted), (SetGains(gains),)
 
 
 def follow_gains(action: object, before: AppState, result: Result, now: float) -> Result:
-    """Tell the engine the gains that an action brought into force, before all that is of these.
+    """Send the engine the gains that an action brought into force, before all that is of these.
     What stops an answer or keeps its cache is of the gains before."""
     state, commands = result
-    state, gains = tell_gains(state)
+    state, gains = send_gains(state)
     if not gains:
         return state, commands
     first = tuple(c for c in commands if isinstance(c, Stop | KeepConversation))
@@ -251,4 +256,56 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     Steer: steer,
     AnswerSteered: answer_steered,
     EndComparison: end_comparison,
+}
+
+
+def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
+    details = state.row_details
+    if event.request == details.request and details.head is not None:
+        rows = (*details.rows, (details.head, event))
+        return replace(state, row_details=replace(details, request=0, rows=rows))
+    return (
+        replace(state, rows_request=0, attention_rows=event)
+        if event.request == state.rows_request
+        else state
+    )
+
+
+def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
+    if event.message:
+        return notify(state, "warning", event.message, now)
+    return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
+
+
+def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
+    if event.request != state.lens.request:
+        return state
+    return replace(state, lens=replace(state.lens, request=0, result=event))
+
+
+def _gains_effect(event: GainsEffect, state: AppState, now: float) -> AppState:
+    if event.request != state.steering.request:
+        return state
+    return replace(state, steering=replace(state.steering, request=0, effect=event))
+
+
+def _token_followed(event: TokenFollowed, state: AppState, now: float) -> AppState:
+    lesson, trace, texts = state.lesson, event.trace, state.positions
+    if event.request != lesson.request:
+        return state
+    if trace is None:
+        return replace(state, lesson=lesson.with_problem(event.message))
+    if trace.shape.path == "encoder_decoder":
+        words = trace.texts
+    else:  # positions know characters that several tokens make
+        words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
+    return replace(state, lesson=lesson.with_trace(trace, words))
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    AttentionRows: _attention_rows,
+    MapsExported: _maps_exported,
+    LensResult: _lens_result,
+    GainsEffect: _gains_effect,
+    TokenFollowed: _token_followed,
 }

@@ -1,4 +1,4 @@
-"""What a person has chosen to see of attention; part of the state."""
+"""The choices of what is shown of attention."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class AttentionChoice(Struct, frozen=True):
     aside: tuple[tuple[AttentionPart, tuple[Head, ...]], ...] = ()
 
     def toggled(self, head: Head) -> AttentionChoice:
-        """With `head` locked, or no longer; the one locked first gives way to a fifth."""
+        """Lock `head`, or unlock it; the one locked first gives way to a fifth."""
         if head in self.locked:
             return replace(self, locked=tuple(h for h in self.locked if h != head))
         return replace(self, locked=(*self.locked, head)[-MOST_LOCKED:])
 
     def showing(self, part: AttentionPart) -> AttentionChoice:
-        """Another part, with the heads that were locked there."""
+        """Show another part, with the heads that were locked there."""
         if part == self.part:
             return self
         kept = {**dict(self.aside), self.part: self.locked}
@@ -72,8 +72,8 @@ class AttentionChoice(Struct, frozen=True):
         return replace(self, row=None)
 
     def fit(self, layers: int, heads: int, *, parts: bool = False) -> AttentionChoice:
-        """For a model of so many layers and heads: what it lacks is not chosen. `parts`: it is an
-        encoder-decoder, which shows its cross-attention first."""
+        """Fit the choice to a model of so many layers and heads: what it lacks is not chosen. With
+        `parts` it is an encoder-decoder, which shows its cross-attention first."""
         part: AttentionPart = "cross" if parts else "decoder"
         locked = tuple(h for h in self.locked if h[0] < layers and h[1] < heads)
         locked = locked if part == self.part else ()

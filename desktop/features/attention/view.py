@@ -1,32 +1,41 @@
-"""The grid: a live thumbnail of every head, to be compared, sorted and locked."""
+"""The grid: a live thumbnail of every head, to be compared, sorted and locked. A tooltip shows the
+head under the pointer larger."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import groupby
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import heads as attention_head
-from llm_lite.desktop.features.attention.cell import HATCHED, draw_cell, group_of, shown_score
 from llm_lite.desktop.features.attention.coloring import (
     color_scale_of,
     draw_key,
     draw_scale,
     redraw,
 )
-from llm_lite.desktop.features.attention.parts import draw_parts, problem_of
+from llm_lite.desktop.features.attention.heads import (
+    draw_parts,
+    draw_read_again,
+    draw_unkept,
+    is_unread,
+    problem_of,
+)
+from llm_lite.desktop.features.attention.map import draw_map, draw_missing, texture_of, whole
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
-from llm_lite.desktop.features.attention.unkept import draw_read_again, draw_unkept, is_unread
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import size
-from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way
+from llm_lite.desktop.widgets.by_keyboard import FLAT, cell, is_on_its_way
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.head_maps import HeadMaps
 from llm_lite.desktop.widgets.plots.head_grid import draw_names, gutter, head_columns
@@ -43,6 +52,16 @@ EMPTY = mark(
     "what answers it. Its map has a row for every token that asks, and a column for every token "
     "that is looked at."
 )
+LITTLE = 16  # less than this part of the rows is not worth a line
+
+
+class GridControls(Struct):
+    """The heads that pass the filters, kept with the layers and filters that they follow from."""
+
+    hatched: bool = False  # rows of a thumbnail were missing when it was drawn
+    layers: Sequence[AttentionLayer] | None = None
+    filters: tuple[int | None, int | None] = (None, None)
+    heads: list[Head] = field(default_factory=list)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -67,7 +86,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
-    """Order, filters and grid in what is left of the window."""
+    """Draw order, filters and grid in what is left of the window."""
     maps.use(color_scale_of(state.attention, ui))
     choice = draw_parts(state.attention, state, ui)
     if choice.part != state.attention.part:
@@ -84,7 +103,7 @@ def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice
 
 
 def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
-    """Grid and heads over the whole window, but for rail and status bar."""
+    """Draw grid and heads over the whole window, but for rail and status bar."""
     wrapped(ui, tr("The grid is shown in the large view."))
     view = imgui.get_main_viewport().size
     left, bottom = ui.rail_width, ui.status_height
@@ -109,7 +128,8 @@ def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoic
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
-    """Order and filters at the left, the look at the right; filters below where it is narrow."""
+    """Draw order and filters at the left, colours and the large view at the right; filters stand
+    below where it is narrow."""
     orders = tr_labels(ORDERS)
     room, buttons = imgui.get_content_region_avail().x, ui.u(16)
     narrow = room < ui.u(32 + 25 * 2 + 1.5 * 2) + buttons
@@ -123,7 +143,7 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoic
 
 
 def _draw_filters(choice: AttentionChoice, ui: Ui, maps: HeadMaps, room: float) -> AttentionChoice:
-    """Layer and group, side by side in `room` pixels."""
+    """Draw layer and group, side by side in `room` pixels."""
     width = min(ui.u(25), (room - ui.u(1.5)) / 2)
     layers = [
         ("", tr("All layers")),
@@ -144,7 +164,7 @@ def _draw_filters(choice: AttentionChoice, ui: Ui, maps: HeadMaps, room: float) 
 
 
 def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
-    """Which rows can still be computed, and what all this takes; the button that saves."""
+    """Draw which rows can still be computed, what all this takes, and the button that saves."""
     side = ui.u(6)
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
@@ -170,7 +190,8 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
-    hatched = bool(ui.memory.pop(HATCHED, False))
+    controls = ui.local(GridControls)
+    hatched, controls.hatched = controls.hatched, False
     room = imgui.get_content_region_avail().x
     draw_key(choice, ui, groups_of(choice, maps), room, hatched)
     header = imgui.get_cursor_screen_pos().y
@@ -191,8 +212,8 @@ def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoi
 def ordered(
     choice: AttentionChoice, ui: Ui, maps: HeadMaps
 ) -> tuple[list[Head], dict[Head, float] | None]:
-    """Those that pass the filters: by layer, or the highest score first, with the scores; those
-    that have none come last."""
+    """Return the heads that pass the filters: by layer, or the highest score first, with the
+    scores; those that have none come last."""
     heads = _heads(choice, ui, maps)
     if choice.order == "layer":
         return heads, None
@@ -201,24 +222,25 @@ def ordered(
 
 
 def _heads(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> list[Head]:
-    """Those that pass the filters, layer by layer; not to be changed."""
+    """Return the heads that pass the filters, layer by layer. The list is kept: do not change
+    it."""
     layers, filters = maps.layers, (choice.layer, choice.group)
-    held = ui.memory.get("attention.heads")
-    if held is None or held[0] is not layers or held[1] != filters:
-        found = [
+    controls = ui.local(GridControls)
+    if controls.layers is not layers or controls.filters != filters:
+        controls.layers, controls.filters = layers, filters
+        controls.heads = [
             (at, head)
             for at, layer in enumerate(layers)
             if choice.layer in (None, at)
             for head in range(layer.heads)
             if choice.group is None or choice.group == group_of(maps, (at, head))
         ]
-        held = ui.memory["attention.heads"] = (layers, filters, found)
-    heads: list[Head] = held[2]
-    return heads
+    return controls.heads
 
 
 def _scores(name: str, ui: Ui, maps: HeadMaps) -> dict[Head, float]:
-    """A score by head, nan where it cannot be told; looks again when it may have changed."""
+    """Return a score by head, nan where none is known; ask for a frame while it may still
+    change."""
     heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
     scores = maps.scores(of_all=True)
     if maps.scored_rows < len(heads) * maps.length:
@@ -229,7 +251,8 @@ def _scores(name: str, ui: Ui, maps: HeadMaps) -> dict[Head, float]:
 
 
 def groups_of(choice: AttentionChoice, maps: HeadMaps) -> range:
-    """Groups that the filters leave; none where every head has keys of its own, or all share."""
+    """Return the groups that the filters leave; none where every head has keys of its own, or all
+    share."""
     layers = maps.layers if choice.layer is None else maps.layers[choice.layer : choice.layer + 1]
     shared = [one.kv_heads for one in layers if 1 < one.kv_heads < one.heads]
     if choice.group is not None:
@@ -241,7 +264,7 @@ def _draw_rows(
     choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head],
     over: tuple[imgui.ImDrawList, float],
 ) -> AttentionChoice:  # fmt: skip
-    """A row a layer, a column a head; `over` is where the axes' names and numbers of heads are
+    """Draw a row a layer, a column a head; `over` is where the axes' names and numbers of heads are
     drawn, which stay while the grid scrolls."""
     most = max((head for _, head in heads), default=0) + 1
     left, gap = gutter(ui), ui.u(0.75)
@@ -284,7 +307,7 @@ def _draw_label(ui: Ui, words: str, at: tuple[float, float], room: float, side: 
 def _draw_numbers(
     ui: Ui, over: tuple[imgui.ImDrawList, float], x: float, step: float, columns: int
 ) -> None:
-    """Numbers of heads above their columns."""
+    """Draw the numbers of heads above their columns."""
     draw, y = over
     with ui.font(style="small"):
         for head in range(columns):
@@ -300,7 +323,7 @@ def _draw_sorted(
     heads: list[Head],
     scores: dict[Head, float],
 ) -> AttentionChoice:
-    """With the score under each."""
+    """Draw heads in the order of their scores, with the score under each."""
     gap, foot = ui.u(1.5), ui.theme.size("small") * 2.4
     room = imgui.get_content_region_avail().x
     columns = max(1, int((room + gap) / (ui.u(17) + gap)))
@@ -328,8 +351,84 @@ def _draw_foot(ui: Ui, head: Head, shown: str, at: tuple[float, float]) -> None:
 
 
 def _visible(y: float, height: float) -> bool:
-    """Or just outside, while the keyboard could go there."""
+    """Return whether lines are in sight, or just outside while the keyboard could go there."""
     low = imgui.get_window_pos().y
     if is_on_its_way():
         y, height = y - height, 3 * height
     return y + height > low and y < low + imgui.get_window_height()
+
+
+def draw_cell(
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: HeadMaps,
+    head: Head,
+    at: tuple[float, float],
+    side: float,
+) -> AttentionChoice:
+    """Draw a thumbnail with a line in the colour of its group; a click locks it."""
+    picture = maps.thumbnail(*head)
+    draw = imgui.get_window_draw_list()
+    rect = (*at, at[0] + side, at[1] + side)
+    low, high = ImVec2(*rect[:2]), ImVec2(*rect[2:])
+    draw.add_rect_filled(low, high, ui.color("sunken"))
+    if any(last - first >= maps.length // LITTLE for first, last in picture.missing):
+        causal = maps.layers[head[0]].is_causal
+        draw_missing(ui, draw, low, side, range(maps.length), picture.missing, causal=causal)
+        ui.local(GridControls).hatched = True
+    texture = texture_of(picture)
+    draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
+    group = ui.color_of_series(group_of(maps, head))
+    draw.add_rect_filled(ImVec2(rect[0], rect[3] - ui.u(0.5)), high, group)
+    ui.rects[f"attention.{head[0]}.{head[1]}"] = rect
+    hovered = ui.at_pointer(rect) and imgui.is_window_hovered()
+    focused, pressed = cell(f"{head}", rect)
+    if pressed or (hovered and imgui.is_mouse_clicked(0)):
+        choice = choice.toggled(head)
+        if not choice.large and not pressed:
+            imgui.set_window_focus("Head###head")  # its tab comes to the front
+    if head in choice.locked or hovered:
+        color = ui.color("accent" if head in choice.locked else "muted")
+        draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))
+    if hovered or (focused and imgui.get_io().nav_active):
+        _draw_hover(choice, ui, maps, head)
+    return choice
+
+
+def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> None:
+    """Draw the same map in a tooltip, larger, with its scores."""
+    scores = maps.scores()
+    ui.redraw_in(0.7 if scores else 0.05)
+    with ui.styled(window_padding=(ui.u(3), ui.u(3))):
+        if not imgui.begin_tooltip():
+            return
+    side = ui.u(56)
+    text(ui, head_words(head), bold=True)
+    text(ui, tr("Key head {number}").format(number=group_of(maps, head)), "muted", "small")
+    draw_map(ui, maps, "hover", head, whole(maps), side, marked=choice.row)
+    at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
+    for name, values in (scores or {}).items():
+        _pair(ui, tr(SCORES[name].label), shown_score(name, float(values[at])), side)
+    imgui.end_tooltip()
+
+
+def _pair(ui: Ui, label: str, value: str, width: float) -> None:
+    text(ui, label, "muted", "small")
+    with ui.font(style="small"):
+        imgui.same_line(width - imgui.calc_text_size(value).x + ui.u(3))
+    text(ui, value, style="small")
+
+
+def head_words(head: Head) -> str:
+    return tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1])
+
+
+def shown_score(name: str, value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return tr("{value:.2f} nats").format(value=value) if SCORES[name].nats else f"{value:.1%}"
+
+
+def group_of(maps: HeadMaps, head: Head) -> int:
+    layer = maps.layers[head[0]]
+    return head[1] * layer.kv_heads // layer.heads

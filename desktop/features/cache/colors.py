@@ -1,22 +1,26 @@
-"""The cache as rows of pixels: who owns a position, how old it is, what was measured of it.
+"""The pixels of the cache's map, drawn again only when what they show has changed.
 
-A `CacheWindow` maps pixels to columns: positions, or places in memory.
+Layers that look alike share a row of the picture: of whose a position is, there is one for all
+layers that keep everything, however many they are.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.attention.colors import table
-from llm_lite.desktop.features.cache.state import serials
+from llm_lite.desktop.features.cache.state import MeasuredCache, serials
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import SYSTEM, TARGET, TEMPLATE
+from llm_lite.desktop.widgets.pixel_image import PixelImage
 from llm_lite.desktop.widgets.theme import Palette
+from llm_lite.desktop.widgets.ui import Ui
 
 FREE, TEMPLATES, SYSTEMS, USERS, ANSWERS = range(5)
 KIND_COLORS = {SYSTEMS: 3, USERS: 0, ANSWERS: 1}  # numbers of the palette's series
@@ -26,6 +30,9 @@ LOWEST = 1e-4  # share of attention of the first colour
 GAP = 4.0  # pixels a column must have for a line between columns
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
+PERIOD = 0.2  # seconds between two pictures while an answer is written
+SPREAD = (2.0, 98.0)  # percentiles of a layer's norms at the ends of the scale
+OVERVIEW = 0  # row of the whole context
 
 
 class CacheWindow(Struct, frozen=True):
@@ -40,20 +47,20 @@ class CacheWindow(Struct, frozen=True):
         return self.pixels / self.span
 
     def at(self, x: float) -> int:
-        """The column under pixel x."""
+        """Return the column under pixel x."""
         return math.floor(self.first + x / self.each)
 
     def x(self, column: float) -> float:
         return (column - self.first) * self.each
 
     def columns(self) -> NDArray[np.int64]:
-        """First column of each pixel, and one more."""
+        """Return the first column of each pixel, and that of the pixel after the last."""
         edges = self.first + np.arange(self.pixels + 1) / self.each
         return np.floor(edges + 1e-9).astype(np.int64)
 
 
 class Scale(Struct, frozen=True):
-    """What the first and the last colour stand for."""
+    """The values that the first and the last colour stand for."""
 
     low: float
     high: float
@@ -69,8 +76,166 @@ class Scale(Struct, frozen=True):
         return found
 
 
+class Rows(Struct):
+    """The picture that was made last; `row_of` gives its row by number of the layer in the
+    layout."""
+
+    picture: PixelImage = field(default_factory=PixelImage)
+    key: tuple[Any, ...] = ()
+    shown: tuple[Any, ...] = ()  # the part of the key that a person changes
+    built: float = -1.0
+    row_of: list[int] = field(default_factory=list)
+    scale: Scale | None = None
+    spread: tuple[Any, Floats] | None = None  # measurement, [layers, 2]
+
+
+def rows_of(state: AppState, ui: Ui, window: CacheWindow) -> Rows:
+    """Return the picture, made anew where what it shows has changed; while an answer is written, at
+    most once in PERIOD seconds."""
+    rows = ui.local(Rows)
+    rows.picture.begin()
+    cache, model = state.cache, state.model
+    assert model is not None
+    shown = (window, cache.by, cache.slots, state.theme, state.attention.colors, model.cache)
+    key = (
+        *shown,
+        state.owners,
+        state.context_used,
+        cache.made,
+        cache.forgotten,
+        id(cache.measured),
+    )
+    if rows.key == key:
+        return rows
+    waits = state.running and shown == rows.shown and ui.now - rows.built < PERIOD
+    if waits and rows.key:
+        ui.redraw_in(PERIOD)
+        return rows
+    _build(rows, state, ui, window)
+    rows.key, rows.shown, rows.built = key, shown, ui.now
+    return rows
+
+
+def _build(rows: Rows, state: AppState, ui: Ui, window: CacheWindow) -> None:
+    assert state.model is not None
+    whole = CacheWindow(0.0, float(state.model.context), window.pixels)
+    everything = CacheLayerInfo(0, (), state.model.context, 0, 0, 0)
+    pixels = [_owner_row(state, ui, everything, whole, False)]
+    alike: dict[Any, int] = {}
+    rows.row_of, rows.scale = [], _scale(rows, state)
+    for number, layer in enumerate(state.model.cache.layers):
+        one = number if _values(state) is not None else None
+        same = (layer.rows, layer.window, one)
+        if same not in alike:
+            alike[same] = len(pixels)
+            pixels.append(_row(rows, state, ui, window, number))
+        rows.row_of.append(alike[same])
+    rows.picture.write(np.stack(pixels))
+
+
+def _values(state: AppState) -> MeasuredCache | None:
+    measured = state.cache.measured
+    return measured if measured is not None and measured.what == state.cache.by else None
+
+
+def _row(
+    rows: Rows, state: AppState, ui: Ui, window: CacheWindow, number: int
+) -> NDArray[np.uint32]:
+    assert state.model is not None
+    layer, slots = state.model.cache.layers[number], state.cache.slots
+    if state.cache.by == "owner" or rows.scale is None:
+        return _owner_row(state, ui, layer, window, slots, plain=state.cache.by != "owner")
+    values = _row_values(rows, state, number)
+    base = _owner_row(state, ui, layer, window, slots, plain=True)
+    local, positions = _part(state, layer, window, slots)
+    known = (positions >= 0) & (positions < len(values))
+    shown = np.where(known, values[np.clip(positions, 0, len(values) - 1)], np.nan)
+    rgb, alpha = shade(greatest(shown.astype(np.float32), local), rows.scale, *_colors(state))
+    faded = np.where(_outside(layer, positions, state.context_used), OUTSIDE, 1.0)
+    alpha = alpha * np.nan_to_num(greatest(faded.astype(np.float32), local))
+    return np.where(alpha > 0, pack(rgb, alpha), base)
+
+
+def _colors(state: AppState) -> tuple[str, bool]:
+    return state.attention.colors, state.theme == "light"
+
+
+def _part(
+    state: AppState, layer: CacheLayerInfo, window: CacheWindow, slots: bool
+) -> tuple[CacheWindow, NDArray[np.int64]]:
+    """Return the columns in sight: the window within them, and the position that each shows."""
+    assert state.model is not None
+    first = max(int(window.first), 0)
+    stop = min(int(window.first + window.span) + 2, state.model.context)
+    positions = positions_of(layer, state.context_used, max(stop, first + 1), slots)[first:]
+    return CacheWindow(window.first - first, window.span, window.pixels), positions
+
+
+def _outside(layer: CacheLayerInfo, positions: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
+    """Return which positions a layer holds that are no longer within reach of its sliding
+    window."""
+    far = positions < length - layer.window if layer.window else np.zeros(len(positions), bool)
+    return (positions >= 0) & far
+
+
+def _owner_row(
+    state: AppState,
+    ui: Ui,
+    layer: CacheLayerInfo,
+    window: CacheWindow,
+    slots: bool,
+    plain: bool = False,
+) -> NDArray[np.uint32]:
+    """Return a row in the colours of owners; `plain` shows only what is held, in the colour of
+    free ones."""
+    local, positions = _part(state, layer, window, slots)
+    held = positions >= 0
+    found = np.zeros(len(positions), np.int64)
+    if not plain:
+        mine = kinds(state)
+        held &= positions < len(mine)
+        found[held] = mine[positions[held]]
+    alpha = np.where(positions == -2, 0.0, 1.0)
+    alpha[_outside(layer, positions, state.context_used)] = OUTSIDE
+    alpha[found == FREE] *= 0.8
+    return paint(kind_colors(ui.theme.palette)[found], alpha.astype(np.float32), local)
+
+
+def _row_values(rows: Rows, state: AppState, number: int) -> Floats:
+    """Return values by position; norms are given as shares of the layer's own spread."""
+    measured = _values(state)
+    if measured is None:
+        return -ages(state, state.context_used)
+    values: Floats = measured.values[number]
+    if measured.what == "received" or rows.spread is None:
+        return values
+    low, high = rows.spread[1][number]
+    found: Floats = (values - low) / max(high - low, 1e-9)
+    return found
+
+
+def _scale(rows: Rows, state: AppState) -> Scale | None:
+    """Return the scale of what is shown; None where there is nothing to show yet."""
+    if state.cache.by == "age":
+        if not state.context_used:
+            return None
+        return Scale(-max(float(ages(state, state.context_used).max(initial=1.0)), 1.0), 0.0)
+    measured = _values(state)
+    if measured is None or not measured.values.size:
+        return None
+    if measured.what == "received":
+        rest = measured.values[:, 1:] if measured.values.shape[1] > 1 else measured.values
+        top = float(np.nanmax(np.nan_to_num(rest)))
+        return Scale(min(LOWEST, top / 10), max(top, 1e-9), True)
+    if rows.spread is None or rows.spread[0] is not measured:
+        spread = np.nanpercentile(np.nan_to_num(measured.values), SPREAD, axis=1).T
+        rows.spread = (measured, spread.astype(np.float32))
+    return Scale(0.0, 1.0)
+
+
 def kinds(state: AppState) -> NDArray[np.uint8]:
-    """What each position of the cache holds, by kind; of a cache from a file nobody knows yet."""
+    """Return the kind of what each position holds; positions without a known owner count as the
+    template's."""
     owners = np.full(state.context_used, TEMPLATE, np.int64)
     known = state.owners[: state.context_used]
     owners[: len(known)] = known
@@ -78,14 +243,14 @@ def kinds(state: AppState) -> NDArray[np.uint8]:
     found = np.full(len(owners), TEMPLATES, np.uint8)
     found[owners == SYSTEM] = SYSTEMS
     found[owners == TARGET] = ANSWERS
-    said = owners > TEMPLATE
-    who = np.clip(owners, 0, len(users) - 1)
-    found[said] = np.where(users[who[said]], USERS, ANSWERS)
+    of_message = owners > TEMPLATE
+    message = np.clip(owners, 0, len(users) - 1)
+    found[of_message] = np.where(users[message[of_message]], USERS, ANSWERS)
     return found
 
 
 def ages(state: AppState, length: int) -> Floats:
-    """Tokens computed since each position was."""
+    """Return how many tokens were computed since each position was."""
     cache = state.cache
     return (cache.computed - 1 - serials(cache, length)).astype(np.float32)
 
@@ -93,7 +258,7 @@ def ages(state: AppState, length: int) -> Floats:
 def positions_of(
     layer: CacheLayerInfo, length: int, columns: int, slots: bool
 ) -> NDArray[np.int64]:
-    """The position that each column of a layer shows: -1 where it is free,
+    """Return the position that each column of a layer shows: -1 where it is free,
     -2 where it was overwritten, or where memory has no such place."""
     index = np.arange(columns)
     if not slots:
@@ -105,7 +270,7 @@ def positions_of(
 
 
 def kind_colors(palette: Palette) -> NDArray[np.float32]:
-    """float32 [kind, 3], calmer than the palette: they fill large areas."""
+    """Return colours, float32 [kind, 3], calmer than the palette: they fill large areas."""
     colors = [palette.hover, palette.faint, *(palette.series[KIND_COLORS[k]] for k in (2, 3, 4))]
     found = np.array([_rgb(color) for color in colors], np.float32)
     found[TEMPLATES:] += (np.array(_rgb(palette.base)) - found[TEMPLATES:]) * CALM
@@ -117,7 +282,7 @@ def _rgb(color: int) -> tuple[int, int, int]:
 
 
 def pack(rgb: NDArray[np.float32], alpha: NDArray[np.float32]) -> NDArray[np.uint32]:
-    """Colours 0..255 [..., 3] and opacities 0..1 [...] as Dear ImGui packs them."""
+    """Pack colours 0..255 [..., 3] and opacities 0..1 [...] as Dear ImGui does."""
     parts = np.rint(np.clip(rgb, 0, 255)).astype(np.uint32)
     opaque = np.rint(np.clip(alpha, 0, 1) * 255).astype(np.uint32)
     packed = parts[..., 0] | parts[..., 1] << 8 | parts[..., 2] << 16 | opaque << 24
@@ -127,7 +292,7 @@ def pack(rgb: NDArray[np.float32], alpha: NDArray[np.float32]) -> NDArray[np.uin
 def paint(
     rgb: NDArray[np.float32], alpha: NDArray[np.float32], window: CacheWindow
 ) -> NDArray[np.uint32]:
-    """Columns [..., columns, 3] and [..., columns] as pixels [..., pixels].
+    """Return the pixels [..., pixels] of columns [..., columns, 3] and [..., columns].
 
     Several columns of a pixel are mixed; wide ones have a line between them.
     """
@@ -147,7 +312,7 @@ def paint(
 
 
 def _sums(values: NDArray[np.float32], edges: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Sums of values[..., a:b] for neighbouring edges."""
+    """Return the sums of values[..., a:b] for neighbouring edges."""
     running = np.zeros((*values.shape[:-1], values.shape[-1] + 1), np.float64)
     np.cumsum(values, axis=-1, out=running[..., 1:], dtype=np.float64)
     found: NDArray[np.float32] = np.diff(running[..., edges]).astype(np.float32)
@@ -155,7 +320,7 @@ def _sums(values: NDArray[np.float32], edges: NDArray[np.int64]) -> NDArray[np.f
 
 
 def greatest(values: Floats, window: CacheWindow) -> Floats:
-    """The largest value of each pixel's columns [..., pixels], nan where there is none."""
+    """Return the largest value of each pixel's columns [..., pixels], nan where there is none."""
     edges = window.columns()
     if window.each >= 1:
         index = np.clip(edges[:-1], 0, values.shape[-1] - 1)
@@ -174,7 +339,7 @@ def greatest(values: Floats, window: CacheWindow) -> Floats:
 def shade(
     values: Floats, scale: Scale, colors: str, light: bool
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Colours and opacities of values; nan is transparent."""
+    """Return colours and opacities of values; nan is transparent."""
     known = ~np.isnan(values)
     share = scale.share(np.where(known, values, scale.low).astype(np.float32))
     rgb = table(colors, light)[np.rint(share * 255).astype(np.int64), :3].astype(np.float32)

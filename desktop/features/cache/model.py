@@ -1,12 +1,13 @@
-"""What a person does with the key and value cache, as pure functions of the state."""
+"""Actions on the key and value cache, and what events of the engine change of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import Measure, MeasureCache, Overflow
+from llm_lite.core.messages import CacheMeasured, CacheStatus, Measure, MeasureCache, Overflow
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.cache.state import ColorBy
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
@@ -14,14 +15,14 @@ from llm_lite.desktop.features.program.state import AppState
 
 
 class ColorCache(Action, frozen=True):
-    """How the cache is drawn: what colours say, and whether columns are places in memory."""
+    """Choose what colours show, and whether columns are places in memory."""
 
     by: ColorBy
     slots: bool
 
 
 class PointAt(Action, frozen=True):
-    """The position under the pointer, to be shown wherever its token is; None: no longer."""
+    """Point at a position, which is then shown wherever its token is; None ends that."""
 
     position: int | None
 
@@ -52,7 +53,7 @@ def point(action: PointAt, state: AppState, now: float) -> Result:
 
 
 def measure(action: AskMeasure, state: AppState, now: float) -> Result:
-    """Norms of the positions that are new; what each receives, of all."""
+    """Ask for norms of the positions that are new, or for what all positions receive."""
     cache, length = state.cache, len(state.owners)
     known = cache.measured
     first = 0
@@ -80,4 +81,26 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     AskMeasure: measure,
     SetOverflow: set_overflow,
     AskFreeMemory: nothing,
+}
+
+
+def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
+    state = replace(state, cache=replace(state.cache, status=event))
+    if state.busy or state.draining:
+        return state
+    if state.writes_targets:
+        length = event.length if state.translating.asked else 0
+        return replace(state, owners=state.owners[:length], context_used=length)
+    # What else the cache holds is not of the conversation in front.
+    owners = state.owners[: event.length]
+    return replace(state, owners=owners, context_used=len(owners))
+
+
+def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:
+    return replace(state, cache=cache_state.measured(state.cache, event))
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    CacheStatus: _cache_status,
+    CacheMeasured: _cache_measured,
 }

@@ -48,12 +48,12 @@ def used_share(state: AppState) -> float:
 
 
 def fullness(share: float) -> str:
-    """The colour of a context that is so full."""
+    """Return the colour for this share of the context."""
     return "error" if share >= ALARM else "warning" if share >= WARN else "accent"
 
 
 def headroom(state: AppState) -> tuple[str, str]:
-    """How long the context lasts, in words, and their colour; "" before the first turn."""
+    """Return how long the context lasts, in words, and their colour; "" before the first turn."""
     share, found = used_share(state), forecast(state)
     forgets = state.overflow != "stop"  # then nothing ends when it is full
     color = "muted" if share < WARN else "warning" if forgets else fullness(share)
@@ -66,7 +66,7 @@ def headroom(state: AppState) -> tuple[str, str]:
 
 
 def draw_overflow(ui: Ui, name: str, value: Overflow) -> Overflow:
-    """The choice of what happens, and a line that explains it."""
+    """Draw the choice of what happens, and a line that explains it."""
     text(ui, tr("When the context is full"), style="small")
     value = chooser(ui, name, tr_labels(OVERFLOWS), value, [tr(how) for how in WHEN_FULL.values()])
     wrapped(ui, f"{tr(WHEN_FULL[value])} {tr(STAYS) if value != 'stop' else ''}".strip())
@@ -74,7 +74,7 @@ def draw_overflow(ui: Ui, name: str, value: Overflow) -> Overflow:
 
 
 def _phrases(state: AppState, share: float) -> tuple[tuple[str, ...], str]:
-    """From the longest to the shortest, and their colour."""
+    """Return phrases from the longest to the shortest, and their colour."""
     if share < WARN / 2:
         return (tr("{share:.0%} of the context").format(share=share), f"{share:.0%}"), "faint"
     ahead, color = headroom(state)
@@ -85,13 +85,14 @@ def _phrases(state: AppState, share: float) -> tuple[tuple[str, ...], str]:
 
 
 def shade(state: AppState) -> str:
-    """The colour of the meter: nothing ends where something is forgotten instead."""
+    """Return the colour of the meter: nothing ends where something is forgotten instead."""
     color = fullness(used_share(state))
     return "warning" if color == "error" and state.overflow != "stop" else color
 
 
 def draw_meter(state: AppState, ui: Ui, right: float, y: float, room: float) -> None:
-    """In small type up to `right`: how full the context is; as it fills, how long it lasts."""
+    """Draw in small type, up to `right`, how full the context is, and how long it lasts as it
+    fills."""
     share = used_share(state)
     if state.model is None or not tokens_in_front(state):
         return

@@ -1,8 +1,8 @@
-"""What the window knows of the key and value cache: whose each position is, when it was computed,
-what was measured of it, what of the conversation the model no longer sees.
+"""The state of the key and value cache: whose each position is, when it was computed, what was
+measured of it, what of the conversation the model no longer sees.
 
-Pure, like everything in the state. Positions are those of the cache, tokens those of the full
-conversation as it was told; the two are the same until something is forgotten.
+Positions are those of the cache, tokens those of the full conversation; the two are the same until
+something is forgotten.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CacheState(Struct, frozen=True):
         return CacheState(self.by, self.slots)
 
     def first(self, positions: int, told: tuple[int, ...]) -> CacheState:
-        """The first positions alone: the conversation is another one behind them."""
+        """Keep the first positions alone: the conversation is another one behind them."""
         tokens = len(told) or positions
         return replace(
             self,
@@ -85,7 +85,8 @@ class CacheState(Struct, frozen=True):
 def started(
     cache: CacheState, prompt: tuple[PromptToken, ...], reused: int, tokens: int
 ) -> CacheState:
-    """An answer begins to a prompt of so many `tokens`, with `reused` first positions there."""
+    """Begin an answer to a prompt of so many `tokens`, whose `reused` first positions were
+    there."""
     reused = _token(cache, reused - 1) + 1 if reused else 0
     kept = tuple((first, number) for first, number in cache.made if first < reused)
     fresh = ((reused, cache.computed),) if tokens > reused else ()
@@ -102,7 +103,7 @@ def started(
 
 
 def decoded(cache: CacheState, position: int, owner: int, count: int = 1) -> CacheState:
-    """So many tokens were computed from `position` on."""
+    """Count tokens that were computed from `position` on."""
     made, token = cache.made, position + _gone(cache)
     if not made or made[-1][1] + token - made[-1][0] != cache.computed:
         made = (*made, (token, cache.computed))
@@ -119,7 +120,7 @@ def rewritten(
 
 
 def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
-    """With the measurement that was asked for, joined to what was known before it."""
+    """Add the measurement that was asked for to what was known before it."""
     if event.request != cache.request:
         return cache
     cache = replace(cache, request=0, problem=event.message)
@@ -133,14 +134,14 @@ def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
 
 
 def _first(known: MeasuredCache | None, count: int) -> MeasuredCache | None:
-    """Norms stay while the rows do; what was received depends on all that looks."""
+    """Keep norms of the first positions; what was received depends on all that attend."""
     if known is None or known.what == "received":
         return None
     return replace(known, values=known.values[:, :count])
 
 
 def _token(cache: CacheState, position: int) -> int:
-    """Which token of the full conversation is at a position."""
+    """Return which token of the full conversation is at a position."""
     for first, last in cache.forgotten:
         position += last - first if position >= first else 0
     return position
@@ -151,13 +152,13 @@ def _gone(cache: CacheState) -> int:
 
 
 def reused_positions(cache: CacheState) -> int:
-    """How many first positions the last answer found computed."""
+    """Return how many first positions the last answer found computed."""
     gone = (max(0, min(last, cache.reused) - first) for first, last in cache.forgotten)
     return cache.reused - sum(gone)
 
 
 def serials(cache: CacheState, positions: int) -> NDArray[np.int64]:
-    """The number of the computation that made each of the first `positions` positions."""
+    """Return the number of the computation that made each of the first `positions` positions."""
     count = positions + _gone(cache)
     numbers, held = np.arange(count), np.ones(count, bool)
     for first, number in cache.made:
@@ -168,7 +169,7 @@ def serials(cache: CacheState, positions: int) -> NDArray[np.int64]:
 
 
 def age(cache: CacheState, position: int) -> int:
-    """How many tokens were computed since that position was."""
+    """Return how many tokens were computed since that position was."""
     token = _token(cache, position)
     index = bisect_right(cache.made, (token, 1 << 62)) - 1
     first, number = cache.made[index] if index >= 0 else (0, 0)
@@ -176,7 +177,7 @@ def age(cache: CacheState, position: int) -> int:
 
 
 def unseen(cache: CacheState) -> dict[int, tuple[int, int]]:
-    """By message of which the model no longer sees something: forgotten tokens, all tokens."""
+    """Return counts of forgotten and of all tokens, by each message that lost some."""
     found: dict[int, list[int]] = {}
     if not cache.forgotten:
         return {}
@@ -192,12 +193,12 @@ def unseen(cache: CacheState) -> dict[int, tuple[int, int]]:
 
 
 def held(layer: CacheLayerInfo, length: int) -> int:
-    """Positions that a layer keeps of a cache of so many."""
+    """Return how many positions a layer keeps of a cache of this length."""
     return min(length, layer.rows)
 
 
 def layer_bytes(layer: CacheLayerInfo) -> int:
-    """Of one position."""
+    """Return the bytes of one position."""
     return layer.key_row_bytes + layer.value_row_bytes
 
 
@@ -210,8 +211,8 @@ def reserved_bytes(layers: Sequence[CacheLayerInfo]) -> int:
 
 
 def row_bytes(before: int, was: KvType, kind: KvType, heads: int) -> int:
-    """A row of `before` bytes of one type as another; int8 and int4 have a float16 scale for each
-    head, and fill whole words."""
+    """Convert the bytes of a row from one type to another; int8 and int4 have a float16 scale for
+    each head, and fill whole words."""
     scales = -(-2 * heads // 4) * 4
     bits: dict[KvType, int] = {"fp16": 16, "fp32": 32, "int8": 8, "int4": 4}
     scaled: tuple[KvType, ...] = ("int8", "int4")
@@ -220,8 +221,8 @@ def row_bytes(before: int, was: KvType, kind: KvType, heads: int) -> int:
 
 
 def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> CacheLayout:
-    """The layout of the same layers with other types of keys and values; `heads` where a layer
-    does not say how many it keeps."""
+    """Return the layout of the same layers with other types of keys and values; `heads` is used
+    where a layer does not give its number of them."""
     layers = []
     for layer in layout.layers:
         count = layer.kv_heads or heads

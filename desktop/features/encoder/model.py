@@ -1,4 +1,5 @@
-"""What a person does on the page of an encoder, as pure functions of the state."""
+"""Actions on the page of an encoder, what events of it change, and its measures in the status
+bar."""
 
 from __future__ import annotations
 
@@ -6,42 +7,46 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.encoding.mask_texts import with_word
-from llm_lite.core.messages import Command, CompareTexts
+from llm_lite.core.messages import Command, CompareTexts, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
+from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.features.encoder.state import (
     AskedText,
     AskedTexts,
     EncodingChoice,
+    EncodingState,
     wanted_text,
     wanted_texts,
 )
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.units import milliseconds
 
 MOST_BEFORE = 20  # texts that can be gone back to
 
 
 class ChooseEncoding(Action, frozen=True):
-    """Another page, or other texts."""
+    """Choose another page, or other texts."""
 
     choice: EncodingChoice
 
 
 class PutWord(Action, frozen=True):
-    """A word in the place of the mask of that number, from 0 on."""
+    """Put a word in the place of the mask of that number, from 0 on."""
 
     number: int
     word: str
 
 
 class TakeWordBack(Action, frozen=True):
-    """The text as it was before the last word was put in."""
+    """Restore the text as it was before the last word was put in."""
 
 
 def encoder_of(state: AppState) -> EncoderInfo | None:
-    """What the model in use can do, where it is an encoder of this machine."""
+    """Return what the model in use can do, where it is an encoder of this machine."""
     return state.model.encoder if state.model is not None and not state.elsewhere else None
 
 
@@ -112,3 +117,68 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     PutWord: put_word,
     TakeWordBack: take_word_back,
 }
+
+
+def _text_encoded(event: TextEncoded, state: AppState, now: float) -> AppState:
+    """Show maps of this text from now on; an answer to an older question is dropped."""
+    held = state.encoding
+    if not held.request or event.request != held.request:
+        return state
+    encoding = _readable(replace(held, request=0, answered=held.asked, encoded=event))
+    state = replace(state, encoding=encoding)
+    if event.problem:
+        return state
+    before = held.answered and held.answered.command
+    same = before == (held.asked and held.asked.command)  # else the token that is held is gone
+    return replace(
+        state,
+        positions=tuple(shown(token.text.strip(" ")) for token in event.tokens),
+        attention=state.attention if same else replace(state.attention, row=None),
+        xray=replace(state.xray, at=None),  # a token under the pointer is asked for again
+        attention_rows=None,
+        rows_request=0,
+    )
+
+
+def _readable(held: EncodingState) -> EncodingState:
+    """Choose an example in English, where the vocabulary does not spell the one that was
+    encoded."""
+    if held.spelling == "words" or not held.choice.is_example:
+        return held
+    return replace(held, choice=replace(held.choice, english=True))
+
+
+def _texts_compared(event: TextsCompared, state: AppState, now: float) -> AppState:
+    held = state.encoding
+    if not held.texts_request or event.request != held.texts_request:
+        return state
+    encoding = replace(held, texts_request=0, answered_texts=held.asked_texts, compared=event)
+    return replace(state, encoding=encoding)
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    TextEncoded: _text_encoded,
+    TextsCompared: _texts_compared,
+}
+
+
+def encoder_measures(state: AppState) -> list[tuple[str, str, str]]:
+    """Return name, shown text and what it means, from left to right."""
+    answer, encoder = state.encoding.encoded, encoder_of(state)
+    taken = milliseconds(answer.seconds) if answer and not answer.problem else "–"
+    most = encoder.most_tokens if encoder else 0
+    count = len(answer.tokens) if answer else 0
+    return [
+        (
+            "encoded",
+            tr("Encoded in {time}").format(time=taken),
+            tr("How long the last text took, from its characters to the vectors of its tokens."),
+        ),
+        ("context", f"{count:,} / {most:,}", tr("Tokens of the text, of those that are read.")),
+    ]
+
+
+def read_share(state: AppState) -> float:
+    """Return the tokens of the text as a share of those that the model reads."""
+    answer, encoder = state.encoding.encoded, encoder_of(state)
+    return len(answer.tokens) / encoder.most_tokens if answer and encoder else 0.0

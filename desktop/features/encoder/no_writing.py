@@ -1,4 +1,4 @@
-"""Why views of a chat have nothing to show of an encoder or an encoder-decoder."""
+"""Reasons why views of a chat have nothing to show of an encoder or an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
 
 
 def draw_reason(state: AppState, ui: Ui, name: str) -> bool:
-    """Whether the model in use has nothing for the view; the sentence is drawn."""
+    """Draw why the model in use has nothing for the view, and return whether there is such a
+    reason."""
     reasons = REASONS if state.encodes else OF_TARGETS if state.writes_targets else {}
     if name not in reasons or (name == "serving" and state.serving.phase != "off"):
         return False  # a server that runs can be switched off

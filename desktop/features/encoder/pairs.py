@@ -10,14 +10,18 @@ from msgspec import Struct
 from llm_lite.core.messages import TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.field import has_rested
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.state import (
     LONGEST_SENTENCE,
     MOST_SENTENCES,
     EncodingChoice,
 )
-from llm_lite.desktop.features.encoder.text_page import draw_count, draw_encoded
+from llm_lite.desktop.features.encoder.text_page import (
+    EncoderControls,
+    draw_count,
+    draw_encoded,
+    has_rested,
+)
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
@@ -32,6 +36,10 @@ from llm_lite.desktop.widgets.widgets import button, fit, icon_button, text, wra
 
 WIDEST, NARROWEST = 15.0, 9.0  # spacing units of a cell
 LEAST_WORDS = 30.0  # spacing units for the sentences beside it
+TWO = mark("Write two sentences or more, and their similarity appears.")
+NO_PAIRS = mark(
+    "The tokenizer of this model has no pairs: the maps are of the first of the two sentences."
+)
 
 
 class _Layout(Struct, frozen=True):
@@ -40,13 +48,6 @@ class _Layout(Struct, frozen=True):
     words: float  # width of the sentences
     cell: float  # width of a cell
     line: float  # height of one
-
-
-TWO = mark("Write two sentences or more, and their similarity appears.")
-NO_PAIRS = mark(
-    "The tokenizer of this model has no pairs: the maps are of the first of the two sentences."
-)
-FOCUS = "encoding.sentence.focus"  # in the memory of the interface: the line to be written in
 
 
 def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
@@ -69,12 +70,12 @@ def _pair_words(choice: EncodingChoice) -> str:
 
 
 def _draw_sentences(ui: Ui, choice: EncodingChoice) -> EncodingChoice:
-    """A line each, with a button that takes it away; one more below."""
+    """Draw a line for each sentence, with a button that takes it away; one more below."""
     sentences, typing = choice.shown_sentences, choice.typing and not has_rested(ui)
     with ui.styled(item_spacing=(ui.u(1.5), ui.u(1))):
         written, entered, removed = _draw_lines(ui, sentences)
     if written != sentences:
-        ui.memory["encoding.typed"], typing = ui.now, True
+        ui.local(EncoderControls).typed_at, typing = ui.now, True
         choice = replace(choice, sentences=written)
     choice = replace(choice, typing=typing and not entered)
     if removed is not None:
@@ -83,7 +84,8 @@ def _draw_sentences(ui: Ui, choice: EncodingChoice) -> EncodingChoice:
 
 
 def _draw_lines(ui: Ui, sentences: tuple[str, ...]) -> tuple[tuple[str, ...], bool, int | None]:
-    """The sentences as they are written now, whether one was entered, and which was taken away."""
+    """Draw the lines; return the sentences as they are written now, whether one was entered, and
+    which was taken away."""
     written, entered, removed = list[str](), False, None
     for place, words in enumerate(sentences):
         found, done = _draw_line(ui, place, words)
@@ -95,14 +97,15 @@ def _draw_lines(ui: Ui, sentences: tuple[str, ...]) -> tuple[tuple[str, ...], bo
 
 
 def _draw_line(ui: Ui, place: int, words: str) -> tuple[str, bool]:
-    """The sentence, and whether it was entered."""
+    """Draw a line; return its sentence, and whether it was entered."""
     name, side = f"encoding.sentence.{place}", ui.u(7)
     imgui.align_text_to_frame_padding()
     text(ui, f"{place + 1}", "muted", "small")
     imgui.same_line(ui.u(4))
     imgui.set_next_item_width(imgui.get_content_region_avail().x - side - ui.u(1))
-    if ui.memory.get(FOCUS) == place:
-        ui.memory.pop(FOCUS)
+    controls = ui.local(EncoderControls)
+    if controls.sentence == place:
+        controls.sentence = None
         imgui.set_keyboard_focus_here()
     with ui.colored(frame_bg="raised"), ui.styled(frame_border_size=ui.u(0.25)):
         _, found = imgui.input_text_with_hint(f"##{name}", tr("Write a sentence"), words)
@@ -129,39 +132,41 @@ def _draw_add(ui: Ui, choice: EncodingChoice) -> EncodingChoice:
     hint = "" if able else tr("{n} sentences at most").format(n=MOST_SENTENCES)
     if not button(ui, "encoding.add", tr("Add a sentence"), ICON_NEW, hint, enabled=able):
         return choice
-    ui.memory[FOCUS] = len(sentences)
+    ui.local(EncoderControls).sentence = len(sentences)
     return replace(choice, sentences=(*sentences, ""))
 
 
 def _draw_similarities(state: AppState, ui: Ui, choice: EncodingChoice) -> EncodingChoice:
-    """Of the sentences that were compared last, while they are those that are written."""
+    """Draw the similarities of the sentences that were compared last, while they are those that are
+    written."""
     held, places = state.encoding, state.encoding.choice.compared
-    told = held.compared
+    answer = held.compared
     if len(places) < 2:
         wrapped(ui, tr(TWO))
         return choice
-    if told is None:
+    if answer is None:
         text(ui, tr("Comparing"), "muted", "small")
         return choice
-    if told.problem:
-        wrapped(ui, sentence(told.problem), "warning")
+    if answer.problem:
+        wrapped(ui, sentence(answer.problem), "warning")
         return choice
-    if len(told.similarities) != len(places):
+    if len(answer.similarities) != len(places):
         return choice  # the answer to what is written now is on its way
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    pair = draw_matrix(ui, state.encoding.choice, places, told)
-    one, other = closest(told)
+    pair = draw_matrix(ui, state.encoding.choice, places, answer)
+    one, other = closest(answer)
     words = tr("Closest: {n} and {m}, {cosine}").format(
-        n=places[one] + 1, m=places[other] + 1, cosine=cosine_words(told.similarities[one][other])
+        n=places[one] + 1, m=places[other] + 1, cosine=cosine_words(answer.similarities[one][other])
     )
     text(ui, words, "muted", "small")
     return replace(choice, pair=pair) if pair != state.encoding.choice.pair else choice
 
 
 def draw_matrix(
-    ui: Ui, choice: EncodingChoice, places: Sequence[int], told: TextsCompared
+    ui: Ui, choice: EncodingChoice, places: Sequence[int], answer: TextsCompared
 ) -> tuple[int, int]:
-    """Of the sentences at `places`; the pair that is chosen, by its places."""
+    """Draw the matrix of the sentences at `places`; return the pair that is chosen, by its
+    places."""
     laid = _laid(ui, len(places))
     chosen, top = choice.pair, imgui.get_cursor_screen_pos()
     _draw_numbers(ui, places, laid, top)
@@ -171,7 +176,7 @@ def draw_matrix(
         _draw_sentence(ui, f"{one + 1}", sentences[one], ImVec2(top.x, y), laid)
         for at, other in enumerate(places):
             spot = ImVec2(top.x + laid.words + at * laid.cell, y)
-            value = told.similarities[row][at]
+            value = answer.similarities[row][at]
             pair = (one, other)
             if _draw_cell(ui, pair, value, spot, laid, pair == choice.pair, sentences):
                 chosen = pair
@@ -182,11 +187,11 @@ def draw_matrix(
     return chosen
 
 
-def closest(told: TextsCompared) -> tuple[int, int]:
-    """The two different texts that are most alike."""
-    count = len(told.similarities)
+def closest(answer: TextsCompared) -> tuple[int, int]:
+    """Return the two different texts that are most alike."""
+    count = len(answer.similarities)
     pairs = ((i, j) for i in range(count) for j in range(i + 1, count))
-    return max(pairs, key=lambda pair: told.similarities[pair[0]][pair[1]])
+    return max(pairs, key=lambda pair: answer.similarities[pair[0]][pair[1]])
 
 
 def _laid(ui: Ui, count: int) -> _Layout:
@@ -224,7 +229,7 @@ def _draw_cell(
     ui: Ui, pair: tuple[int, int], value: float, at: ImVec2, laid: _Layout, chosen: bool,
     sentences: Sequence[str],
 ) -> bool:  # fmt: skip
-    """Whether it was pressed."""
+    """Draw a cell, and return whether it was pressed."""
     name = f"encoding.pair.{pair[0]}.{pair[1]}"
     imgui.set_cursor_screen_pos(at)
     pressed = press_area(name, ImVec2(laid.cell, laid.line))
@@ -249,14 +254,14 @@ def _draw_cell(
 
 
 def shade(ui: Ui, value: float) -> int:
-    """The colour of a cosine, 0xRRGGBB: stronger the more alike; another hue below 0."""
+    """Return the colour of a cosine, 0xRRGGBB: stronger the more alike; another hue below 0."""
     palette = ui.theme.palette
     toward = palette.accent if value >= 0 else palette.warning
     return mix(palette.hover, toward, min(abs(value), 1.0))
 
 
 def cosine_words(value: float) -> str:
-    """Of two digits, with a real minus; what rounds to nothing has none."""
+    """Format a cosine with two digits and a real minus; what rounds to 0 has none."""
     return signed(value, "z.2f")
 
 

@@ -1,4 +1,8 @@
-"""The page of an encoder: a text, sentences to compare, or a text with masked tokens."""
+"""The page of an encoder: a text, sentences to compare, or a text with masked tokens.
+
+Before a person writes any, it shows examples: in the window's language, or in English where the
+model's vocabulary does not spell that.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,28 @@ from msgspec import Struct, field
 from llm_lite.core.messages import EncodeText, Gains, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.examples import (
-    example_filled,
-    example_sentences,
-    example_text,
-)
-from llm_lite.desktop.features.encoder.spelling import Spelling, spelling
+from llm_lite.desktop.language.translate import mark, tr
 
 EncodingMode = Literal["text", "pairs", "fill"]
 LONGEST = 20_000  # characters of a text
 LONGEST_SENTENCE = 1_000
 MOST_SENTENCES = 12
+TEXT = mark("The animal didn't cross the street because it was too tired.")
+SENTENCES = (
+    mark("The weather is lovely today."),
+    mark("It's so sunny outside!"),
+    mark("He drove to the stadium."),
+)
+MASK = "{mask}"
+FILLED = mark("Paris is the {mask} of France.")
+Spelling = Literal["words", "parts", "unknown"]
+MOST_UNKNOWN = 0.5  # of a text's tokens
+MOST_TOKENS = 1.2  # for a character: a vocabulary that has a script takes one at most
+LEAST = 4  # characters: a shorter text counts as spelled
 
 
 class EncodingChoice(Struct, frozen=True):
-    """What a person has written; None: the example of the window's language."""
+    """The mode and the texts of the page; None: the example of the window's language."""
 
     mode: EncodingMode = "text"
     text: str | None = None
@@ -47,17 +58,17 @@ class EncodingChoice(Struct, frozen=True):
 
     @property
     def is_example(self) -> bool:
-        """Whether the page shows what no person has written."""
+        """Return whether the page shows what no person has written."""
         written = {"text": self.text, "pairs": self.sentences, "fill": self.filled}
         return written[self.mode] is None
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """Places of the sentences that say something."""
+        """Return the places of the sentences that are not blank."""
         return tuple(i for i, one in enumerate(self.shown_sentences) if one.strip())
 
     def without(self, place: int) -> EncodingChoice:
-        """One sentence fewer; the pair stays the same two, where both are left."""
+        """Remove one sentence; the pair stays the same two, where both are left."""
         sentences = self.shown_sentences
         left = (*sentences[:place], *sentences[place + 1 :])
         last = max(len(left) - 1, 0)
@@ -66,7 +77,7 @@ class EncodingChoice(Struct, frozen=True):
 
 
 class AskedText(Struct, frozen=True):
-    """A text that the encoder was asked to read, for a page, with the gains of then."""
+    """A text that the encoder was asked to read for a page, with the gains of that time."""
 
     mode: EncodingMode
     command: EncodeText  # its request is 0
@@ -79,7 +90,8 @@ class AskedTexts(Struct, frozen=True):
 
 
 class EncodingState(Struct, frozen=True):
-    """`asked`: of what was asked last; `answered`: of what `encoded` and `compared` tell."""
+    """The last questions (`asked`), and answers (`encoded`, `compared`) with their questions
+    (`answered`)."""
 
     choice: EncodingChoice = field(default_factory=EncodingChoice)
     asked: AskedText | None = None
@@ -93,27 +105,27 @@ class EncodingState(Struct, frozen=True):
 
     @property
     def shown(self) -> TextEncoded | None:
-        """What was encoded for the page that is shown."""
+        """Return what was encoded for the page that is shown."""
         mode = self.answered.mode if self.answered else None
         return self.encoded if mode == self.choice.mode else None
 
     @property
     def spelling(self) -> Spelling:
-        """How well the model's vocabulary spells what is shown."""
-        told = self.shown
-        return spelling(self.answered.command, told) if told and self.answered else "words"
+        """Return how well the model's vocabulary spells what is shown."""
+        answer = self.shown
+        return spelling(self.answered.command, answer) if answer and self.answered else "words"
 
     def outdated(self) -> EncodingState:
-        """Another executor: all is to be asked again, and shown meanwhile."""
+        """Ask all again of another executor; what is known is shown meanwhile."""
         return replace(self, asked=None, request=0, asked_texts=None, texts_request=0)
 
     def forgotten(self) -> EncodingState:
-        """Another model."""
+        """Begin anew with another model."""
         return EncodingState(replace(self.choice, english=False))
 
 
 def wanted_text(choice: EncodingChoice, encoder: EncoderInfo) -> EncodeText | None:
-    """What the encoder is to read for the page that is shown; None: nothing."""
+    """Return what the encoder is to read for the page that is shown; None: nothing."""
     if choice.mode == "text":
         return EncodeText(0, choice.shown_text)
     if choice.mode == "fill":
@@ -129,7 +141,32 @@ def wanted_text(choice: EncodingChoice, encoder: EncoderInfo) -> EncodeText | No
 
 
 def wanted_texts(choice: EncodingChoice) -> tuple[str, ...]:
-    """Sentences to compare; () where there are not two."""
+    """Return the sentences to compare; () where there are not two."""
     if choice.mode != "pairs" or len(choice.compared) < 2:
         return ()
     return tuple(choice.shown_sentences[i] for i in choice.compared)
+
+
+def example_text(english: bool) -> str:
+    return TEXT if english else tr(TEXT)
+
+
+def example_sentences(english: bool) -> tuple[str, ...]:
+    return SENTENCES if english else tuple(map(tr, SENTENCES))
+
+
+def example_filled(mask: str, english: bool) -> str:
+    """Return the example with the model's own mask token."""
+    return (FILLED if english else tr(FILLED)).format(mask=mask)
+
+
+def spelling(asked: EncodeText, answer: TextEncoded) -> Spelling:
+    """Return how well the vocabulary spells a text. "unknown": most tokens stand for text that it
+    lacks. "parts": characters are cut into their parts, as an English vocabulary does with Korean
+    ones."""
+    tokens = [token for token in answer.tokens if token.unknown or not token.special]
+    if sum(token.unknown for token in tokens) > MOST_UNKNOWN * len(tokens):
+        return "unknown"
+    characters = sum(not c.isspace() for c in asked.text + asked.pair)
+    many = len(tokens) + answer.left_out > MOST_TOKENS * characters
+    return "parts" if many and characters >= LEAST else "words"

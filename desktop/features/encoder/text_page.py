@@ -1,20 +1,45 @@
-"""One text: where it is written, its tokens, and how long it took."""
+"""The page of one text: its field, which is encoded at Enter or after a pause, its tokens as chips
+that light up where a token attends, and how long it took."""
 
 from __future__ import annotations
 
-from imgui_bundle import ImVec2, imgui
+import math
+from typing import Any
 
+from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
+
+from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages import TextEncoded
-from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.messages.encoding import EncodedToken, EncoderInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.field import draw_field, field_of
+from llm_lite.core.text.tokenization.spelling import shown as signs_shown
+from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
-from llm_lite.desktop.features.encoder.spelling import Spelling
-from llm_lite.desktop.features.encoder.tokens import draw_tokens
+from llm_lite.desktop.features.encoder.state import LONGEST, Spelling
+from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokenizer.chips import (
+    Chip,
+    Look,
+    Paint,
+    draw_chip,
+    draw_chips,
+    kept_page,
+    lay_out_chips,
+)
+from llm_lite.desktop.features.tokenizer.colors import of_control
+from llm_lite.desktop.features.tokens.colors import shades
+from llm_lite.desktop.features.tokens.figure import WIDTH, draw_head
+from llm_lite.desktop.features.tokens.tokens import draw_looks
+from llm_lite.desktop.features.tokens.view import draw_legend_line, draw_look
+from llm_lite.desktop.language.incoming import typed
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import milliseconds, sentence
+from llm_lite.desktop.widgets.figure import Figure
+from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, text, wrapped
 
@@ -31,6 +56,13 @@ UNREADABLE: dict[Spelling, str] = {
     ),
 }
 EDGE = 0.9  # of what the model reads, from which the count is a warning
+ENCODED_INPUT = "encoding.input"  # in the memory of the interface: the field that is shown
+REST = 0.35  # seconds without a key press, after which the text is encoded
+MOST_LINES = 8
+SPECIAL = mark("The tokenizer's own: it stands for no text.")
+UNKNOWN = mark("It stands for a word that the model's vocabulary does not have.")
+STRENGTHS = (0.16, 0.30)  # of the chips of neighbouring words
+HUES = (0, 1)  # of the first and the second text
 
 
 def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
@@ -47,34 +79,34 @@ def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
 
 
 def draw_encoded(state: AppState, ui: Ui) -> list[Action]:
-    """The tokens of what was encoded for this page, or why there are none."""
-    told = state.encoding.shown
-    if told is None:
+    """Draw the tokens of what was encoded for this page, or why there are none."""
+    answer = state.encoding.shown
+    if answer is None:
         text(ui, tr("Encoding") if state.encoding.request else "", "muted", "small")
         return []
-    if told.problem:
-        wrapped(ui, sentence(told.problem), "warning")
+    if answer.problem:
+        wrapped(ui, sentence(answer.problem), "warning")
         ui.mark("encoding.problem")
         return []
-    if told.left_out:
+    if answer.left_out:
         words = trn(
             "The last token is not read: the model reads no more.",
             "The last {n:,} tokens are not read: the model reads no more.",
-            told.left_out,
+            answer.left_out,
         )
-        wrapped(ui, words.format(n=told.left_out), "warning")
+        wrapped(ui, words.format(n=answer.left_out), "warning")
     if state.encoding.spelling != "words":
         wrapped(ui, tr(UNREADABLE[state.encoding.spelling]), "warning")
         ui.mark("encoding.unreadable")
-    return draw_tokens(state, ui, told)
+    return draw_tokens(state, ui, answer)
 
 
 def draw_count(
     state: AppState, ui: Ui, encoder: EncoderInfo, words: str, *, bold: bool = False
 ) -> None:
-    """Some words at the left; tokens, of those that are read, and milliseconds at the right."""
-    told = state.encoding.shown
-    count = count_words(told, encoder)
+    """Draw words at the left; tokens, of those that are read, and milliseconds at the right."""
+    answer = state.encoding.shown
+    count = count_words(answer, encoder)
     with ui.font(style="small"):
         right = imgui.calc_text_size(count).x
     with ui.font("bold" if bold else "regular", "small"):
@@ -82,7 +114,7 @@ def draw_count(
     place = ui.right(right)
     text(ui, words, "text" if bold else "faint", "small", bold)
     imgui.same_line(place)
-    share = len(told.tokens) / encoder.most_tokens if told else 0.0
+    share = len(answer.tokens) / encoder.most_tokens if answer else 0.0
     text(ui, count, "warning" if share > EDGE else "muted", "small")
     ui.mark("encoding.count")
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1))
@@ -91,8 +123,268 @@ def draw_count(
     imgui.dummy(ImVec2(0, 0))
 
 
-def count_words(told: TextEncoded | None, encoder: EncoderInfo) -> str:
-    if told is None or told.problem:
+def count_words(answer: TextEncoded | None, encoder: EncoderInfo) -> str:
+    if answer is None or answer.problem:
         return tr("{most:,} tokens at most").format(most=encoder.most_tokens)
-    words = tr("{n:,} of {most:,} tokens").format(n=len(told.tokens), most=encoder.most_tokens)
-    return f"{words}  ·  {milliseconds(told.seconds)}"
+    words = tr("{n:,} of {most:,} tokens").format(n=len(answer.tokens), most=encoder.most_tokens)
+    return f"{words}  ·  {milliseconds(answer.seconds)}"
+
+
+class EncoderControls(Struct):
+    """The time of the last key press, the sentence that takes the keyboard next, and the chips and
+    numbers of words of an answer."""
+
+    typed_at: float = -math.inf
+    sentence: int | None = None
+    answer: TextEncoded | None = None
+    chips: list[Chip] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+
+
+class TextField(Struct):
+    """The text of the field; a text changed from outside needs a field with a new identity."""
+
+    text: str = ""
+    generation: int = 0
+    focus: bool = False
+    caret: int = 0  # in bytes of UTF-8
+    goes_to: int | None = None  # where the caret is to go
+
+    def renew(self, text: str) -> None:
+        self.text, self.generation = text, self.generation + 1
+        self.goes_to = len(text.encode("utf-8", "replace"))
+
+    def insert(self, words: str) -> None:
+        """Insert words at the caret, with spaces around them where a word stands there."""
+        data = self.text.encode("utf-8", "replace")
+        before, behind = (part.decode("utf-8", "ignore") for part in self._cut(data))
+        lead = " " if before and not before[-1].isspace() else ""
+        trail = " " if behind[:1].isalnum() else ""
+        text = f"{before}{lead}{words}{trail}{behind}"
+        self.renew(text)
+        self.goes_to = self.caret = len(f"{before}{lead}{words}".encode("utf-8", "replace"))
+        self.focus = True
+
+    def _cut(self, data: bytes) -> tuple[bytes, bytes]:
+        at = min(self.caret, len(data))
+        return data[:at], data[at:]
+
+    def watch(self, data: Any) -> int:
+        """Follow the caret; this is the callback of the field while it has the focus."""
+        if self.goes_to is not None:
+            at = min(self.goes_to, data.buf_text_len)
+            data.cursor_pos = data.selection_start = data.selection_end = at
+            self.goes_to = None
+        self.caret = data.cursor_pos
+        return 0
+
+
+class Typed(Struct, frozen=True):
+    """The text of the field, and whether it still waits to be encoded."""
+
+    text: str
+    typing: bool
+
+
+def field_of(ui: Ui, text: str) -> TextField:
+    """Return the field that is shown, with a text that may have been changed from outside."""
+    held: TextField = ui.memory.setdefault(ENCODED_INPUT, TextField(text))
+    if held.text != text:
+        held.renew(text)
+    return held
+
+
+def draw_field(ui: Ui, held: TextField, name: str, hint: str, typing: bool, width: float) -> Typed:
+    """Draw the field in `width` pixels, as high as its text; `typing` is what it was in the frame
+    before."""
+    size = ImVec2(width, _height(ui, held.text, width))
+    at = imgui.get_cursor_screen_pos()
+    if held.focus:
+        imgui.set_keyboard_focus_here()
+        held.focus = False
+        held.goes_to = held.caret if held.goes_to is None else held.goes_to
+    entered, words = _input(ui, held, name, size)
+    ui.mark(name)
+    _draw_edge(ui, at, size)
+    if not words:
+        spot = ImVec2(at.x + ui.u(3), at.y + ui.u(2))
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), hint)
+    if imgui.is_key_pressed(imgui.Key.escape, False) and words != held.text:
+        words = held.text  # Dear ImGui would restore the text from before; we keep it
+        held.renew(words)
+    if words != held.text:
+        held.text, typing = typed(words[:LONGEST]), True
+        ui.local(EncoderControls).typed_at = ui.now
+    if entered:
+        held.focus, typing = True, False
+    return Typed(held.text, typing and not has_rested(ui))
+
+
+def has_rested(ui: Ui) -> bool:
+    """Return whether nothing was typed for a while; else ask for a frame when that is so."""
+    left = REST - (ui.now - ui.local(EncoderControls).typed_at)
+    if left > 0:
+        ui.redraw_in(left)
+    return left <= 0
+
+
+def _input(ui: Ui, held: TextField, name: str, size: ImVec2) -> tuple[bool, str]:
+    flags = imgui.InputTextFlags_
+    with (
+        ui.colored(frame_bg="raised", frame_bg_hovered="raised", frame_bg_active="raised"),
+        ui.styled(frame_padding=(ui.u(3), ui.u(2)), frame_rounding=ui.u(2)),
+    ):
+        entered, words = imgui.input_text_multiline(
+            f"##{name}{held.generation}",
+            held.text,
+            size,
+            flags.ctrl_enter_for_new_line
+            | flags.enter_returns_true
+            | flags.word_wrap
+            | flags.callback_always,
+            held.watch,
+        )
+    return bool(entered), str(words)
+
+
+def _height(ui: Ui, text: str, width: float) -> float:
+    with ui.font():
+        wanted = imgui.calc_text_size(text + "|", wrap_width=width - ui.u(7)).y
+    lines = min(MOST_LINES, max(2, round(wanted / ui.theme.text)))
+    return lines * ui.theme.text + ui.u(4)
+
+
+def _draw_edge(ui: Ui, at: ImVec2, size: ImVec2) -> None:
+    edge = "accent" if imgui.is_item_active() else "border"
+    end = ImVec2(at.x + size.x, at.y + size.y)
+    imgui.get_window_draw_list().add_rect(at, end, ui.color(edge), ui.u(2), ui.u(0.35))
+
+
+def draw_tokens(state: AppState, ui: Ui, answer: TextEncoded) -> list[Action]:
+    """Draw chips, and below them how tokens attend, in what is left of the line."""
+    chips = chips_of(ui, answer)
+    width = imgui.get_content_region_avail().x
+    page = kept_page(ui, "encoding.token.page", chips, chips, width, ui.u(0.5))
+    pointed = draw_chips(ui, "encoding.token", chips, page, paint_of(state, ui, answer))
+    return _draw_bar(state, ui) + _draw_pointed(state, ui, answer, pointed)
+
+
+def paint_of(state: AppState, ui: Ui, answer: TextEncoded) -> Paint:
+    """Return how chips are painted: by where a token attends, while one is pointed at or held; else
+    by words, one beside the other."""
+    found, words = shades(state, ui), _made(ui, answer).words
+    held = {state.xray.at, state.attention.row}
+
+    def paint(at: int) -> Look:
+        edge = ui.color("accent") if at in held else 0
+        if found is not None and at < len(found.fills):
+            color = found.texts[at] or ui.color("text")
+            return Look(found.fills[at], color, found.texts[at] or ui.color("muted"), edge)
+        return replace(_plain(ui, answer.tokens[at], words[at]), edge=edge or _edge(ui, answer, at))
+
+    return paint
+
+
+def chips_of(ui: Ui, answer: TextEncoded) -> list[Chip]:
+    return _made(ui, answer).chips
+
+
+def _plain(ui: Ui, token: EncodedToken, word: int) -> Look:
+    """Give each text a hue, lighter and stronger from word to word."""
+    if token.special:
+        return of_control(ui)
+    hue = ui.theme.palette.series[HUES[token.segment % 2]]
+    return Look(u32(hue, STRENGTHS[word % 2]), ui.color("text"), ui.color("muted"))
+
+
+def _edge(ui: Ui, answer: TextEncoded, at: int) -> int:
+    return ui.color("accent", 0.6) if answer.tokens[at].special else 0
+
+
+def _made(ui: Ui, answer: TextEncoded) -> EncoderControls:
+    """Make chips, and the number of the word of each, once for an answer."""
+    controls = ui.local(EncoderControls)
+    if controls.answer is not answer:
+        controls.chips = [Chip(signs_shown(t.text) or "·", str(t.token)) for t in answer.tokens]
+        controls.answer, controls.words = answer, words_of(answer.tokens)
+    return controls
+
+
+def words_of(tokens: tuple[EncodedToken, ...]) -> list[int]:
+    """Number the words of tokens: a piece that continues a word has the number before."""
+    spaced = any(token.text.startswith(" ") for token in tokens)
+    found, number = list[int](), 0
+    for token in tokens:
+        continues = not token.text.startswith(" ") if spaced else token.text.startswith("##")
+        number += 0 if continues and not token.special else 1
+        found.append(number)
+    return found
+
+
+def _draw_bar(state: AppState, ui: Ui) -> list[Action]:
+    """Draw by which heads tokens attend, and what the colours mean."""
+    imgui.dummy((0, ui.u(0.5)))
+    side = ui.u(6)
+    imgui.begin_group()
+    xray, without = draw_look(state, ui, ui.right(side) - ui.u(2))
+    imgui.end_group()
+    imgui.same_line(ui.right(side))
+    actions = draw_save(state, ui, "text", side)
+    draw_legend_line(state, ui)
+    if xray != state.xray:
+        actions.append(SetXRay(xray))
+    if without != state.attention.exclude_first:
+        actions.append(SetAttention(replace(state.attention, exclude_first=without)))
+    return actions
+
+
+def _draw_pointed(
+    state: AppState, ui: Ui, answer: TextEncoded, pointed: int | None
+) -> list[Action]:
+    """Show where the token under the pointer attends, or the one that is held; a click holds it."""
+    row = state.attention.row
+    at = row if pointed is None and row is not None and row < len(answer.tokens) else pointed
+    flipped = bool(imgui.get_io().key_shift) and at is not None
+    wanted = replace(state.xray, at=at, flipped=flipped)
+    actions: list[Action] = [SetXRay(wanted)] if wanted != state.xray else []
+    if pointed is None:
+        return actions
+    _draw_tip(state, ui, answer.tokens[pointed], pointed)
+    if imgui.is_mouse_clicked(0):
+        held = None if pointed == row else pointed
+        actions.append(SetAttention(replace(state.attention, row=held)))
+    return actions
+
+
+def _draw_tip(state: AppState, ui: Ui, token: EncodedToken, position: int) -> None:
+    with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1.25))):
+        if not imgui.begin_tooltip():
+            return
+        text(ui, f"“{signs_shown(token.text)}”", bold=True)
+        facts = (tr("token {n:,}").format(n=token.token), tr("position {n:,}").format(n=position))
+        text(ui, "  ·  ".join(facts), "muted", "small")
+        if token.special:
+            text(ui, tr(UNKNOWN if token.unknown else SPECIAL), "muted", "small")
+        draw_looks(state, ui, ui.u(60))
+        imgui.end_tooltip()
+
+
+def encoded_figure(state: AppState, ui: Ui) -> Figure:
+    """Draw all tokens in lines, as they are coloured on the page.
+
+    Raises LlmLiteError where there are none.
+    """
+    answer = state.encoding.shown
+    if answer is None or not answer.tokens:
+        raise LlmLiteError(tr("there is no encoded text to make a picture of"))
+    figure = Figure(ui)
+    own, u = figure.ui, figure.ui.u
+    wide, y = draw_head(figure, state)
+    y += u(2)
+    chips, paint = chips_of(own, answer), paint_of(state, own, answer)
+    page = lay_out_chips(own, chips, u(WIDTH), u(0.5))
+    for number, (chip, box) in enumerate(zip(chips, page.boxes, strict=True)):
+        at = (u(8) + box.x, y + box.line * page.pitch)
+        draw_chip(own, chip, at, (box.width, page.chip), paint(number), figure.list)
+    ends = max(box.x + box.width for box in page.boxes)
+    return figure.finish(max(wide, ends) + u(16), y + page.height + u(6))

@@ -7,7 +7,6 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages.encoding import Candidate, EncoderInfo, Mask
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder import pairs, text_page
-from llm_lite.desktop.features.encoder.field import TextField, draw_field, field_of
 from llm_lite.desktop.features.encoder.model import (
     ChooseEncoding,
     PutWord,
@@ -15,7 +14,14 @@ from llm_lite.desktop.features.encoder.model import (
     encoder_of,
 )
 from llm_lite.desktop.features.encoder.state import EncodingMode
-from llm_lite.desktop.features.encoder.text_page import KEYS, draw_count, draw_encoded
+from llm_lite.desktop.features.encoder.text_page import (
+    KEYS,
+    TextField,
+    draw_count,
+    draw_encoded,
+    draw_field,
+    field_of,
+)
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
@@ -112,7 +118,8 @@ def draw_fill(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
 def _draw_buttons(
     state: AppState, ui: Ui, held: TextField, encoder: EncoderInfo
 ) -> tuple[list[Action], bool]:
-    """A mask at the caret; the text before a word was put in. Whether a mask was inserted."""
+    """Draw buttons that insert a mask at the caret, and restore the text before a word was put in;
+    return whether a mask was inserted."""
     label = tr("Insert {mask}").format(mask=encoder.mask_token)
     inserted = button(ui, "encoding.mask", label, ICON_NEW)
     if inserted:
@@ -126,25 +133,25 @@ def _draw_buttons(
 
 
 def _draw_masks(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
-    """Side by side where there is room for two."""
-    told = state.encoding.shown
-    if told is None or told.problem:
+    """Draw the candidates of all masks, side by side where there is room for two."""
+    answer = state.encoding.shown
+    if answer is None or answer.problem:
         return []
-    if not told.masks:
+    if not answer.masks:
         wrapped(ui, tr(NONE).format(mask=encoder.mask_token))
         return []
     room, gap = imgui.get_content_region_avail().x, ui.u(5)
-    columns = max(1, min(len(told.masks), int((room + gap) / (ui.u(COLUMN) + gap))))
+    columns = max(1, min(len(answer.masks), int((room + gap) / (ui.u(COLUMN) + gap))))
     width = (room - gap * (columns - 1)) / columns
     top, actions = imgui.get_cursor_screen_pos(), list[Action]()
     y = bottom = top.y
-    for number, one in enumerate(told.masks):
+    for number, one in enumerate(answer.masks):
         column = number % columns
         if column == 0:
             y = bottom
         imgui.set_cursor_screen_pos(ImVec2(top.x + column * (width + gap), y))
         imgui.begin_group()
-        actions += _draw_mask(ui, number, len(told.masks), one, width)
+        actions += _draw_mask(ui, number, len(answer.masks), one, width)
         imgui.end_group()
         bottom = max(bottom, imgui.get_item_rect_max().y + ui.u(1.5))
     imgui.set_cursor_screen_pos(ImVec2(top.x, bottom))
@@ -163,7 +170,7 @@ def _draw_mask(ui: Ui, number: int, count: int, one: Mask, width: float) -> list
 
 
 def _draw_candidate(ui: Ui, name: str, one: Candidate, width: float) -> bool:
-    """A line: the word, a bar, its probability. Whether it was pressed."""
+    """Draw a word, a bar and its probability in a line, and return whether it was pressed."""
     at, height = imgui.get_cursor_screen_pos(), ui.theme.text + ui.u(2)
     pressed = press_area(name, ImVec2(width, height))
     ui.mark(name)

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.state import MOST_LOCKED
+from llm_lite.desktop.features.attention.figures import grid_figure, heads_figure
+from llm_lite.desktop.features.attention.state import MOST_LOCKED, FigureName
+from llm_lite.desktop.features.encoder.text_page import encoded_figure
 from llm_lite.desktop.features.program.defects import ReportDefect
 from llm_lite.desktop.features.program.guard import Failed, attempt
 from llm_lite.desktop.features.program.model import ExportAttention
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.figure import text_figure
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import write_png
 from llm_lite.desktop.widgets.figure import Figure
@@ -29,7 +32,7 @@ PATIENCE = 60.0  # seconds until a picture whose maps are not complete is given 
 class Outcome(Struct, frozen=True):
     words: str
     failed: bool = False
-    defect: ReportDefect | None = None  # told instead of the words
+    defect: ReportDefect | None = None  # shown instead of the words
 
 
 class Exporter:
@@ -45,10 +48,8 @@ class Exporter:
         self._wanted, self._state, self._until, self._figure = action, state, None, None
 
     def draw(self, state: AppState, ui: Ui) -> Outcome | None:
-        """Within a frame: try to draw the picture, which has the look of the moment it was asked
+        """Try to draw the picture, within a frame. It has the settings of the moment it was asked
         for, and the text of now."""
-        from llm_lite.desktop.features.figures.figures import figure_of
-
         self._figure = None
         if self._wanted is None or self._state is None:
             return None
@@ -67,7 +68,7 @@ class Exporter:
         return None
 
     def write(self, render: Callable[[Figure], NDArray[np.uint8]], ui: Ui) -> Outcome | None:
-        """After the frame: render what was drawn in it, and write the file."""
+        """Render, after the frame, what was drawn in it, and write the file."""
         if self._figure is None or self._wanted is None:
             return None
         path = Path(self._wanted.path)
@@ -91,3 +92,15 @@ class Exporter:
             if ui.maps is not None:
                 ui.maps.drop(f"figure.{place}")
         return Outcome(problem, failed=True)
+
+
+def figure_of(name: FigureName, state: AppState, ui: Ui) -> Figure | None:
+    """Return the picture of a view with its settings; None while its maps are still computed.
+
+    Raises LlmLiteError where there is nothing to draw, or too much.
+    """
+    if name == "text":
+        return encoded_figure(state, ui) if state.encodes else text_figure(state, ui)
+    maps = ui.maps
+    assert maps is not None
+    return grid_figure(state, ui, maps) if name == "grid" else heads_figure(state, ui, maps)

@@ -1,4 +1,4 @@
-"""Where to save: a small panel with a path that can be changed."""
+"""A button that opens a small panel, which saves a picture at a path that can be changed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import expanded, user_folder
@@ -47,13 +48,19 @@ NOTES: dict[FigureName, str] = {
 }
 
 
+class SavePaths(Struct):
+    """The path in the field of each panel."""
+
+    paths: dict[FigureName, str] = field(default_factory=dict)
+
+
 def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Action]:
-    """The button, and its panel once it is open."""
+    """Draw the button, and its panel once it is open."""
     panel = f"save.{view}"
     encoded = view == "text" and state.encodes
     hint = ENCODED["title"] if encoded else HINTS[view]
     if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, tr(hint), side=side):
-        ui.memory[panel] = one_line(str(default_path(state, view)))
+        ui.local(SavePaths).paths[view] = one_line(str(default_path(state, view)))
         ui.opened = panel
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))
@@ -64,7 +71,7 @@ def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Ac
 
 
 def default_path(state: AppState, view: FigureName) -> Path:
-    """In the documents, named after the model, the view and the moment."""
+    """Return a path in the documents folder, named after the model, the view and the moment."""
     model = re.sub(r"[^\w.-]+", "-", state.model.name) if state.model else "model"
     name = f"{model}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.png"
     return user_folder("documents") / name
@@ -73,10 +80,11 @@ def default_path(state: AppState, view: FigureName) -> Path:
 def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]:
     wrapped(ui, note)
     imgui.set_next_item_width(-1)
-    path = ui.memory.get(panel, "")
+    paths = ui.local(SavePaths).paths
+    path = paths.get(view, "")
     _, path = imgui.input_text(f"##{panel}.path", path)
     ui.mark(f"{panel}.path")
-    ui.memory[panel] = path = path[:LONGEST]
+    paths[view] = path = path[:LONGEST]
     kinds: list[str] = []
     if primary_button(ui, f"{panel}.png", tr("Save picture"), enabled=bool(path.strip())):
         kinds.append("png")
@@ -93,7 +101,7 @@ def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]
 
 
 def _expanded(path: str) -> Path:
-    """As it is where a home directory is unknown: the writer says what is wrong."""
+    """Return the path as it is where no home folder is known: the writer explains what is wrong."""
     try:
         return expanded(path)
     except FileError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.features.attention.model import ReadAgain
-from llm_lite.desktop.features.encoder.examples import example_sentences, example_text
+from llm_lite.desktop.features.encoder.state import example_sentences, example_text
 from llm_lite.desktop.features.lesson.glossary import explained
 from llm_lite.desktop.features.lesson.model import FollowPosition, RunSentence, TypeSentence
 from llm_lite.desktop.features.lesson.overview import draw_way, example_way

@@ -20,7 +20,7 @@ class Steering(Struct, frozen=True):
 
     @property
     def changed(self) -> int:
-        """How many heads have another gain than 1."""
+        """Return how many heads have another gain than 1."""
         return sum(gain != 1.0 for row in self.gains or () for gain in row)
 
     def of_next_conversation(self) -> Steering:
@@ -30,7 +30,7 @@ class Steering(Struct, frozen=True):
         return Steering(kept=self.kept)
 
     def fit(self, model: ModelInfo) -> Steering:
-        """For the model in use: a conversation's gains are of one model's heads."""
+        """Put the conversation's gains in force if they belong to the heads of the model in use."""
         kept, rows = self.kept, model.gain_rows
         if kept is None or kept.path != model.path or model.kind != "decoder":
             return self
@@ -39,7 +39,7 @@ class Steering(Struct, frozen=True):
         return replace(self, gains=kept.gains, stale=True)
 
     def set(self, gains: Gains | None, model: ModelInfo) -> Steering:
-        """Other gains for the model in use. Only a conversation keeps them."""
+        """Set other gains for the model in use. Only a conversation keeps them."""
         kept = self.kept
         if model.kind == "decoder" and gains is not None:
             kept = ModelGains(model.path, gains)
@@ -48,5 +48,5 @@ class Steering(Struct, frozen=True):
         return replace(self, gains=gains, kept=kept, stale=True)
 
     def outdated(self) -> Steering:
-        """The conversation is another one from some token on: what was measured is not of it."""
+        """Forget what was measured: the conversation is another one from some token on."""
         return replace(self, effect=None, request=0, stale=self.gains is not None)

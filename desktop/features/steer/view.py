@@ -1,4 +1,4 @@
-"""Steering: a gain for every head, and what it changes."""
+"""A gain for every head, and what it changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages import AttentionPart, Gains, ModelInfo
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
@@ -67,6 +67,14 @@ class Drag(Struct):
     moved: bool = False
 
 
+class SteerControls(Struct):
+    """The part and layer that are chosen in the view, and the cell that is dragged."""
+
+    part: AttentionPart = "cross"
+    layer: int = 0  # with sliders
+    drag: Drag = field(default_factory=Drag)
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Steer"), bold=True)
     help_mark(ui, tr(_about(state)))
@@ -92,17 +100,17 @@ def _about(state: AppState) -> str:
 
 
 def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
-    """Which part's heads are weighed; of other models there is one."""
+    """Draw which part's heads have their gains shown, and return it; other models have one part."""
     if not state.writes_targets:
         return "decoder"
-    part: AttentionPart = ui.memory.get("steer.part", "cross")
+    controls = ui.local(SteerControls)
     hints = [tr(hint) for hint in PART_HINTS]
-    part = ui.memory["steer.part"] = chooser(ui, "steer.part", tr_labels(PARTS), part, hints)
-    return part
+    controls.part = chooser(ui, "steer.part", tr_labels(PARTS), controls.part, hints)
+    return controls.part
 
 
 def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
-    """How far the next token's distribution moves; reset, and another answer."""
+    """Draw how far the next token's distribution moves, and buttons to reset or answer again."""
     gains, effect = state.steering.gains, state.steering.effect
     changed = sum(gain != 1.0 for row in gains or () for gain in row)
     actions: list[Action] = []
@@ -116,7 +124,7 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     words = tr("All gains are 1")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
-        if effect is not None and not math.isnan(effect.kl) and effect_is_told(state):
+        if effect is not None and not math.isnan(effect.kl) and effect_is_shown(state):
             where = tr("KL {kl} nats at the last token")
             if state.holds_conversations:
                 where = tr("KL {kl} nats at the next token")
@@ -125,8 +133,8 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     imgui.align_text_to_frame_padding()
     text(ui, words, "text" if changed else "muted", "small")
     ui.mark("steer.effect")
-    told = state.holds_conversations or (state.writes_targets and effect is not None)
-    tip(ui, tr(KL_TARGET if state.writes_targets else KL) if told else "")
+    explained = state.holds_conversations or (state.writes_targets and effect is not None)
+    tip(ui, tr(KL_TARGET if state.writes_targets else KL) if explained else "")
     return actions
 
 
@@ -137,8 +145,9 @@ def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
     return [AnswerSteered()] if again else []
 
 
-def effect_is_told(state: AppState) -> bool:
-    """Whether the effect is that of what changed: an encoder's gains wait for the next source."""
+def effect_is_shown(state: AppState) -> bool:
+    """Return whether the effect comes from what changed: an encoder's gains wait for the next
+    source."""
     gains, model = state.steering.gains, state.model
     if gains is None or model is None or model.translator is None:
         return True
@@ -154,7 +163,7 @@ def _draw_write_again(state: AppState, ui: Ui) -> list[Action]:
 
 
 def divergence(nats: float) -> str:
-    """What is not quite nothing is told as that."""
+    """Return nats as text, in which what is not quite 0 stays apart from 0."""
     return "<0.0001" if 0 < nats < 0.0001 else f"{nats:.4f}"
 
 
@@ -163,8 +172,8 @@ def _has_answer(state: AppState) -> bool:
 
 
 def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
-    """A slider for a whole layer and for each of its KV groups."""
-    layer = min(int(ui.memory.get("steer.layer", 0)), len(gains) - 1)
+    """Draw a slider for a whole layer and one for each of its KV groups."""
+    layer = min(ui.local(SteerControls).layer, len(gains) - 1)
     row = gains[layer]
     room = imgui.get_content_region_avail().x
     grouped = 1 < model.kv_heads <= 4 and model.heads > model.kv_heads
@@ -189,9 +198,9 @@ def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
 
 
 def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
-    """A row a layer, a cell a head.
+    """Draw a row a layer, a cell a head.
 
-    There are hundreds: only the one at the pointer, and the one that is held, are items.
+    There are hundreds of cells: only the one at the pointer, and the one that is held, are items.
     """
     over, above = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
     imgui.dummy(ImVec2(0, ui.theme.size("small")))  # the numbers of the heads stay in sight
@@ -208,8 +217,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     draw_names(ui, over, (left, above.y), bottom, "steer.names")
     _draw_numbers(ui, over, (left + beside, above.y), width + gap, columns)
     offsets = laid.offsets(model.heads)
-    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
-    held = drag.cell if imgui.is_mouse_down(0) else None
+    held = ui.local(SteerControls).drag.cell if imgui.is_mouse_down(0) else None
     by_keys = is_on_its_way()
     for layer in range(len(gains)):
         y = top.y + layer * step
@@ -235,7 +243,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
 def _draw_numbers(
     ui: Ui, draw: imgui.ImDrawList, at: tuple[float, float], step: float, count: int
 ) -> None:
-    """Of the heads, above their columns, as many as find room."""
+    """Draw the numbers of the heads above their columns, as many as find room."""
     with ui.font(style="small"):
         every = 1 if step > imgui.calc_text_size("00").x + ui.u(1) else 4
         for head in range(0, count, every):
@@ -256,10 +264,11 @@ def _draw_offset(ui: Ui, offset: int, right: float, y: float, height: float) -> 
 def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
     """The layer's number: a click ablates or restores all of it, and has its sliders shown."""
     ui.rects[f"steer.layer.{layer}"] = rect
-    lit = chosen = ui.memory.get("steer.layer", 0) == layer
+    controls = ui.local(SteerControls)
+    lit = chosen = controls.layer == layer
     if ui.at_pointer(rect):
         if _button(f"steer.layer.{layer}", rect):
-            ui.memory["steer.layer"] = layer
+            controls.layer = layer
             if chosen:
                 value = 1.0 if any(gain != 1.0 for gain in gains[layer]) else 0.0
                 gains = _with_row(gains, layer, (value,) * len(gains[layer]))
@@ -276,16 +285,16 @@ def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
 
 
 def _button(name: str, rect: Rect) -> bool:
-    """Whether that part of the screen was clicked."""
+    """Make a part of the screen a button, and return whether it was clicked."""
     x0, y0, x1, y1 = rect
     imgui.set_cursor_screen_pos(ImVec2(x0, y0))
     return press_area(name, ImVec2(x1 - x0, y1 - y0))
 
 
 def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains:
-    """One that may be clicked or dragged."""
+    """Draw a cell that may be clicked or dragged."""
     layer, head = cell
-    gain, drag = gains[layer][head], ui.memory["steer.drag"]
+    gain, controls = gains[layer][head], ui.local(SteerControls)
     clicked = _button(f"steer.{layer}.{head}", rect)
     active, hovered = imgui.is_item_active(), imgui.is_item_hovered()
     _paint(ui, rect, gain)
@@ -294,8 +303,9 @@ def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains
     corners, thick = (ImVec2(*rect[:2]), ImVec2(*rect[2:])), max(1.0, ui.u(0.3))
     imgui.get_window_draw_list().add_rect(*corners, ui.color("text"), ui.u(0.75), thick)
     if imgui.is_item_activated():
-        ui.memory["steer.drag"] = drag = Drag(cell, gain)
-        ui.memory["steer.layer"] = layer
+        controls.drag = Drag(cell, gain)
+        controls.layer = layer
+    drag = controls.drag
     if active and drag.cell == cell and imgui.is_mouse_dragging(0):
         delta: Any = imgui.get_mouse_drag_delta(0)
         drag.moved = True
@@ -321,7 +331,7 @@ def _with_row(gains: Gains, layer: int, row: tuple[float, ...]) -> Gains:
 
 
 def _paint(ui: Ui, rect: Rect, gain: float) -> None:
-    """Quiet at 1, towards red below, towards blue above; the number where it is not 1."""
+    """Fill a cell: quiet at 1, towards red below, towards blue above, with the number beside 1."""
     x0, y0, x1, y1 = rect
     draw, palette = imgui.get_window_draw_list(), ui.theme.palette
     low, high, rounding = ImVec2(x0, y0), ImVec2(x1, y1), ui.u(0.75)

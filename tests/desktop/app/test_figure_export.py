@@ -11,7 +11,7 @@ from llm_lite.desktop.attention import colors, work
 from llm_lite.desktop.features.attention import figures
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.figures.view import default_path
+from llm_lite.desktop.features.figures.view import SavePaths, default_path
 from llm_lite.desktop.features.program.model import ExportAttention, SetAttention
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import read_png
@@ -176,13 +176,13 @@ def test_the_panel_asks_for_a_path(stage, tmp_path):
     driver.click("tab.head")
     driver.click("save.heads.open")
     assert driver.shows("save.heads.path")
-    stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
+    stage.program.interface.ui.local(SavePaths).paths["heads"] = str(tmp_path / "mine.png")
     driver.frames(2)
     driver.click("save.heads.npz")
     sent = [c for c in stage._engine.commands if isinstance(c, ExportMaps)]
     assert [(c.path, c.heads) for c in sent] == [(str(tmp_path / "mine.npz"), ((0, 0),))]
     driver.click("save.heads.open")
-    stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
+    stage.program.interface.ui.local(SavePaths).paths["heads"] = str(tmp_path / "mine.png")
     driver.frames(2)
     driver.click("save.heads.png")
     driver.wait("the picture", lambda s: (tmp_path / "mine.png").exists())

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.messages import ChatMessage
-from llm_lite.desktop.features.cache.totals import others
+from llm_lite.desktop.features.cache.view import others
 from llm_lite.desktop.features.chat.composer import steered
 from llm_lite.desktop.features.program import status_bar
 from llm_lite.desktop.features.program.scopes import scopes

@@ -12,7 +12,7 @@ from llm_lite.core.messages import ExecutorChanged
 from llm_lite.core.records import NotedMeta, replace
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.features.attachments.state import NewDraft
-from llm_lite.desktop.features.cache import fold as caching
+from llm_lite.desktop.features.cache import model as caching
 from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.history import model as history
 from llm_lite.desktop.features.program import act as acting
@@ -86,7 +86,7 @@ def gains_are_not_kept(monkeypatch):
 
 def engine_keeps_gains(monkeypatch):
     monkeypatch.setattr(
-        "llm_lite.desktop.features.attention.model.tell_gains", lambda state: (state, ())
+        "llm_lite.desktop.features.attention.model.send_gains", lambda state: (state, ())
     )
 
 

@@ -9,14 +9,20 @@ from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, table
-from llm_lite.desktop.features.attention import unkept
+from llm_lite.desktop.features.attention import heads
 from llm_lite.desktop.features.attention import view as grid
 from llm_lite.desktop.features.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.features.attention.heads import largest
-from llm_lite.desktop.features.attention.map import MapWindow, hatching, value_words
+from llm_lite.desktop.features.attention.map import (
+    AxisZoom,
+    MapWindow,
+    MapZoom,
+    hatching,
+    value_words,
+    whole,
+)
 from llm_lite.desktop.features.attention.model import ReadAgain, ShowRow
 from llm_lite.desktop.features.attention.state import AttentionChoice
-from llm_lite.desktop.features.attention.zoom import AxisZoom, MapZoom, whole
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -228,7 +234,7 @@ class NoRows:
 
 def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):
     said = []
-    monkeypatch.setattr(unkept, "wrapped", lambda ui, words, *rest, **named: said.append(words))
+    monkeypatch.setattr(heads, "wrapped", lambda ui, words, *rest, **named: said.append(words))
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
     one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40, messages=messages))
     one.ui.maps = NoRows()
@@ -237,7 +243,7 @@ def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, m
     one.driver.click("tab.attention")
     one.driver.click("tab.head")
     one.driver.frames(2)
-    assert set(said) == {unkept.WHY}
+    assert set(said) == {heads.WHY}
     assert one.driver.shows("head.read")
     one.driver.click("attention.read")
     assert one.did(ReadAgain) == [ReadAgain(afresh=True)], "all queries are made again"
@@ -262,7 +268,7 @@ def test_an_opened_conversation_is_read_before_it_has_maps(headless, monkeypatch
     drawn.clear()
     one.program.state = replace(one.state, messages=messages)
     one.driver.frames(2)
-    assert set(drawn) == {unkept.UNREAD}
+    assert set(drawn) == {heads.UNREAD}
     one.driver.click("attention.read")
     assert one.did(ReadAgain) == [ReadAgain(afresh=True)]
 

@@ -14,7 +14,7 @@ from llm_lite.desktop.features.cache.colors import (
     positions_of,
     shade,
 )
-from llm_lite.desktop.features.cache.tooltip import whose
+from llm_lite.desktop.features.cache.map import whose
 from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
 

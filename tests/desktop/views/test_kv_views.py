@@ -13,7 +13,8 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache.colors import kind_colors, kinds, pack
+from llm_lite.desktop.features.cache.colors import Rows, kind_colors, kinds, pack
+from llm_lite.desktop.features.cache.map import CacheZoom, ranges, value_at, window_of
 from llm_lite.desktop.features.cache.model import ColorCache
 from llm_lite.desktop.features.cache.state import (
     layer_bytes,
@@ -21,9 +22,7 @@ from llm_lite.desktop.features.cache.state import (
     reused_positions,
     used_bytes,
 )
-from llm_lite.desktop.features.cache.tooltip import ranges, value_at
-from llm_lite.desktop.features.cache.totals import alike
-from llm_lite.desktop.features.cache.window import window_of
+from llm_lite.desktop.features.cache.view import alike
 from llm_lite.desktop.features.chat.model import EditMessage, Send
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import ConversationRow
@@ -146,10 +145,10 @@ def test_layers_that_are_alike_are_told_once():
 def test_colours_of_owners_are_on_the_picture(cache_view, scene):
     """What is drawn for a position is the colour that the legend gives its owner."""
     one, _ = cache_view()
-    rows = one.ui.memory["kv.rows"]
+    rows = one.ui.local(Rows)
     texels, top = rows.picture._texels(), rows.picture._top
     x0, _, x1, _ = one.driver.rect("kv_cache.map")
-    window = window_of(one.state, one.ui.memory["kv.zoom"], int(x1 - x0))
+    window = window_of(one.state, one.ui.local(CacheZoom), int(x1 - x0))
     row = texels[top + rows.row_of[0], : int(x1 - x0)]
     packed = pack(kind_colors(one.ui.theme.palette), np.ones(5, np.float32))
     found = kinds(one.state)

@@ -4,7 +4,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.colors import CacheWindow
-from llm_lite.desktop.features.cache.window import CacheZoom, look, window_of
+from llm_lite.desktop.features.cache.map import CacheZoom, show_part, window_of
 from tests.desktop.cache_view import point
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY
@@ -12,7 +12,7 @@ from tests.desktop.headless import READY
 
 def test_zoom_goes_from_the_whole_context_to_single_tokens(cache_view):
     one, _ = cache_view()
-    zoom = one.ui.memory["kv.zoom"]
+    zoom = one.ui.local(CacheZoom)
     one.driver.click("kv_cache.context")
     assert window_of(one.state, zoom, 400) == CacheWindow(0.0, 8192.0, 400)
     point(one, 100)
@@ -47,9 +47,9 @@ def test_a_smaller_context_is_in_sight_where_a_larger_one_was_zoomed():
 
 def test_zoom_stays_within_the_context():
     zoom = CacheZoom()
-    look(zoom, CacheWindow(0, 10, 10), 100, -50, 10)
+    show_part(zoom, CacheWindow(0, 10, 10), 100, -50, 10)
     assert zoom.own == (0, 10)
-    look(zoom, CacheWindow(0, 10, 10), 100, 99, 1000)
+    show_part(zoom, CacheWindow(0, 10, 10), 100, 99, 1000)
     assert zoom.own == (0, 100)
-    look(zoom, CacheWindow(0, 10, 10), 100, 99, 0.1)
+    show_part(zoom, CacheWindow(0, 10, 10), 100, 99, 0.1)
     assert zoom.own == (92, 8)

@@ -23,6 +23,7 @@ from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.conversation import first_difference
 from llm_lite.desktop.features.program.model import SetTheme
 from llm_lite.desktop.features.program.state import AppState, Message, Token
+from llm_lite.desktop.features.steer.view import SteerControls
 from llm_lite.desktop.features.tokens import colors
 from llm_lite.desktop.features.tokens.colors import likely
 from llm_lite.desktop.features.tokens.lens import fitting
@@ -171,7 +172,7 @@ def test_only_what_was_pressed_and_let_go_is_clicked(talk):
     one, _ = talk
     one.driver.click("tab.steer")
     press(one, "steer.layer.1", "steer.layer.2")
-    assert one.state.steering.gains is None and one.ui.memory.get("steer.layer", 0) == 0
+    assert one.state.steering.gains is None and one.ui.local(SteerControls).layer == 0
     press(one, None, "steer.2.4")
     assert one.state.steering.gains is None, "it began beside the cell"
     press(one, "steer.2.4", "steer.2.5", "steer.2.4")

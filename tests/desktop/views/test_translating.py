@@ -17,7 +17,7 @@ from llm_lite.desktop.features.encoder.no_writing import OF_TARGETS
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetOptions
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.steer.view import effect_is_told
+from llm_lite.desktop.features.steer.view import effect_is_shown
 from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
     ChooseLongest,
@@ -205,13 +205,13 @@ def test_each_part_is_steered(headless):
     assert one.state.translating.running
 
 
-def test_an_effect_is_told_of_the_decoders_gains_alone():
+def test_an_effect_is_shown_of_the_decoders_gains_alone():
     """Those of the encoder change nothing before its next source."""
     off, model = (0.0,) * HEADS, READY.model
     ones = ((1.0,) * HEADS,) * model.gain_rows
     for gains, told in (((off, *ones[1:]), True), ((*ones[:-1], off), False)):
         steering = replace(READY.steering, gains=gains)
-        assert effect_is_told(replace(READY, steering=steering)) == told
+        assert effect_is_shown(replace(READY, steering=steering)) == told
 
 
 @pytest.mark.parametrize("problem", ["an internal error (TypeError); the log", "no " * 9999])
