@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.selection.find import FIND
+from llm_lite.desktop.features.selection.find import is_find_open
 from llm_lite.desktop.features.selection.selection import selection
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -26,6 +26,6 @@ def _is_taken(state: AppState, ui: Ui) -> bool:
         imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
         or imgui.get_io().want_text_input
         or imgui.is_any_item_active()
-        or FIND in ui.memory
+        or is_find_open(ui)
         or (selected is not None and not selected.empty)
     )
