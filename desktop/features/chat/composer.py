@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.attachments.model import PasteText, files_obstacle, takes_pastes
-from llm_lite.desktop.features.attachments.pasting import pasted
+from llm_lite.desktop.features.attachments.model import (
+    PasteText,
+    files_obstacle,
+    pasted,
+    takes_pastes,
+)
 from llm_lite.desktop.features.attachments.view import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.features.cache.overflow import draw_meter
 from llm_lite.desktop.features.chat.escape import escape_is_free
