@@ -329,8 +329,8 @@ def _draw_ways_on(state: AppState, ui: Ui, place: Place) -> list[Action]:
     of the messages up to there."""
     index, text, at = place
     message, actions = state.messages[index], list[Action]()
-    kept = ui.local(Selecting)
-    spells, kept.spells = kept.spells, False
+    menu = ui.local(Selecting)
+    spells, menu.spells = menu.spells, False
     if spells and message.restored:
         actions.append(SpellAnswer(index))
     if message.role == "assistant":
