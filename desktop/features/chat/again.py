@@ -36,7 +36,8 @@ def writer(state: AppState, message: Message) -> str:
 
 
 def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]:
-    """Buttons behind others on their line: answer again, exactly so, or in a person's words."""
+    """Draw buttons behind others on their line: answer again, exactly so, or in a
+    person's words."""
     actions: list[Action] = []
     message, last = state.messages[index], index == len(state.messages) - 1
     name = f"message.{index}"

@@ -1,4 +1,4 @@
-"""Where the messages lie in the list, in pixels from its top."""
+"""Places of the messages in the list, in pixels from its top."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def hold_in_place(
 
 
 def below(state: AppState, ends: list[float], ui: Ui) -> float:
-    """Where the next message begins: an answer nearer to its question than a turn to the next."""
+    """Return where the next message begins: an answer nearer to its question than a turn to the
+    next."""
     if not ends:
         return ui.u(4)
     message = state.messages[len(ends)]
