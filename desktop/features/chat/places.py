@@ -29,7 +29,7 @@ class Stack(Struct):
     measuring: bool = False  # some heights are guessed yet
 
 
-class Held(Struct):
+class HeldPlaces(Struct):
     """The places of the frame before."""
 
     chat: int | None = None
@@ -107,7 +107,7 @@ def hold_in_place(
 ) -> None:
     """What is in sight stays there while heights are found: at the end, or where one has scrolled
     to. Dear ImGui would scroll there a frame later."""
-    held = ui.local(Held)
+    held = ui.local(HeldPlaces)
     chat, old, measuring = held.chat, held.tops, held.measuring
     held.chat, held.tops, held.measuring = state.chat, tops, ui.local(Stack).measuring
     moved = 0.0

@@ -61,7 +61,7 @@ class Unseen:
         return "" if before and before[0] == before[1] else tr(GONE)
 
 
-class Lost(Struct):
+class ForgottenMessages(Struct):
     """The messages with forgotten tokens, and what they were found for."""
 
     key: object = None
@@ -73,7 +73,7 @@ def _lost(state: AppState, ui: Ui) -> dict[int, tuple[int, int]]:
     until something else is forgotten."""
     cache = state.cache
     key = (cache.forgotten, len(cache.told))
-    kept = ui.local(Lost)
+    kept = ui.local(ForgottenMessages)
     if kept.key != key:
         kept.key, kept.lost = key, unseen(cache)
     return kept.lost

@@ -92,7 +92,7 @@ class Held(Struct):
     closes: bool = False  # its keys were pressed again
 
 
-class Opened(Struct):
+class OpenPalette(Struct):
     """The palette that was opened last."""
 
     held: Held = field(default_factory=Held)
@@ -103,9 +103,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if ui.opened == POPUP:
         ui.opened = ""
         if imgui.is_popup_open(POPUP):  # the same keys close it
-            ui.local(Opened).held.closes = True
+            ui.local(OpenPalette).held.closes = True
         else:
-            opened = ui.local(Opened)
+            opened = ui.local(OpenPalette)
             opened.held = Held(field=opened.held.field + 1)
             imgui.open_popup(POPUP)
             actions.append(SearchPalette(""))
@@ -128,7 +128,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_inside(state: AppState, ui: Ui, width: float, room: float) -> list[Action]:
-    held = ui.local(Opened).held
+    held = ui.local(OpenPalette).held
     closes, held.closes = held.closes, False
     if imgui.is_key_pressed(KEY.escape, False) or closes:
         return _close(ui)
