@@ -49,7 +49,6 @@ from llm_lite.desktop.features.quantization.view import draw as draw_modes
 from llm_lite.desktop.features.remote import model as remote
 from llm_lite.desktop.features.resume import model as resume
 from llm_lite.desktop.features.sampling import asked as sampling
-from llm_lite.desktop.features.serving import fold as serving_fold
 from llm_lite.desktop.features.serving import model as serving
 from llm_lite.desktop.features.steer.view import draw as draw_steer
 from llm_lite.desktop.features.tokenizer import fold as tokenizer_fold
@@ -210,7 +209,7 @@ FEATURES = (
         ),
     ),
     Feature("attachments", attachments.HANDLERS, due=(counting.count_due, attachments.count_due)),
-    Feature("serving", serving.HANDLERS, serving_fold.EVENTS, due=(serving.due,)),
+    Feature("serving", serving.HANDLERS, serving.EVENTS, due=(serving.due,)),
     Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
     Feature("translator", translator.HANDLERS, translator_fold.EVENTS),
     Feature("tree", tree.HANDLERS),

@@ -39,7 +39,7 @@ def chip_height(ui: Ui) -> float:
 
 
 def note(attached: Attachment | None, tokens: int) -> str:
-    """Beside the name."""
+    """Return the words beside the name of a file."""
     if attached is None:
         return tr("Reading")
     if attached.kind == "picture":
@@ -49,7 +49,7 @@ def note(attached: Attachment | None, tokens: int) -> str:
 
 
 def about(attached: Attachment | None, name: str) -> str:
-    """What the pointer is told."""
+    """Return the hint that the pointer shows."""
     if attached is None:
         return name
     lines = [name, tr(KINDS[attached.kind])]
@@ -87,7 +87,7 @@ def draw_chip(
     closes: bool = False,
     active: bool = False,
 ) -> tuple[bool, bool]:
-    """Whether it was clicked, and whether its cross was."""
+    """Draw the card; return whether it was clicked, and whether its cross was."""
     height, small = chip_height(ui), ui.theme.size("small")
     draw, end = imgui.get_window_draw_list(), ImVec2(at.x + width, at.y + height)
     imgui.set_cursor_screen_pos(at)

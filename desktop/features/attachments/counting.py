@@ -1,4 +1,4 @@
-"""Tokens of the conversation in front, counted by the model in use where no answer told them."""
+"""The model in use counts the tokens of the conversation in front where no answer gave them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llm_lite.desktop.features.program.state import AppState
 
 
 def count_due(state: AppState) -> Result:
-    """Asks for what is in front once it is another conversation than was counted."""
+    """Ask for what is in front once it is another conversation than was counted."""
     if not state.messages or state.model is None or not state.holds_conversations:
         return state, ()
     if state.load or state.running or state.counted.request:
@@ -21,6 +21,6 @@ def count_due(state: AppState) -> Result:
         return state, ()
     request = state.next_step_request
     counted = Counted(state.messages, beside, None, request)
-    told = conversation(state, state.messages)
-    command = CountTokens(request, messages=told, thinking=state.thinking, tools=offered(state))
+    messages = conversation(state, state.messages)
+    command = CountTokens(request, messages=messages, thinking=state.thinking, tools=offered(state))
     return replace(state, counted=counted, next_step_request=request + 1), (command,)

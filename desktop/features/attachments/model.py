@@ -1,5 +1,5 @@
-"""What a person does with the files that go with a draft, and what these take of the context. The
-files are read by the feature's `host`."""
+"""A person attaches files and pasted texts to a draft, which take a part of the context. The files
+are read by the feature's `host`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from msgspec import Struct
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attachments.pasting import Pasted
 from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, DraftFile, Part
 from llm_lite.desktop.features.chat.turns import tokens_in_front
 from llm_lite.desktop.features.program.action import Action
@@ -24,10 +23,33 @@ from llm_lite.desktop.features.sampling.form import completes
 from llm_lite.desktop.language.incoming import NAME, TYPED, fit_line, typed
 from llm_lite.desktop.language.translate import tr
 
+LONG = 4000  # characters of a pasted text, some thousand tokens: a page and a half
 TEMPLATE = 32  # tokens that a turn takes beside its text, or less
 COUNTED = 2000  # characters of a draft without files, from which on its tokens are counted
 LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit
 ANSWER_SHARE, MOST_ANSWER = 8, 1024  # what is left for the answer where files are cut to fit
+
+
+class Pasted(Struct, frozen=True):
+    before: str  # of the draft, up to what was pasted
+    text: str
+    after: str
+
+
+def pasted(was: str, now: str) -> Pasted | None:
+    """Return a long text that came into the field at once; None where nothing so long did. It is
+    found by what the field holds before and after a frame."""
+    if len(now) - len(was) < LONG:
+        return None
+    first = _common(was, now)
+    end = len(now) - _common(was[first:][::-1], now[first:][::-1])
+    return Pasted(now[:first], now[first:end], now[end:])
+
+
+def _common(one: str, other: str) -> int:
+    """Count the first characters that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class AttachFiles(Action, frozen=True):
@@ -35,11 +57,11 @@ class AttachFiles(Action, frozen=True):
 
 
 class ChooseAttachments(Action, frozen=True):
-    """In the system's file dialog."""
+    """Choose files in the system's file dialog."""
 
 
 class FileRead(Action, frozen=True):
-    """What the reader found: a text, or a sentence why there is none."""
+    """The reader found a text, or there is none: `problem` says why."""
 
     key: int
     attached: Attachment | None
@@ -51,7 +73,7 @@ class RemoveFile(Action, frozen=True):
 
 
 class RemoveFiles(Action, frozen=True):
-    """All of the draft's."""
+    """Remove all files of the draft."""
 
 
 class FitFiles(Action, frozen=True):
@@ -59,7 +81,7 @@ class FitFiles(Action, frozen=True):
 
 
 class AttachWhole(Action, frozen=True):
-    """All of a file that was cut."""
+    """Attach all of a file that was cut."""
 
     key: int
 
@@ -101,12 +123,14 @@ class DraftBudget(Struct, frozen=True):
 
 
 def is_counted(state: AppState) -> bool:
-    """Whether it is said how much of the context the draft takes, while it is written."""
+    """Tell whether the window shows how much of the context the draft takes, while it is
+    written."""
     return bool(state.files.files) or len(state.draft) >= COUNTED
 
 
 def budget(state: AppState) -> DraftBudget | None:
-    """Of a draft with files, or a long one; None of another, and where there is no model."""
+    """Return the budget of a draft with files, or of a long one; None for another, and where there
+    is no model."""
     files = state.files
     if not is_counted(state) or state.model is None:
         return None
@@ -121,7 +145,7 @@ def budget(state: AppState) -> DraftBudget | None:
 
 
 def files_obstacle(state: AppState) -> str:
-    """Why the draft cannot be sent with its files now, as a sentence; "" when it can."""
+    """Tell why the draft cannot be sent with its files now, as a sentence; "" when it can."""
     if not state.files.are_read:
         return tr("A file is still being read.")
     known = budget(state)
@@ -137,7 +161,7 @@ def files_obstacle(state: AppState) -> str:
 
 
 def count_due(state: AppState) -> Result:
-    """Asks for the tokens of what is new in a draft that is counted; one request at a time."""
+    """Ask for the tokens of what is new in a draft that is counted; one request at a time."""
     files = state.files
     if not is_counted(state) or state.model is None:
         return state, ()
@@ -154,15 +178,15 @@ def count_due(state: AppState) -> Result:
         wanted.append((("draft", state.draft), state.draft))
     key = _before(state)
     if key is not None and files.before[0] != key:
-        said = state.messages[: state.editing]
-        texts = (message_text(message.whole, message.attachments) for message in said)
+        before = state.messages[: state.editing]
+        texts = (message_text(message.whole, message.attachments) for message in before)
         wanted.append((("before", key), "\n\n".join((state.system_prompt, *texts))))
     if not wanted:
         return replace(state, files=files), ()
-    return _ask(replace(state, files=files), wanted)
+    return _count(replace(state, files=files), wanted)
 
 
-def _ask(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] = ()) -> Result:
+def _count(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] = ()) -> Result:
     request = state.next_step_request
     asked = tuple(part for part, _ in wanted)
     files = replace(state.files, request=request, asked=asked, fitting=bool(most))
@@ -171,8 +195,8 @@ def _ask(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] 
 
 
 def _before(state: AppState) -> object:
-    """What tells the conversation up to a message that is edited from others; None where the draft
-    follows all of it."""
+    """Identify the conversation up to a message that is edited; None where the draft follows all
+    of it."""
     if state.editing is None:
         return None
     before = state.messages[: state.editing]
@@ -232,7 +256,7 @@ def _read(action: FileRead, state: AppState, now: float) -> Result:
 
 
 def _about(name: str, problem: str) -> str:
-    """In quotation marks a name stays as it is written."""
+    """Put a name before its problem; in quotation marks it stays as it is written."""
     verb = problem.partition(" ")[0] in ("has", "is", "holds", "cannot")
     return f"“{name}”{'' if verb else ':'} {problem}"
 
@@ -271,12 +295,13 @@ def _fit(action: FitFiles, state: AppState, now: float) -> Result:
     wanted: list[tuple[Part, str]] = [
         (("file", f.key), f.attached.text) for f in long if f.attached is not None
     ]
-    # What is told of a file is its text and some tokens about it.
-    return _ask(state, wanted, (most - TEMPLATE,) * len(wanted))
+    # The model gets the text of a file and some tokens about it.
+    return _count(state, wanted, (most - TEMPLATE,) * len(wanted))
 
 
 def level(tokens: list[int], room: int) -> int:
-    """The most that each may have so that together they have `room`: what is shorter stays."""
+    """Return the most that each may have so that together they have `room`: what is shorter
+    stays."""
     left = sorted(tokens)
     while left:
         share = room // len(left)
@@ -296,8 +321,8 @@ def _whole(action: AttachWhole, state: AppState, now: float) -> Result:
 
 
 def takes_pastes(state: AppState) -> bool:
-    """Whether a long text that is pasted becomes a file of the draft: not in a text that goes on as
-    it is, nor in a model's answer that is edited."""
+    """Tell whether a long text that is pasted becomes a file of the draft: not in a text that goes
+    on as it is, nor in a model's answer that is edited."""
     edited = state.messages[state.editing] if state.editing is not None else None
     is_answer = edited is not None and edited.role == "assistant"
     return not (completes(state) or is_answer or len(state.files.files) >= MOST_FILES)

@@ -18,7 +18,8 @@ LINES = 16  # of a text that is unfolded; more scroll
 
 
 class ShownFiles:
-    """Of message `index` in `width` pixels, at its right; of no height where there are none."""
+    """The files of message `index` in `width` pixels, at its right; without height where there are
+    none."""
 
     def __init__(self, ui: Ui, index: int, message: Message, width: float) -> None:
         self.ui, self.index, self.message, self.width = ui, index, message, width
@@ -54,7 +55,7 @@ class ShownFiles:
         return box_height(self.ui, text, LINES) + self.ui.u(1.5) + line
 
     def draw(self, at: ImVec2) -> list[Action]:
-        """With its corner at a place on the screen."""
+        """Draw the files with their corner at a place on the screen."""
         ui, actions, y = self.ui, list[Action](), at.y
         for row in self.rows:
             x = at.x + self.width - sum(wide for _, _, wide in row) - ui.u(1.5) * (len(row) - 1)

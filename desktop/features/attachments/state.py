@@ -21,7 +21,7 @@ class DraftFile(Struct, frozen=True):
     name: str
     attached: Attachment | None = None  # None: it is being read
     text: str = ""  # all of the file, where `attached` is cut so that it fits
-    tokens: int = UNKNOWN  # that the model is told of it
+    tokens: int = UNKNOWN  # that the model gets of it
 
 
 class NewDraft(Struct, frozen=True):
@@ -49,7 +49,7 @@ class DraftFiles(Struct, frozen=True):
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """As they go with the message."""
+        """Return the attachments as they go with the message."""
         return tuple(
             replace(file.attached, tokens=max(0, file.tokens))
             for file in self.files
@@ -64,23 +64,24 @@ class DraftFiles(Struct, frozen=True):
         return self
 
     def holding(self, files: tuple[DraftFile, ...]) -> DraftFiles:
-        """Those of a draft that was put aside, under new keys."""
+        """Return the files of a draft that was put aside, under new keys."""
         first = self.next_key
         files = tuple(replace(file, key=first + n) for n, file in enumerate(files))
         return DraftFiles(files, first + len(files))
 
     def emptied(self) -> DraftFiles:
-        """Sent or given up: those of a draft that an edit has put aside come back."""
+        """Return what is left after sending or giving up: the files of a draft that an edit has put
+        aside come back."""
         return DraftFiles(self.aside, self.next_key)
 
     def with_paths(self, named: tuple[tuple[str, str], ...]) -> DraftFiles:
-        """With files that are to be read: their paths and names."""
+        """Add files that are to be read: their paths and names."""
         first = self.next_key
         more = tuple(DraftFile(first + n, path, name) for n, (path, name) in enumerate(named))
         return replace(self, files=(*self.files, *more), next_key=first + len(more), failures=0)
 
     def with_text(self, name: str, text: str) -> DraftFiles:
-        """With a text that no file holds."""
+        """Add a text that no file holds."""
         kept = text[:LONGEST_TEXT]
         attached = Attachment(name, kept, whole=len(text) if len(text) > len(kept) else 0)
         one = DraftFile(self.next_key, "", name, attached)
@@ -89,7 +90,8 @@ class DraftFiles(Struct, frozen=True):
     def with_attachments(
         self, attachments: tuple[Attachment, ...], *, aside: bool = True
     ) -> DraftFiles:
-        """Those of a message that is edited; with `aside` the draft's own wait for its end."""
+        """Take the attachments of a message that is edited; with `aside` the draft's own wait
+        for its end."""
         first = self.next_key
         files = tuple(DraftFile(first + n, "", one.name, one) for n, one in enumerate(attachments))
         kept = self.files if aside else self.aside
@@ -99,7 +101,7 @@ class DraftFiles(Struct, frozen=True):
         return replace(self, files=tuple(file for file in self.files if file.key != key))
 
     def changed(self, key: int, attached: Attachment, text: str = "") -> DraftFiles:
-        """With another text for a file, which is to be counted."""
+        """Give a file another text, which is to be counted."""
         files = tuple(
             replace(f, attached=attached, text=text, tokens=UNKNOWN) if f.key == key else f
             for f in self.files
@@ -107,7 +109,7 @@ class DraftFiles(Struct, frozen=True):
         return replace(self, files=files)
 
     def uncounted(self, model: str) -> DraftFiles:
-        """Another model counts otherwise."""
+        """Forget all counts: another model counts otherwise."""
         files = tuple(replace(file, tokens=UNKNOWN) for file in self.files)
         return DraftFiles(files, self.next_key, model, aside=self.aside)
 
@@ -134,7 +136,7 @@ class DraftFiles(Struct, frozen=True):
         return replace(done, files=files, draft=draft, before=before)
 
     def cut(self, kept: dict[Part, int]) -> DraftFiles:
-        """With so many characters of the files; what keeps none is left out."""
+        """Cut the files to so many characters; one that keeps none is left out."""
         files = []
         for file in self.files:
             length = kept.get(("file", file.key))

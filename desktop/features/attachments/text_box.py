@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Ui
@@ -19,9 +19,13 @@ class Preview(Struct, frozen=True):
     note: str  # what is left out, as a sentence; "" where nothing is
 
 
+class Previews(Struct):
+    made: dict[int, Preview] = field(default_factory=dict)  # by the identity of their texts
+
+
 def preview(ui: Ui, text: str) -> Preview:
-    """Made once for a text."""
-    held: dict[int, Preview] = ui.memory.setdefault("attachments.previews", {})
+    """Return the preview of a text, which is made once."""
+    held = ui.local(Previews).made
     known = held.get(id(text))
     if known is None or known.text is not text:
         while len(held) >= KEPT:
@@ -49,7 +53,7 @@ def box_height(ui: Ui, text: str, most_lines: float) -> float:
 
 
 def draw_text_box(ui: Ui, name: str, text: str, size: ImVec2) -> None:
-    """With its corner at the cursor."""
+    """Draw the box with its corner at the cursor."""
     shown = preview(ui, text)
     flags = imgui.WindowFlags_.horizontal_scrollbar | imgui.WindowFlags_.no_saved_settings
     padded = imgui.ChildFlags_.always_use_window_padding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.attachments.chip import (
     about,
@@ -35,8 +36,16 @@ MOST_ROWS = 3  # of chips; more scroll
 PREVIEW_LINES = 24
 
 
+class FilePreview(Struct):
+    """The file of the draft whose text is shown above its chip."""
+
+    key: int | None = None  # None: no preview is open
+    at: tuple[float, float] = (0.0, 0.0)  # the corner of the chip on the screen
+
+
 def files_height(state: AppState, ui: Ui, width: float) -> float:
-    """Of the part of the card above the words; 0 of a short draft without files."""
+    """Return the height of the part of the card above the words; 0 for a short draft without
+    files."""
     if not state.files.files:
         return ui.u(1) + _line(ui) if budget(state) else 0.0
     rows = min(len(_rows(state, ui, width)), MOST_ROWS)
@@ -44,9 +53,9 @@ def files_height(state: AppState, ui: Ui, width: float) -> float:
 
 
 def draw_files(state: AppState, ui: Ui, at: ImVec2, width: float) -> list[Action]:
-    """In a card of `width` with its corner at `at`."""
+    """Draw the files in a card of `width` with its corner at `at`."""
     if not state.files.files:
-        ui.memory.pop(PREVIEW, None)
+        ui.local(FilePreview).key = None
         known = budget(state)
         return [] if known is None else _draw_budget(state, ui, known, at, width)
     rows = _rows(state, ui, width)
@@ -88,7 +97,7 @@ def _line(ui: Ui) -> float:
 
 
 def _rows(state: AppState, ui: Ui, width: float) -> list[list[tuple[DraftFile, str, float]]]:
-    """The chips of each line, with their notes and widths."""
+    """List the chips of each line, with their notes and widths."""
     room, rows, x = width - ui.u(4), list[list[tuple[DraftFile, str, float]]](), 0.0
     for file in state.files.files:
         words = note(file.attached, file.tokens)
@@ -102,13 +111,13 @@ def _rows(state: AppState, ui: Ui, width: float) -> list[list[tuple[DraftFile, s
 
 
 def _draw_file(ui: Ui, file: DraftFile, words: str, at: ImVec2, width: float) -> list[Action]:
-    name, shown = f"attachment.{file.key}", ui.memory.get(PREVIEW)
-    active = shown is not None and shown[0] == file.key
+    name, shown = f"attachment.{file.key}", ui.local(FilePreview)
+    active = shown.key == file.key
     clicked, crossed = draw_chip(
         ui, name, file.attached, file.name, words, at, width, closes=True, active=active
     )
     if clicked and file.attached is not None:
-        ui.memory[PREVIEW] = (file.key, (at.x, at.y))
+        shown.key, shown.at = file.key, (at.x, at.y)
         ui.opened = PREVIEW
     return [RemoveFile(file.key)] if crossed else []
 
@@ -116,8 +125,8 @@ def _draw_file(ui: Ui, file: DraftFile, words: str, at: ImVec2, width: float) ->
 def _draw_budget(
     state: AppState, ui: Ui, known: DraftBudget, at: ImVec2, width: float
 ) -> list[Action]:
-    """A bar of the context: the conversation, the draft, what is free; what to do where it is too
-    much."""
+    """Draw a bar of the context: the conversation, the draft, what is free; what to do where it is
+    too much."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
     x, y, bar = at.x + ui.u(2), at.y + ui.u(1), min(ui.u(30), width * 0.22)
     middle = y + ui.u(3.5)
@@ -162,7 +171,7 @@ def _draw_bar(ui: Ui, known: DraftBudget, at: ImVec2, width: float) -> None:
 def _draw_ways_out(
     ui: Ui, known: DraftBudget, right: float, y: float
 ) -> tuple[list[Action], float]:
-    """Buttons at the right end of the line, and where they begin."""
+    """Draw buttons at the right end of the line; return their actions and where they begin."""
     label = tr("Attach what fits")
     with ui.font(style="small"), ui.styled(frame_padding=(ui.u(2), ui.u(1))):
         width = imgui.calc_text_size(label).x + ui.u(4)
@@ -174,15 +183,17 @@ def _draw_ways_out(
 
 
 def _draw_preview(state: AppState, ui: Ui) -> list[Action]:
-    key, at = ui.memory.get(PREVIEW, (0, (0.0, 0.0)))
-    file = next((file for file in state.files.files if file.key == key), None)
+    kept = ui.local(FilePreview)
+    at = kept.at
+    file = next((file for file in state.files.files if file.key == kept.key), None)
     if file is None or file.attached is None:
         return []
     actions: list[Action] = []
     width = ui.u(150)
     with popover(ui, PREVIEW, fit_title(ui, file.name, width), ImVec2(*at), width, (0, 1)) as shown:
         if not shown:
-            ui.memory.pop(PREVIEW, None) if ui.opened != PREVIEW else None
+            if ui.opened != PREVIEW:
+                kept.key = None
             return []
         text = file.attached.text
         wrapped(ui, about(file.attached, "").strip().replace("\n", ".  "))

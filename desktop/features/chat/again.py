@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, AnswerRun
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
-from llm_lite.desktop.features.chat.places import MEASURING
+from llm_lite.desktop.features.chat.places import Stack
 from llm_lite.desktop.features.history.model import ForkConversation, Reveal
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
@@ -35,7 +36,8 @@ def writer(state: AppState, message: Message) -> str:
 
 
 def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]:
-    """Buttons behind others on their line: answer again, exactly so, or in a person's words."""
+    """Draw buttons behind others on their line: answer again, exactly so, or in a
+    person's words."""
     actions: list[Action] = []
     message, last = state.messages[index], index == len(state.messages) - 1
     name = f"message.{index}"
@@ -61,16 +63,28 @@ def _again(state: AppState, ui: Ui, index: int, written: AnswerRun) -> list[Acti
     if written.is_like(AnswerRun.by(state.model, state.executor)):
         return [Regenerate(index, exactly=True)]
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
-    ui.memory[PANEL] = (written, (low.x, high.y + ui.u(1)))
+    panel = ui.local(OtherWriter)
+    panel.written, panel.at = written, (low.x, high.y + ui.u(1))
     ui.opened = PANEL
     return []
 
 
+class OtherWriter(Struct):
+    """The panel about the model that wrote an answer."""
+
+    written: AnswerRun | None = None
+    at: tuple[float, float] = (0.0, 0.0)  # its corner on the screen
+
+
+class Revealing(Struct):
+    key: object = None  # of the message that the last frame was to show
+
+
 def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
-    """Another model, or another mode of it, is loaded: which one wrote the answer, and the way to
-    it."""
-    written: AnswerRun | None
-    written, at = ui.memory.get(PANEL, (None, (0.0, 0.0)))
+    """Draw a panel where another model, or another mode of it, is loaded: which one wrote the
+    answer, and the way to it."""
+    panel = ui.local(OtherWriter)
+    written, at = panel.written, panel.at
     if written is None:
         return []
     with popover(ui, PANEL, tr("Another model wrote this"), ImVec2(*at), ui.u(84)) as shown:
@@ -120,11 +134,12 @@ def show_found(state: AppState, ui: Ui) -> list[Action]:
     key = state.history.reveal
     if key is None:
         return []
-    if ui.memory.get("chat.revealing") != key or ui.memory.get(MEASURING):
-        ui.memory["chat.revealing"] = key
+    revealing = ui.local(Revealing)
+    if revealing.key != key or ui.local(Stack).measuring:
+        revealing.key = key
         ui.redraw_in(0.0)
         return []
-    ui.memory.pop("chat.revealing")
+    revealing.key = None
     shown = (index for index, message in enumerate(state.messages) if message.key == key)
     ui.memory["chat.show"] = next(shown, None)
     return [Reveal(None)]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.attachments.model import PasteText, files_obstacle, takes_pastes
-from llm_lite.desktop.features.attachments.pasting import pasted
+from llm_lite.desktop.features.attachments.model import (
+    PasteText,
+    files_obstacle,
+    pasted,
+    takes_pastes,
+)
 from llm_lite.desktop.features.attachments.view import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.features.cache.overflow import draw_meter
 from llm_lite.desktop.features.chat.escape import escape_is_free
@@ -19,7 +23,7 @@ from llm_lite.desktop.features.chat.input_card import (
 )
 from llm_lite.desktop.features.chat.model import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.typing import ACTIVE
+from llm_lite.desktop.features.commands.typing import InputKeys
 from llm_lite.desktop.features.layouts.view import show_view
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
@@ -78,7 +82,7 @@ def _field_height(state: AppState, ui: Ui, width: float) -> float:
 def _draw_field(
     state: AppState, ui: Ui, held: Input, at: ImVec2, width: float, height: float
 ) -> list[Action]:
-    spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
+    spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.local(InputKeys).active
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
     written = draw_field(
@@ -95,7 +99,7 @@ def _draw_field(
         return [] if slash.dismiss() else _escape(state)
     if free:
         return _escape(state)
-    actions = slash.draw(at, width, active=was_active or ui.memory[ACTIVE])
+    actions = slash.draw(at, width, active=was_active or ui.local(InputKeys).active)
     if written.sent and slash.is_open:
         held.focus = True
         return actions + slash.choose()

@@ -6,9 +6,8 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.features.commands.hints import with_keys
-from llm_lite.desktop.features.commands.typing import ACTIVE
+from llm_lite.desktop.features.commands.typing import InputKeys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
 from llm_lite.desktop.widgets.text_input import Input
@@ -32,7 +31,7 @@ def held_input(ui: Ui, draft: str, begun: tuple[int, bool]) -> Input:
         held.renew(draft)
     if begun != held.begun:
         held.begun = begun
-        has_keys = bool(ui.memory.get(ACTIVE))
+        has_keys = ui.local(InputKeys).active
         if held.touched and not held.text:  # what was typed in another chat is not undone here
             held.renew("")
         held.focus = has_keys or not imgui.get_io().want_text_input
@@ -50,7 +49,7 @@ def lines_height(ui: Ui, draft: str, width: float, least: int, most: int) -> flo
 def draw_card(ui: Ui, at: ImVec2, width: float, height: float) -> None:
     draw, high = imgui.get_window_draw_list(), ImVec2(at.x + width, at.y + height)
     draw.add_rect_filled(at, high, ui.color("raised"), ui.u(3))
-    edge = "accent" if ui.memory.get(ACTIVE) else "border"
+    edge = "accent" if ui.local(InputKeys).active else "border"
     draw.add_rect(at, high, ui.color(edge), ui.u(3), ui.u(0.35))
 
 
@@ -77,9 +76,9 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
             held.place_caret if held.to_end else None,
         )
     ui.mark(name)
-    ui.memory[ACTIVE] = imgui.is_item_active()
+    ui.local(InputKeys).active = imgui.is_item_active()
     held.touched |= words != held.text
-    ui.memory[UNTOUCHED] = imgui.is_item_active() and not held.touched and not held.text
+    ui.local(InputKeys).untouched = imgui.is_item_active() and not held.touched and not held.text
     if not held.text and not words:
         place = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
         shown = fit(hint, size.x - ui.u(3))  # buttons stand beside the field

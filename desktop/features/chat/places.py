@@ -1,4 +1,4 @@
-"""Where the messages lie in the list, in pixels from its top."""
+"""Places of the messages in the list, in pixels from its top."""
 
 from __future__ import annotations
 
@@ -8,33 +8,50 @@ from operator import is_
 from typing import Any
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.chat.unseen import Unseen
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.ui import Ui
 
-MEASURING = "chat.measuring"  # in the memory of the surroundings: where messages lie is a guess
 A_FRAME = 24_000  # characters of messages that are measured in one
 Height = Callable[[int], float]  # of a message, by its index
+
+
+class Stack(Struct):
+    """The places of all messages but the last, and what they were found for."""
+
+    key: object = None  # None: to be found again
+    messages: tuple[Message, ...] = ()
+    tops: list[float] = []
+    ends: list[float] = []
+    measuring: bool = False  # some heights are guessed yet
+
+
+class HeldPlaces(Struct):
+    """The places of the frame before."""
+
+    chat: int | None = None
+    tops: list[float] = []
+    measuring: bool = False
 
 
 def find_places(
     state: AppState, ui: Ui, marks: Unseen, width: float, height: Height
 ) -> tuple[list[float], list[float]]:
-    """Where each message begins and ends. Those before the last are found again only when one of
-    them, or what they depend on, is another."""
+    """Find where each message begins and ends. Those before the last are found again only when
+    one of them, or what they depend on, is another."""
     before = state.messages[:-1]
     look = rich_text(ui).look(ui)
     key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, look)
-    held = ui.memory.get("stack")
-    if state.xray.shown or held is None or held[0] != key or not _alike(held[1], before):
-        tops, ends, whole = _stacked(state, ui, marks, width, height)
-        held = ui.memory["stack"] = (key if whole else None, before, tops, ends)
-        ui.memory[MEASURING] = not whole
+    kept = ui.local(Stack)
+    if state.xray.shown or kept.key != key or not _alike(kept.messages, before):
+        kept.tops, kept.ends, whole = _stacked(state, ui, marks, width, height)
+        kept.key, kept.messages, kept.measuring = key if whole else None, before, not whole
         if not whole:
             ui.redraw_in(0.0)
-    tops, ends = list(held[2]), list(held[3])
+    tops, ends = list(kept.tops), list(kept.ends)
     if state.messages:
         last = len(before)
         tops.append(below(state, ends, ui) + marks.height(last))
@@ -43,14 +60,15 @@ def find_places(
 
 
 def _alike(messages: Sequence[Message], others: Sequence[Message]) -> bool:
-    """Whether they are the very same: to compare what they say would go through all versions."""
+    """Tell whether they are the very same: to compare their texts would go through all
+    versions."""
     return len(messages) == len(others) and all(map(is_, messages, others))
 
 
 def _stacked(
     state: AppState, ui: Ui, marks: Unseen, width: float, height: Height
 ) -> tuple[list[float], list[float], bool]:
-    """All messages but the last, and whether all were measured."""
+    """Place all messages but the last; return whether all were measured too."""
     heights, whole = _measured(state, ui, width, height)
     tops: list[float] = []
     ends: list[float] = []
@@ -61,8 +79,8 @@ def _stacked(
 
 
 def _measured(state: AppState, ui: Ui, width: float, height: Height) -> tuple[list[float], bool]:
-    """Heights of all but the last, the newest first. A long conversation that comes into the chat
-    is measured from its end, in several frames; what is left is guessed."""
+    """Measure all messages but the last, the newest first. A long conversation that comes into the
+    chat is measured from its end, in several frames; what is left is guessed."""
     known = ui.memory.get("heights", {})
     heights: list[float] = []
     left, whole = A_FRAME, True
@@ -79,7 +97,7 @@ def _measured(state: AppState, ui: Ui, width: float, height: Height) -> tuple[li
 
 
 def _guess(ui: Ui, message: Message, width: float) -> float:
-    """The height of a message, by the length of its text."""
+    """Guess the height of a message by the length of its text."""
     lines = 1 + len(message.text) * ui.theme.text * 0.5 // width + message.text.count("\n")
     return float(lines * ui.theme.line + ui.u(8))
 
@@ -89,8 +107,9 @@ def hold_in_place(
 ) -> None:
     """What is in sight stays there while heights are found: at the end, or where one has scrolled
     to. Dear ImGui would scroll there a frame later."""
-    chat, old, measuring = ui.memory.get("chat.held", (None, [], False))
-    ui.memory["chat.held"] = (state.chat, tops, ui.memory.get(MEASURING, False))
+    held = ui.local(HeldPlaces)
+    chat, old, measuring = held.chat, held.tops, held.measuring
+    held.chat, held.tops, held.measuring = state.chat, tops, ui.local(Stack).measuring
     moved = 0.0
     if follow and ends and (chat != state.chat or measuring):
         end = ends[-1] + ui.u(4) + ui.u(2)
@@ -106,7 +125,8 @@ def hold_in_place(
 
 
 def below(state: AppState, ends: list[float], ui: Ui) -> float:
-    """Where the next message begins: an answer nearer to its question than a turn to the next."""
+    """Return where the next message begins: an answer nearer to its question than a turn to the
+    next."""
     if not ends:
         return ui.u(4)
     message = state.messages[len(ends)]

@@ -22,12 +22,12 @@ def knows_tools(state: AppState) -> bool:
 
 
 def source_of(state: AppState, name: str) -> tuple[str, ToolSpec] | None:
-    """Where a function that is switched on comes from."""
+    """Return where a function that is switched on comes from."""
     return next((found for found in chosen(state.tools) if found[1].name == name), None)
 
 
 def waiting(state: AppState) -> Message | None:
-    """The answer whose calls wait for results: the last one, once it has ended."""
+    """Return the answer whose calls wait for results: the last one, once it has ended."""
     last = state.messages[-1] if state.messages else None
     if last is None or last.calls is None or not last.calls.calls or state.running:
         return None
@@ -44,7 +44,7 @@ def round_of(state: AppState, message: Message) -> CallRound:
 
 
 def rounds(state: AppState) -> int:
-    """Answers with calls since the last question."""
+    """Count answers with calls since the last question."""
     count = 0
     for message in reversed(state.messages):
         if message.role in ("user", "text"):
@@ -54,7 +54,7 @@ def rounds(state: AppState) -> int:
 
 
 def may_go_on(state: AppState) -> bool:
-    """Whether the conversation goes on by itself once all calls are answered."""
+    """Tell whether the conversation goes on by itself once all calls are answered."""
     granted = state.tools.granted if state.tools.chat == state.chat else 0
     return rounds(state) < ROUNDS * (1 + granted)
 

@@ -35,7 +35,7 @@ class Thought(Struct, frozen=True):
 
     @property
     def going_on(self) -> bool:
-        """Whether what comes next is thought, and not said."""
+        """Tell whether what comes next is a thought, and not the answer."""
         return self.split.is_thinking and not self.split.is_ended
 
     def heard(self, events: Sequence[TokenDecoded], seconds: float) -> Thought:

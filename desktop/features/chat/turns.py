@@ -13,7 +13,7 @@ from llm_lite.desktop.features.tokens.state import TEMPLATE
 
 
 def token_id(state: AppState, position: int) -> int | None:
-    """Of the token at a position; None where that is not known."""
+    """Return the id of the token at a position; None where that is not known."""
     prompt = state.cache.prompt
     if position < len(prompt):
         return prompt[position].id
@@ -40,7 +40,7 @@ class Forecast(Struct, frozen=True):
 
 
 def forecast(state: AppState) -> Forecast | None:
-    """None before the first whole turn."""
+    """Return the forecast; None before the first whole turn."""
     if state.model is None:
         return None
     if not state.cache.turns:

@@ -1,8 +1,9 @@
-"""What of the conversation the model no longer sees: marked, never taken away."""
+"""Messages that the model no longer sees are marked, never taken away."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.cache.state import unseen
 from llm_lite.desktop.features.program.state import AppState
@@ -23,11 +24,11 @@ class Unseen:
         self._ui, self.lost = ui, _lost(state, ui)
 
     def height(self, index: int) -> float:
-        """Of the line above message `index`; 0 where there is none."""
+        """Return the height of the line above message `index`; 0 where there is none."""
         return self._ui.theme.size("small") + self._ui.u(3) if self._words(index) else 0.0
 
     def draw(self, index: int, x: float, y: float, width: float) -> None:
-        """The line above message `index`, which begins at a place in the window."""
+        """Draw the line above message `index`, which begins at a place in the window."""
         words, icon = self._words(index), ICON_EYE_OFF if index in self.lost else ICON_EYE
         ui, height = self._ui, self.height(index)
         corner = imgui.get_window_pos()
@@ -39,7 +40,7 @@ class Unseen:
         ui.rects[name] = (at.x, at.y, at.x + width, at.y + height)
 
     def shade(self, index: int, x: float, y: float, width: float, height: float) -> None:
-        """A bar at the left of a message of which something was forgotten."""
+        """Draw a bar at the left of a message where some of its tokens were forgotten."""
         if index not in self.lost:
             return
         lost, whole = self.lost[index]
@@ -60,19 +61,26 @@ class Unseen:
         return "" if before and before[0] == before[1] else tr(GONE)
 
 
+class ForgottenMessages(Struct):
+    """The messages with forgotten tokens, and what they were found for."""
+
+    key: object = None
+    lost: dict[int, tuple[int, int]] = {}
+
+
 def _lost(state: AppState, ui: Ui) -> dict[int, tuple[int, int]]:
-    """Kept until something else is forgotten."""
+    """Return the messages with forgotten tokens: how many, and of how many. The result is kept
+    until something else is forgotten."""
     cache = state.cache
     key = (cache.forgotten, len(cache.told))
-    held = ui.memory.get("unseen")
-    if held is None or held[0] != key:
-        held = ui.memory["unseen"] = (key, unseen(cache))
-    found: dict[int, tuple[int, int]] = held[1]
-    return found
+    kept = ui.local(ForgottenMessages)
+    if kept.key != key:
+        kept.key, kept.lost = key, unseen(cache)
+    return kept.lost
 
 
 def _line(ui: Ui, at: ImVec2, width: float, words: str, color: str) -> None:
-    """Words in the middle of a hairline."""
+    """Draw words in the middle of a hairline."""
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     with ui.font(style="small"):
         words = fit(words, width - ui.u(8))

@@ -75,7 +75,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_texts(state: AppState, ui: Ui) -> list[Action]:
-    """The page of a model that holds no conversation."""
+    """Draw the page of a model that holds no conversation."""
     height = imgui.get_content_region_avail().y - ui.notices_height
     imgui.begin_child("texts", ImVec2(0, max(height, ui.u(10))), FLAT)
     actions = draw_page(state, ui) if state.writes_targets else draw_encoding(state, ui)

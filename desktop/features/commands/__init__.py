@@ -1,1 +1,1 @@
-"""What a person can do by name or with a key: one table, from which shortcuts and hints come."""
+"""Commands by name or with a key: one table, from which shortcuts and hints come."""

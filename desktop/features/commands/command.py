@@ -41,7 +41,7 @@ def always(state: AppState, ui: Ui) -> bool:
 
 
 class UserCommand(Struct, frozen=True):
-    """`keys` are chords, the first of which is shown. Where `place` is one, the keys work there
+    """`keys` are chords; the first is shown. Where `place` is one, the keys work there
     only, and what is there answers them; such a row teaches, and has nothing to run."""
 
     name: str

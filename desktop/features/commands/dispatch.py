@@ -7,6 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.features.commands.command import UserCommand
 from llm_lite.desktop.features.commands.keys import chord
 from llm_lite.desktop.features.commands.table import GLOBAL
+from llm_lite.desktop.features.commands.typing import InputKeys
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.program.action import Action
@@ -22,13 +23,12 @@ OF_CONVERSATION = (
     "look",
     "compare",
 )  # groups whose work is in sight there
-UNTOUCHED = "input.untouched"  # the chat's input has the keys, and nothing of its own to undo
 
 
 def answer_keys(state: AppState, ui: Ui) -> list[Action]:
-    """What the keys that went down just now do."""
+    """Run the command of the keys that went down just now."""
     typing = imgui.get_io().want_text_input
-    untouched = bool(ui.memory.get(UNTOUCHED))
+    untouched = ui.local(InputKeys).untouched
     for code, command in _CHORDS:
         route = _ROUTE
         if typing and not command.while_typing:
@@ -41,7 +41,7 @@ def answer_keys(state: AppState, ui: Ui) -> list[Action]:
 
 
 def run(command: UserCommand, state: AppState, ui: Ui) -> list[Action]:
-    """Nothing, where it cannot be done now."""
+    """Run a command; nothing happens where it cannot be done now."""
     if command.run is None or not command.when(state, ui):
         return []
     done = command.run(state, ui)

@@ -36,7 +36,7 @@ from llm_lite.desktop.widgets.ui import Ui
 
 
 def _talks(state: AppState, ui: Ui) -> bool:
-    """Whether there is a conversation, and a model that holds it."""
+    """Tell whether there is a conversation, and a model that holds it."""
     return bool(state.messages) and state.holds_conversations
 
 
@@ -103,7 +103,7 @@ def _last_thought(state: AppState) -> int | None:
 
 
 def _unfold(state: AppState, ui: Ui) -> list[Action]:
-    """The newest answer with thoughts: all that it has thought, or a line."""
+    """Unfold the thoughts of the newest answer that has some, or fold them to a line."""
     at = _last_thought(state)
     if at is None or (thought := state.messages[at].thought) is None:
         return []

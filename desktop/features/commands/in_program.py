@@ -35,7 +35,7 @@ def _ask(what: str) -> Run:
     return run
 
 
-def _look(appearance: Appearance) -> Run:
+def _set_theme(appearance: Appearance) -> Run:
     return lambda state, ui: [SetTheme(appearance)]
 
 
@@ -95,14 +95,18 @@ PROGRAM = (
         words="preferences options",
     ),
     UserCommand(
-        "theme_system", mark("Use the system's theme"), "program", _look("system"),
+        "theme_system", mark("Use the system's theme"), "program", _set_theme("system"),
         words="dark light appearance",
     ),
     UserCommand(
-        "theme_dark", mark("Use the dark theme"), "program", _look("dark"), words="appearance night"
+        "theme_dark",
+        mark("Use the dark theme"),
+        "program",
+        _set_theme("dark"),
+        words="appearance night",
     ),
     UserCommand(
-        "theme_light", mark("Use the light theme"), "program", _look("light"),
+        "theme_light", mark("Use the light theme"), "program", _set_theme("light"),
         words="appearance day",
     ),
     UserCommand(

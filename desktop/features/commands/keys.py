@@ -29,7 +29,7 @@ _MAC = {"Ctrl": "Cmd"}  # Dear ImGui takes the one for the other there
 
 @lru_cache(maxsize=512)
 def chord(written: str) -> int:
-    """As Dear ImGui has it. Raises KeyError where there is no such key."""
+    """Return the chord as Dear ImGui has it. Raises KeyError where there is no such key."""
     *modifiers, key = parts(written)
     code = _NAMED[key] if key in _NAMED else getattr(_KEY, _plain(key))
     total = int(code)
@@ -51,7 +51,7 @@ def parts(written: str) -> tuple[str, ...]:
 
 
 def shown(written: str) -> str:
-    """The chord as a person reads it on this system."""
+    """Return the chord as a person reads it on this system."""
     if sys.platform != "darwin":
         return written
     return "+".join(_MAC.get(part, part) for part in parts(written))

@@ -1,19 +1,26 @@
-"""What is typed while no field has the keyboard: it goes to the chat's input."""
+"""Characters that are typed while no field has the keyboard go to the chat's input."""
 
 from __future__ import annotations
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
-ACTIVE = "input.active"  # in the memory of the window: whether the input has the keys
 INPUT = "chat.input"
-_TYPED = "input.typed"  # what was typed until it has them
+
+
+class InputKeys(Struct):
+    """The chat's input and the keyboard."""
+
+    active: bool = False  # the input has the keys
+    untouched: bool = False  # it has them, and nothing of its own to undo
+    waiting: str = ""  # typed until it has them
 
 
 def goes_to_input(state: AppState, ui: Ui) -> bool:
-    """Whether characters that are typed now belong to no field, no dialog and no page."""
+    """Tell whether characters that are typed now belong to no field, no dialog and no page."""
     return INPUT in ui.before and not (
         imgui.get_io().want_text_input
         or imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
@@ -25,19 +32,20 @@ def goes_to_input(state: AppState, ui: Ui) -> bool:
 
 
 def take_typed(state: AppState, ui: Ui, *, composing: bool) -> None:
-    """Characters wait until the input has the keyboard, and then go first. `composing`: an input
+    """Hold characters until the input has the keyboard, where they go first. `composing`: an input
     method holds others back, which go on there."""
     queue = imgui.get_io().input_queue_characters
-    waiting: str = ui.memory.get(_TYPED, "")
-    if ui.memory.get(ACTIVE):
+    keys = ui.local(InputKeys)
+    waiting = keys.waiting
+    if keys.active:
         for character in reversed(waiting):
             queue.push_front(ord(character))
-        ui.memory.pop(_TYPED, None)
+        keys.waiting = ""
         return
     if not waiting and not goes_to_input(state, ui):
         return
     if imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
-        ui.memory.pop(_TYPED, None)
+        keys.waiting = ""
         return
     typed = "".join(chr(queue[at]) for at in range(len(queue)))
     if imgui.get_io().nav_visible and not waiting:  # Space presses what the keyboard is at
@@ -45,6 +53,6 @@ def take_typed(state: AppState, ui: Ui, *, composing: bool) -> None:
     waiting += "".join(character for character in typed if character.isprintable())
     if waiting:
         queue.clear()
-        ui.memory[_TYPED] = waiting
+        keys.waiting = waiting
     if waiting or composing:
         ui.ask("input")

@@ -36,7 +36,7 @@ LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 
 class Wish(Struct, frozen=True):
-    """What is to be chosen."""
+    """The files that a person is to choose."""
 
     title: str  # translated where it is shown
     kinds: tuple[tuple[str, str], ...]  # name, patterns
@@ -86,8 +86,8 @@ class FileDialog:
         self._dialog = make(folder, wish)
 
     def poll(self) -> tuple[Path, ...]:
-        """The chosen files, when they have just been chosen. Raises RequestError where a name
-        cannot be told."""
+        """Return the chosen files, when they have just been chosen. Raises RequestError where a
+        name is ambiguous."""
         if self._dialog is None or not self._dialog.ready():
             return ()
         dialog, self._dialog = self._dialog, None
@@ -123,8 +123,8 @@ class _Helper:
         return self._process.poll() is not None
 
     def chosen(self) -> tuple[Path, ...]:
-        """None where cancelled. A name with a line break cannot be told from two where
-        there may be many."""
+        """Return the chosen paths, none where the dialog was cancelled. Where there may be many, a
+        name with a line break cannot be distinguished from two."""
         assert self._process.stdout is not None
         with self._process.stdout as answer:
             name = answer.read().removesuffix(b"\n")
@@ -209,7 +209,7 @@ class FolderReader(Host):
 
 
 def listing(asked: str) -> FolderRead:
-    """What is in a folder, or around a file; a sentence where it cannot be read."""
+    """Return what is in a folder, or around a file; a sentence where it cannot be read."""
     entries: list[FileEntry] = []
     left_out, folder, named = 0, asked, ""
     try:
@@ -241,8 +241,8 @@ def _entry(one: os.DirEntry[str]) -> FileEntry:
 
 
 def begin_choosing(purpose: Purpose, state: AppState) -> ShowFiles:
-    """Choosing begins where something was chosen last, else where the model in use lies, else in
-    the first of the person's folders that is there."""
+    """Begin where something was chosen last, else where the model in use lies, else in the first
+    of the person's folders that is there."""
     places = _places()
     wanted = [*map(Path, state.chooser.recent[:1])]
     wanted += [Path(path).parent for path in state.recent[:1] if purpose != "attach"]
@@ -252,7 +252,7 @@ def begin_choosing(purpose: Purpose, state: AppState) -> ShowFiles:
 
 
 def _places() -> tuple[tuple[Place, str], ...]:
-    """Folders of the person that are there."""
+    """List the folders of the person that are there."""
     documents = user_folder("documents").parent
     try:
         home = Path.home()

@@ -1,4 +1,4 @@
-"""What a person does in the window's own file chooser, and what was read of a folder."""
+"""A person chooses files in the window's own chooser; the host reads folders for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BrowseFolder(Action, frozen=True):
 
 
 class FolderRead(Action, frozen=True):
-    """What is in a folder that was asked for; `problem`: why it cannot be listed. Where a file was
+    """A folder that was asked for was read, or cannot be listed; `problem`: why. Where a file was
     asked for, it is `named`, and the folder is the one that it lies in."""
 
     asked: str
@@ -66,7 +66,7 @@ def _browse(action: BrowseFolder, state: AppState, now: float) -> Result:
 
 
 def _read(action: FolderRead, state: AppState, now: float) -> Result:
-    """A folder that cannot be listed leaves the one before on the screen."""
+    """Show the folder that was read; one that cannot be listed leaves the one before."""
     files = state.chooser
     if action.asked != files.wanted:
         return state, ()

@@ -64,5 +64,5 @@ class FilesState(Struct, frozen=True):
 
 
 def parent_of(folder: str) -> str:
-    """The folder around it; itself at the root."""
+    """Return the folder around a folder; at the root that is the root itself."""
     return str(Path(folder).parent)

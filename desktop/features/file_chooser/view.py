@@ -62,7 +62,8 @@ _FLAGS = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_title_bar | imgui.Wi
 
 
 class ChooserInput(Struct):
-    """What is typed, which row has the keyboard, and which files are picked, by their paths."""
+    """The filter that is typed, the row that has the keyboard, and the files that are picked, by
+    their paths."""
 
     query: str = ""
     at: int = 0
@@ -72,10 +73,17 @@ class ChooserInput(Struct):
     field: int = 0  # the input is another one when its text changes from outside
 
 
+class Chooser(Struct):
+    """The window of the chooser, from frame to frame."""
+
+    input: ChooserInput | None = None  # while the window is open
+    top: float = 0.0  # of the part right of the places, in pixels of the window
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     files = state.chooser
     if not files.shown:
-        ui.memory.pop(POPUP, None)
+        ui.local(Chooser).input = None
         return []
     if not imgui.is_popup_open(POPUP):
         imgui.open_popup(POPUP)
@@ -115,7 +123,7 @@ def _draw_inside(files: FilesState, ui: Ui) -> list[Action]:
     listed = files.listed("" if _is_path(held.query) else held.query.strip())
     held.at = min(held.at, max(len(listed) - 1, 0))
     _move(held, len(listed))
-    used = imgui.get_cursor_pos_y() - ui.memory.get("files.top", 0.0)
+    used = imgui.get_cursor_pos_y() - ui.local(Chooser).top
     opened = _draw_rows(files, ui, held, listed, max(room - used, ui.u(12)))
     imgui.end_group()
     actions += _draw_foot(files, ui)
@@ -134,8 +142,10 @@ def _draw_inside(files: FilesState, ui: Ui) -> list[Action]:
 
 
 def _held(files: FilesState, ui: Ui) -> ChooserInput:
-    """Another folder begins with an empty filter at its first row, or with the file named."""
-    held: ChooserInput = ui.memory.setdefault(POPUP, ChooserInput())
+    """Return what is typed and picked. Another folder begins with an empty filter at its first
+    row, or with the file named."""
+    chooser = ui.local(Chooser)
+    held = chooser.input = chooser.input or ChooserInput()
     key = str(Path(files.folder) / files.named)
     if held.folder != key:
         held.folder, held.query, held.at = key, shown_path(files.named), 0
@@ -162,7 +172,7 @@ def _end(ui: Ui, actions: list[Action]) -> list[Action]:
 
 
 def _with(paths: list[str], files: FilesState, opened: FileEntry | None) -> list[str]:
-    """What is taken: all that is picked, and what was opened by itself."""
+    """Return the paths that are taken: all that are picked, and what was opened by itself."""
     if opened is None:
         return paths
     path = _path(files, opened)
@@ -170,7 +180,7 @@ def _with(paths: list[str], files: FilesState, opened: FileEntry | None) -> list
 
 
 def _given(purpose: Purpose, paths: list[str]) -> list[Action]:
-    """What a person chose, done."""
+    """Return the actions that follow from a choice."""
     done: Action
     if purpose == "model":
         done = OpenModel(paths[0])
@@ -182,7 +192,7 @@ def _given(purpose: Purpose, paths: list[str]) -> list[Action]:
 
 
 def _places(files: FilesState) -> list[tuple[str, str, str]]:
-    """Icon, name and folder of each place at the left."""
+    """Return the icon, name and folder of each place at the left."""
     found = [(ICON_FOLDER_OPEN, tr(PLACES[kind]), folder) for kind, folder in files.places]
     return found + [(ICON_CLOCK, Path(one).name or one, one) for one in files.recent]
 
@@ -214,8 +224,8 @@ def _draw_places(files: FilesState, ui: Ui, room: float) -> list[Action]:
 
 
 def _draw_path(files: FilesState, ui: Ui) -> list[Action]:
-    """The folder that is listed, and the way to the one around it."""
-    ui.memory["files.top"] = imgui.get_cursor_pos_y()
+    """Draw the folder that is listed, and the way to the one around it."""
+    ui.local(Chooser).top = imgui.get_cursor_pos_y()
     side = ui.u(7)
     hint = tr("The folder around this one (Backspace)")
     pressed = icon_button(ui, "files.up", ICON_CHEVRON_UP, hint, side=side)
@@ -229,7 +239,7 @@ def _draw_path(files: FilesState, ui: Ui) -> list[Action]:
 
 
 def _fit_end(path: str, ui: Ui) -> str:
-    """The end of a path says more than its beginning."""
+    """Shorten a path at its beginning: its end says more."""
     room = imgui.get_content_region_avail().x
     while imgui.calc_text_size(path).x > room and os.sep in path[2:]:
         path = "…" + path[path.index(os.sep, 2) :]
@@ -256,7 +266,7 @@ def _draw_query(files: FilesState, ui: Ui, held: ChooserInput) -> list[Action]:
 
 
 def _move(held: ChooserInput, count: int) -> None:
-    """The row that has the keyboard."""
+    """Move the row that has the keyboard."""
     last = max(count - 1, 0)
     for key, to in (
         (KEY.down_arrow, min(held.at + 1, last)),
@@ -271,7 +281,7 @@ def _move(held: ChooserInput, count: int) -> None:
 def _draw_rows(
     files: FilesState, ui: Ui, held: ChooserInput, listed: list[FileEntry], height: float
 ) -> FileEntry | None:
-    """The entry that was opened with the mouse."""
+    """Draw the entries, and return the one that was opened with the mouse."""
     opened: FileEntry | None = None
     flags = imgui.WindowFlags_.no_nav_inputs | imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("files.rows", ImVec2(0, height), imgui.ChildFlags_.borders, flags)
@@ -302,7 +312,8 @@ def _draw_rows(
 def _draw_row(
     files: FilesState, ui: Ui, held: ChooserInput, entry: FileEntry, number: int, line: float
 ) -> bool:
-    """Whether it was opened: a folder by a click, a file by a double click."""
+    """Draw an entry, and return whether it was opened: a folder by a click, a file by a double
+    click."""
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     pressed = imgui.invisible_button(f"row.{number}", ImVec2(max(width, 1.0), line))
     ui.mark(f"files.row.{number}")
@@ -344,7 +355,8 @@ def _draw_foot(files: FilesState, ui: Ui) -> list[Action]:
 
 
 def _draw_open(files: FilesState, ui: Ui, paths: list[str]) -> bool:
-    """The button that takes what is chosen, at the lower right."""
+    """Draw the button that takes what is chosen, at the lower right; return whether it was
+    pressed."""
     label = tr("Open")
     if files.takes_many:
         count = max(len(paths), 1)

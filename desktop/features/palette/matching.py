@@ -1,4 +1,4 @@
-"""Which titles fit what was typed, how well, and where the letters stand.
+"""Titles are matched with a query: which fit, how well, and where the letters stand.
 
 Words of a query are looked for one by one, in any order. A word fits where it stands as a whole,
 best at the beginning of a word of the title, or where its letters follow each other close together,
@@ -22,7 +22,7 @@ class Match(Struct, frozen=True):
 
 
 def fold(text: str) -> str:
-    """In small letters, and as long as before, so that places stay the same."""
+    """Write a text in small letters, as long as before, so that places stay the same."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -66,7 +66,8 @@ def _find(word: str, title: str) -> Match | None:
 
 
 def _mistyped(word: str, title: str) -> Match | None:
-    """A word of the title that begins like `word`, but for one mistake behind its first letter."""
+    """Find a word of the title that begins like `word`, but for one mistake behind its first
+    letter."""
     start = title.find(word[0])
     while start >= 0:
         if start == 0 or not title[start - 1].isalnum():
@@ -78,7 +79,7 @@ def _mistyped(word: str, title: str) -> Match | None:
 
 
 def _but_one(word: str, title: str) -> int:
-    """How many letters of the title are meant, where at most one mistake was made; else 0."""
+    """Count the letters of the title that are meant, where at most one mistake was made; else 0."""
     pairs = zip(word, title, strict=False)
     at = next((at for at, (typed, meant) in enumerate(pairs) if typed != meant), len(title))
     rest, meant = word[at:], title[at:]
@@ -91,7 +92,7 @@ def _but_one(word: str, title: str) -> int:
 
 
 def _scattered(word: str, title: str) -> Match | None:
-    """Letters in their order, the first at the beginning of a word."""
+    """Find letters in their order, the first at the beginning of a word."""
     best: Match | None = None
     start = title.find(word[0])
     while start >= 0:
@@ -109,7 +110,8 @@ def _scattered(word: str, title: str) -> Match | None:
 
 
 def _follow(word: str, title: str, start: int) -> tuple[int, ...] | None:
-    """Each letter at the beginning of the next word that has it there, else where it comes next."""
+    """Find each letter at the beginning of the next word that has it there, else where it comes
+    next."""
     places = [start]
     for letter in word[1:]:
         after = places[-1] + 1

@@ -1,4 +1,4 @@
-"""What a person does in the command palette, and what the history says of it.
+"""A person searches and chooses in the command palette; the history returns what it finds.
 
 What is chosen there is an action like any other; here is only that it was, to list it first.
 """

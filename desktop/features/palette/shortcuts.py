@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.commands.command import GROUPS, PLACES, UserCommand
 from llm_lite.desktop.features.commands.keys import shown as shown_keys
@@ -22,6 +23,10 @@ WIDTH, TOP = 116.0, 0.06  # in spacing units; share of the window above it
 ABOVE_LIST = 26.0  # spacing units of title, search and padding
 
 
+class ShortcutsInput(Struct):
+    query: str = ""
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     size = imgui.get_main_viewport().size
     width = min(ui.u(WIDTH), size.x - ui.u(8))
@@ -36,13 +41,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_list(ui: Ui, height: float) -> None:
-    """A search, and below it keys in groups, in so many pixels."""
+    """Draw a search, and below it keys in groups, in `height` pixels."""
     imgui.set_next_item_width(-1)
-    query = ui.memory.get(QUERY, "")
+    kept = ui.local(ShortcutsInput)
     hint = tr("Search the shortcuts")
-    _, query = imgui.input_text_with_hint(f"##{QUERY}", hint, query)
+    _, query = imgui.input_text_with_hint(f"##{QUERY}", hint, kept.query)
     ui.mark(QUERY)
-    ui.memory[QUERY] = query = query[:LONGEST]
+    kept.query = query = query[:LONGEST]
     imgui.begin_child(f"{POPUP}.list", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
     found = matching(fold(query).strip())
     if not found:
@@ -58,7 +63,7 @@ def _draw_list(ui: Ui, height: float) -> None:
 
 
 def matching(query: str) -> list[UserCommand]:
-    """Commands with keys that fit, in groups."""
+    """List commands with keys that match, in groups."""
     keyed = [command for command in COMMANDS if command.keys]
     if not query:
         return keyed

@@ -1,4 +1,4 @@
-"""What the command palette asked of the history, what was found, and what was chosen before."""
+"""The command palette keeps its search of the history, what was found, and earlier choices."""
 
 from __future__ import annotations
 

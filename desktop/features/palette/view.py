@@ -81,7 +81,7 @@ STILL = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_nav_inputs  # arrows 
 
 
 class Held(Struct):
-    """What is typed, what is found for it, and which row is chosen."""
+    """The query, what is found for it, and the row that is chosen."""
 
     query: str = ""
     at: int = 0
@@ -89,6 +89,13 @@ class Held(Struct):
     made_of: object = None
     scroll: bool = False  # the chosen row is to be in sight
     field: int = 0  # the input is another one each time
+    closes: bool = False  # its keys were pressed again
+
+
+class OpenPalette(Struct):
+    """The palette that was opened last."""
+
+    held: Held = field(default_factory=Held)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -96,10 +103,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if ui.opened == POPUP:
         ui.opened = ""
         if imgui.is_popup_open(POPUP):  # the same keys close it
-            ui.memory[f"{POPUP}.close"] = True
+            ui.local(OpenPalette).held.closes = True
         else:
-            held: Held | None = ui.memory.get(POPUP)
-            ui.memory[POPUP] = Held(field=held.field + 1 if held else 0)
+            opened = ui.local(OpenPalette)
+            opened.held = Held(field=opened.held.field + 1)
             imgui.open_popup(POPUP)
             actions.append(SearchPalette(""))
     size, edge = imgui.get_main_viewport().size, ui.u(4)
@@ -121,8 +128,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_inside(state: AppState, ui: Ui, width: float, room: float) -> list[Action]:
-    held: Held = ui.memory[POPUP]
-    if imgui.is_key_pressed(KEY.escape, False) or ui.memory.pop(f"{POPUP}.close", False):
+    held = ui.local(OpenPalette).held
+    closes, held.closes = held.closes, False
+    if imgui.is_key_pressed(KEY.escape, False) or closes:
         return _close(ui)
     asked = _draw_input(ui, held, width)
     _refresh(state, ui, held)
@@ -192,7 +200,7 @@ def _refresh(state: AppState, ui: Ui, held: Held) -> None:
 
 
 def _move(ui: Ui, held: Held, room: float) -> None:
-    """The chosen row, with the keys."""
+    """Move the chosen row with the keys."""
     if not held.rows:
         return
     last, page = len(held.rows) - 1, LINES - 1
@@ -208,7 +216,7 @@ def _move(ui: Ui, held: Held, room: float) -> None:
 
 
 def _draw_rows(ui: Ui, held: Held, width: float, room: float) -> Finding | None:
-    """The row that was clicked."""
+    """Draw the rows, and return the one that was clicked."""
     line, head = ui.u(9.5), ui.u(8)
     tops, y = [], ui.u(1.5)
     for row in held.rows:
@@ -302,7 +310,8 @@ def _draw_row(ui: Ui, row: Finding, rect: tuple[float, float, float, float], cho
 
 
 def _draw_title(ui: Ui, row: Finding, at: ImVec2, room: float) -> float:
-    """Where it ends. Letters that match are bold, in the accent's colour for text."""
+    """Draw a title and return where it ends. Letters that match are bold, in the accent's colour
+    for text."""
     draw, x = imgui.get_window_draw_list(), at.x
     with ui.font():
         title = fit(row.item.title, room)
@@ -335,7 +344,8 @@ def found(query: str, state: AppState, ui: Ui) -> list[Finding]:
 
 
 def _offered(state: AppState, ui: Ui) -> list[Finding]:
-    """Before anything is typed: recent choices, then conversations, then all commands."""
+    """List what is offered before anything is typed: recent choices, then conversations, then all
+    commands."""
     known = {item.key: item for item in fixed(state, ui)}
     talks = {item.key: item for item in newest(state)}
     recent = [_recent(key, {**known, **talks}, state) for key in state.palette.recent]
@@ -373,7 +383,7 @@ def _matching(query: str, state: AppState, ui: Ui) -> list[Finding]:
     for item in conversations(state):
         add(item, match(query, item.title), -5.0)
     if state.palette.found_for:
-        for item in said(state):
+        for item in found_in_history(state):
             add(item, match(query, item.title) or Match(SAID), -5.0)
     ordered = sorted(scored.values(), key=lambda one: -one[0])
     return [row for _, row in ordered[:SHOWN]]
@@ -388,7 +398,8 @@ def fixed(state: AppState, ui: Ui) -> list[Item]:
 
 
 def conversations(state: AppState) -> Iterator[Item]:
-    """Those that the list knows, the newest first; none while the model holds no conversation."""
+    """List conversations that the list has, the newest first; none while the model holds no
+    conversation."""
     for row in _listed(state):
         yield _of_conversation(row.id, row.title, None, "")
 
@@ -398,20 +409,20 @@ def _listed(state: AppState) -> Sequence[ConversationRow]:
 
 
 def newest(state: AppState) -> Iterator[Item]:
-    """The same without regard to which are pinned."""
+    """List the same conversations from the newest, without regard to which are pinned."""
     for row in sorted(_listed(state), key=lambda row: row.updated, reverse=True):
         yield _of_conversation(row.id, row.title, None, "")
 
 
-def said(state: AppState) -> Iterator[Item]:
-    """Those that the history has found for what was typed."""
+def found_in_history(state: AppState) -> Iterator[Item]:
+    """List conversations that the history has found for the query."""
     for found in state.palette.found if state.holds_conversations else ():
         note = "" if found.message is None else " ".join(found.snippet.split())
         yield _of_conversation(found.conversation, found.title, found.message, note)
 
 
 def heads(query: str, state: AppState) -> list[Item]:
-    """Of the model, those that the query names."""
+    """List the heads of the model that the query names."""
     named = _HEAD.fullmatch(query.strip())
     model = state.model
     if named is None or model is None:

@@ -13,7 +13,7 @@ LONGEST_ADDRESS = 500  # characters
 
 
 class Connection(Struct, frozen=True):
-    """What answers the chat."""
+    """The server and its model that answer the chat."""
 
     server: RemoteServer
     model: RemoteModel
@@ -47,7 +47,7 @@ class RemoteState(Struct, frozen=True):
         return replace(self, cache=None)
 
     def used(self, address: str, model: str, key: ApiKey) -> RemoteState:
-        """With an address that works."""
+        """Put an address that works first among the recent ones."""
         others = tuple(one for one in self.recent if one.address != address)
         recent = (RecentAddress(address, model, key), *others)[:MOST_RECENT]
         return replace(self, recent=recent)

@@ -35,7 +35,7 @@ HERE = mark("A model of this machine shows it: disconnect, or open one.")
 
 
 def draw_there(state: AppState, ui: Ui) -> None:
-    """The cache, as far as its server tells of it."""
+    """Draw the cache as far as its server reports it."""
     connection = state.remote.connection
     assert connection is not None
     if connection.server.glass:
@@ -53,7 +53,7 @@ def draw_where(ui: Ui, connection: Connection) -> None:
 
 
 def draw_untold(state: AppState, ui: Ui, reason: str, *, way_back: bool = True) -> None:
-    """Who computes, one sentence why something is not shown, and where it would be."""
+    """Draw who computes, one sentence why something is not shown, and where it would be."""
     connection = state.remote.connection
     assert connection is not None
     draw_where(ui, connection)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.remote import ApiKey, RemoteModel, RemoteServer
-from llm_lite.desktop.features.commands.fields import ADDRESS, OPEN
+from llm_lite.desktop.features.commands.fields import ADDRESS, ServerFields
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.model import (
@@ -32,7 +33,7 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-_KEY, _KEEPS, _SEEN = "remote.key", "remote.keeps", "remote.seen"
+_KEY, _KEEPS = "remote.key", "remote.keeps"
 EXAMPLE = "http://127.0.0.1:8000"
 ABOUT = mark(
     "A server that speaks OpenAI's protocol answers the chat: vLLM, llama-server, LM Studio, or "
@@ -44,22 +45,29 @@ KEEP = mark(
 )
 
 
+class LastConnection(Struct):
+    """The connection that was there in the last frame."""
+
+    connection: Connection | None = None
+
+
 def is_open(state: AppState, ui: Ui) -> bool:
-    """Whether fields are shown, and not only the button."""
+    """Tell whether fields are shown, and not only the button."""
     remote = state.remote
-    return bool(ui.memory.get(OPEN) or remote.asked or remote.found or remote.problem)
+    return bool(ui.local(ServerFields).shown or remote.asked or remote.found or remote.problem)
 
 
 def draw_connect(state: AppState, ui: Ui) -> list[Action]:
-    """In the panel of models: a button, or the fields that it opens."""
+    """Draw, in the panel of models, a button or the fields that it opens."""
     remote = state.remote
-    if ui.memory.get(_SEEN) is not remote.connection:  # what was wanted is done
-        ui.memory[_SEEN] = remote.connection
+    last = ui.local(LastConnection)
+    if last.connection is not remote.connection:  # what was wanted is done
+        last.connection = remote.connection
         _close(ui)
     if not is_open(state, ui):
         hint = tr(ABOUT)
         if button(ui, "remote.connect", tr("Connect to a server"), ICON_LINK, hint):
-            ui.memory[OPEN] = True
+            ui.local(ServerFields).shown = True
             ui.reaching = ADDRESS
         return []
     actions = _draw_title(ui)
@@ -74,8 +82,8 @@ def draw_connect(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _close(ui: Ui) -> None:
-    for name in (OPEN, _KEY):  # a key stays nowhere in sight
-        ui.memory.pop(name, None)
+    fields = ui.local(ServerFields)
+    fields.shown, fields.key = False, ""  # a key stays nowhere in sight
     if ui.reaching == ADDRESS:
         ui.reaching = ""
 
@@ -93,11 +101,11 @@ def _draw_title(ui: Ui) -> list[Action]:
 
 
 def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
-    asking = bool(state.remote.asked)
+    asking, fields = bool(state.remote.asked), ui.local(ServerFields)
     enter = imgui.InputTextFlags_.enter_returns_true
     imgui.set_next_item_width(-1)
     entered, address = imgui.input_text_with_hint(
-        "##remote.address", EXAMPLE, ui.memory.get(ADDRESS, ""), enter
+        "##remote.address", EXAMPLE, fields.address, enter
     )
     ui.mark(ADDRESS)
     if entered:  # Dear ImGui ends the input; an address that is refused is typed again
@@ -105,12 +113,12 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_next_item_width(-1)
     secret = enter | imgui.InputTextFlags_.password
     typed, key = imgui.input_text_with_hint(
-        "##remote.key", tr("Key, where the server wants one"), ui.memory.get(_KEY, ""), secret
+        "##remote.key", tr("Key, where the server wants one"), fields.key, secret
     )
     ui.mark(_KEY)
-    ui.memory[ADDRESS], ui.memory[_KEY] = address, key
-    keeps = toggle(ui, _KEEPS, tr("Keep the key"), bool(ui.memory.get(_KEEPS)), tr(KEEP))
-    ui.memory[_KEEPS] = keeps
+    fields.address, fields.key = address, key
+    keeps = toggle(ui, _KEEPS, tr("Keep the key"), fields.keeps_key, tr(KEEP))
+    fields.keeps_key = keeps
     label = tr("Cancel") if asking else tr("Connect")
     wide = max(imgui.calc_text_size(tr(word)).x for word in (_CANCEL, _CONNECT)) + ui.u(8)
     imgui.same_line(ui.right(wide))
@@ -129,7 +137,7 @@ _CANCEL, _CONNECT = mark("Cancel"), mark("Connect")
 
 
 def _draw_found(ui: Ui, server: RemoteServer) -> list[Action]:
-    """Its models: one is chosen."""
+    """Draw the models of the server that was found; a click connects to one."""
     actions: list[Action] = []
     title = " ".join(part for part in (server.title, server.version) if part)
     text(ui, f"{title}  ·  {server.host}", "muted", "small")
@@ -143,7 +151,7 @@ def _draw_found(ui: Ui, server: RemoteServer) -> list[Action]:
 
 
 def model_note(model: RemoteModel) -> str:
-    """What the server tells of a model, in a line."""
+    """Return what the server reports of a model, in a line."""
     parts = []
     if model.parameters:
         parts.append(quantity(model.parameters))
@@ -186,7 +194,7 @@ def _draw_recent(state: AppState, ui: Ui, recent: tuple[RecentAddress, ...]) -> 
 
 
 def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Action]:
-    """The model there, as far as its server tells of it, and the way back."""
+    """Draw the model there, as far as its server reports it, and the way back."""
     server, model = connection.server, connection.model
     text(ui, model.title, bold=True)
     unknown = tr("not reported")

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.selection.selecting import REVEAL
+from llm_lite.desktop.features.selection.selecting import Selecting
 from llm_lite.desktop.features.selection.selection import SAID, blocks_of, clear, select
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import (
@@ -22,14 +22,14 @@ from llm_lite.desktop.widgets.markdown.characters import page_text
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button
 
-FIND = "chat.find"
+FIND = "chat.find"  # the field
 COUNT = 22  # spacing units for "3 of 12"
 LONGEST = 500  # characters of what is looked for
 Place = tuple[int, int]  # index of a message, and which of the matches in its text
 
 
 class Find(Struct):
-    """What is looked for in the chat, and where it was found."""
+    """The text that is looked for in the chat, and where it was found."""
 
     query: str = ""
     at: int = -1  # of the matches: the one that is shown; -1: none yet
@@ -37,7 +37,7 @@ class Find(Struct):
     counted: dict[int, tuple[Message, str, int]] = field(default_factory=dict)  # by index
 
     def places(self, state: AppState) -> list[Place]:
-        """Every match, from the top; a message is searched again only when it changed."""
+        """List every match, from the top; a message is searched again only when it changed."""
         if not self.query:
             return []
         pattern, found = _pattern(self.query), list[Place]()
@@ -50,15 +50,27 @@ class Find(Struct):
         return found
 
 
+class FindBar(Struct):
+    """The bar above the messages."""
+
+    find: Find | None = None  # while it is open
+    has_keys: bool = False  # its field has the keyboard
+
+
 def open_find(ui: Ui) -> None:
     """Show the bar; where it is shown, type into it."""
-    held: Find = ui.memory.setdefault(FIND, Find())
-    held.focus = True
+    bar = ui.local(FindBar)
+    bar.find = bar.find or Find()
+    bar.find.focus = True
+
+
+def is_find_open(ui: Ui) -> bool:
+    return ui.local(FindBar).find is not None
 
 
 def draw_find(state: AppState, ui: Ui) -> None:
-    """The bar, where it is open."""
-    held: Find | None = ui.memory.get(FIND)
+    """Draw the bar where it is open."""
+    held = ui.local(FindBar).find
     if held is None or not state.messages:
         return
     before = held.query
@@ -97,7 +109,8 @@ def draw_find(state: AppState, ui: Ui) -> None:
 
 
 def _draw_field(ui: Ui, held: Find, beside: float) -> bool:
-    """Whether Enter was pressed; `beside` pixels are left for what stands behind it."""
+    """Draw the field and return whether Enter was pressed; `beside` pixels are left for what stands
+    behind it."""
     if held.focus:
         held.focus = False
         imgui.set_keyboard_focus_here()
@@ -108,14 +121,14 @@ def _draw_field(ui: Ui, held: Find, beside: float) -> bool:
         before = held.query
         entered, typed = imgui.input_text_with_hint("##find", hint, before, flags)
     ui.mark(FIND)
-    ui.memory[f"{FIND}.keys"] = imgui.is_item_active()
+    ui.local(FindBar).has_keys = imgui.is_item_active()
     if typed[:LONGEST] != before:
         held.query, held.at = typed[:LONGEST], -1
     return bool(entered)
 
 
 def _draw_count(ui: Ui, held: Find, count: int) -> None:
-    """At a fixed width, so that buttons stay under the pointer."""
+    """Draw the count in a fixed width, so that buttons stay under the pointer."""
     if not held.query:
         words = ""
     elif not count:
@@ -131,11 +144,11 @@ def _draw_count(ui: Ui, held: Find, count: int) -> None:
 
 
 def _has_keys(ui: Ui) -> bool:
-    return bool(ui.memory.get(f"{FIND}.keys")) or not imgui.get_io().want_text_input
+    return ui.local(FindBar).has_keys or not imgui.get_io().want_text_input
 
 
 def _close(ui: Ui) -> None:
-    del ui.memory[FIND]
+    ui.local(FindBar).find = None
     clear(ui)
     if "input" in ui.memory:
         ui.memory["input"].focus = True
@@ -152,7 +165,7 @@ def _show(state: AppState, ui: Ui, held: Find, place: Place) -> None:
     span = found[min(number, len(found) - 1)]
     low, high = (index, SAID, span.start()), (index, SAID, span.end())
     select(state, ui, (low, high), (low, high))
-    ui.memory[REVEAL] = low
+    ui.local(Selecting).reveal = low
 
 
 def _pattern(query: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""How a person selects text in the conversation: with the mouse, with keys, by a menu."""
+"""A person selects text in the conversation with the mouse, with keys and by a menu."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from imgui_bundle import imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.desktop.features.commands.hints import is_pressed, keys_of
 from llm_lite.desktop.features.history.model import ForkConversation
@@ -37,9 +37,7 @@ from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 
-SHOWN, DRAG, MENU = "selection.shown", "selection.drag", "selection.menu"
-SPELL = "selection.spell"  # once for each time that the menu opens
-REVEAL = "selection.reveal"  # a place that is to be in sight
+MENU = "selection.menu"  # the popup
 UNITS: dict[int, Unit] = {1: "letter", 2: "word"}  # by clicks
 SPEED = 12.0  # text heights a second and text height that the pointer is outside
 MOST_SPEED = 160.0
@@ -70,26 +68,37 @@ class Shown(Struct, frozen=True):
     width: float
 
 
+class Selecting(Struct):
+    """The state of a person's selecting, from frame to frame."""
+
+    shown: list[Shown] = field(default_factory=list)  # in this frame
+    drags: bool = False  # with the mouse, from where it was pressed
+    menu: Place | None = None  # where the menu was opened, while it is open
+    spells: bool = False  # the menu has just opened: a restored answer is to be spelled
+    reveal: Place | None = None  # is to be brought into sight
+
+
 def draw_page(
     state: AppState, ui: Ui, at: tuple[int, int], page: Page,
     corner: tuple[float, float], width: float, name: str,
 ) -> None:  # fmt: skip
-    """The page of a message's text, with what is selected of it; `at`: message and text."""
+    """Draw the page of a message's text, with what is selected of it; `at`: message and text."""
     x, y = corner
-    ui.memory.setdefault(SHOWN, []).append(Shown(*at, page, x, y, width))
+    ui.local(Selecting).shown.append(Shown(*at, page, x, y, width))
     held = selection(state, ui)
     rich = rich_text(ui) if at[1] == SAID else rich_text(ui, "thoughts")
     rich.draw(ui, page, x, y, width, name, held.of(*at) if held else None)
 
 
 def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> list[Action]:
-    """At the end of the conversation's window: what a person did there."""
-    shown: list[Shown] = ui.memory.pop(SHOWN, [])
+    """Answer what a person did in the conversation's window, at its end."""
+    kept = ui.local(Selecting)
+    shown, kept.shown = kept.shown, []
     if not shown or state.xray.shown:
         return []
-    if REVEAL in ui.memory:
-        _reveal(ui, shown, scroll)
-    if ui.memory.get(DRAG):
+    if kept.reveal is not None:
+        _reveal(ui, shown, scroll, kept.reveal)
+    if kept.drags:
         _drag(state, ui, shown, scroll)
     elif imgui.is_mouse_clicked(0) or imgui.is_mouse_clicked(1):
         _click(state, ui, shown)
@@ -100,16 +109,15 @@ def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> list[Action]:
     return _draw_menu(state, ui)
 
 
-def _reveal(ui: Ui, shown: list[Shown], scroll: Any) -> None:
+def _reveal(ui: Ui, shown: list[Shown], scroll: Any, place: Place) -> None:
     """Scroll until the place is in sight; its message may come into sight with the next frame."""
-    place: Place = ui.memory[REVEAL]
     scroll.follow = False
     ui.redraw_in(0.0)
     for one in shown:
         spot = caret(ui, one.page.blocks, place[2]) if (one.index, one.text) == place[:2] else None
         if spot is None:
             continue
-        del ui.memory[REVEAL]
+        ui.local(Selecting).reveal = None
         top, height = imgui.get_window_pos().y, imgui.get_window_height()
         low, high = one.y + spot[1], one.y + spot[2]
         if low < top + ui.u(4) or high > top + height - ui.u(4):
@@ -122,7 +130,7 @@ def _point() -> None:
 
 
 def _under(ui: Ui, shown: list[Shown]) -> Shown | None:
-    """The text that the pointer is over."""
+    """Return the text that the pointer is over."""
     for one in shown:
         if ui.at_pointer((one.x, one.y, one.x + one.width, one.y + one.page.height)):
             return one
@@ -130,7 +138,7 @@ def _under(ui: Ui, shown: list[Shown]) -> Shown | None:
 
 
 def _place(ui: Ui, shown: list[Shown], x: float, y: float, unit: Unit = "letter") -> Place:
-    """The nearest one to a point of the screen; of a word or paragraph one in it."""
+    """Return the place nearest to a point of the screen; for a word or paragraph, one in it."""
     one = min(shown, key=lambda one: max(one.y - y, y - one.y - one.page.height, 0.0))
     at = character_at(ui, one.page.blocks, x - one.x, y - one.y, unit != "letter")
     return one.index, one.text, at
@@ -156,21 +164,21 @@ def _click(state: AppState, ui: Ui, shown: list[Shown]) -> None:
         unit = UNITS.get(imgui.get_mouse_clicked_count(0), "paragraph")
         begun = unit_at(state, ui, _place(ui, shown, *ui.pointer, unit), unit)
         select(state, ui, begun, begun, unit)
-    ui.memory[DRAG] = True
+    ui.local(Selecting).drags = True
 
 
 def _jumps() -> bool:
-    """Whether the pointer is over the button that scrolls to the end."""
+    """Tell whether the pointer is over the button that scrolls to the end."""
     context: Any = imgui.get_current_context()
     window = context.hovered_window
     return window is not None and JUMP in window.name
 
 
 def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
-    """The selection goes on to the pointer; above and below the window the text scrolls."""
+    """Extend the selection to the pointer; above and below the window the text scrolls."""
     held = selection(state, ui)
     if held is None or not imgui.is_mouse_down(0):
-        ui.memory.pop(DRAG)
+        ui.local(Selecting).drags = False
         return
     if not imgui.is_mouse_dragging(0):
         return
@@ -186,7 +194,7 @@ def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
 
 
 def _scroll_by(ui: Ui, outside: float) -> None:
-    """The faster, the further the pointer is outside."""
+    """Scroll the faster, the further the pointer is outside."""
     most = MOST_SPEED * ui.theme.text
     speed = min(max(outside * SPEED, -most), most)
     passed = min(imgui.get_io().delta_time, 0.1)
@@ -199,7 +207,7 @@ def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
     if is_pressed("select_all"):
         _select_all(state, ui, shown)
     held = selection(state, ui)
-    if held is None or ui.memory.get(DRAG):
+    if held is None or ui.local(Selecting).drags:
         return
     if imgui.is_key_pressed(KEY.escape, False):
         if not imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
@@ -224,7 +232,8 @@ def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
 
 
 def _line_end(ui: Ui, shown: list[Shown], place: Place, forward: bool) -> Place:
-    """Of the line that a place is on, as far as it is in sight."""
+    """Return the beginning or end of the line that a place is on; the place itself where that
+    is out of sight."""
     for one in shown:
         spot = caret(ui, one.page.blocks, place[2])
         if (one.index, one.text) == place[:2] and spot is not None:
@@ -235,12 +244,12 @@ def _line_end(ui: Ui, shown: list[Shown], place: Place, forward: bool) -> Place:
 
 
 def _text_end(state: AppState, ui: Ui, forward: bool) -> Place:
-    """Of the conversation."""
+    """Return the beginning or end of the conversation."""
     return whole(state, ui, 0, len(state.messages) - 1)[1 if forward else 0]
 
 
 def _select_all(state: AppState, ui: Ui, shown: list[Shown]) -> None:
-    """The message under the pointer, and from the second time on all of them."""
+    """Select the message under the pointer, and from the second time on all of them."""
     one = _under(ui, shown) if imgui.is_window_hovered() else None
     focused = imgui.is_window_focused()
     everything = whole(state, ui, 0, len(state.messages) - 1)
@@ -255,7 +264,7 @@ def _select_all(state: AppState, ui: Ui, shown: list[Shown]) -> None:
 
 
 def _other_line(ui: Ui, shown: list[Shown], place: Place, lines: int) -> Place:
-    """Above or below, as far as it is in sight."""
+    """Return the place so many lines below; the place itself where that is out of sight."""
     for one in shown:
         if (one.index, one.text) != place[:2]:
             continue
@@ -270,7 +279,7 @@ def _other_line(ui: Ui, shown: list[Shown], place: Place, lines: int) -> Place:
 
 
 def copy(state: AppState, ui: Ui, markdown: bool = False) -> bool:
-    """Whether there was something to copy."""
+    """Copy what is selected, and return whether there was something to copy."""
     if state.xray.shown:
         return False
     words = selected_text(state, ui, markdown)
@@ -280,20 +289,21 @@ def copy(state: AppState, ui: Ui, markdown: bool = False) -> bool:
 
 
 def _ask_menu(state: AppState, ui: Ui, place: Place) -> None:
-    ui.memory[MENU] = place
-    ui.memory[SPELL] = True
+    kept = ui.local(Selecting)
+    kept.menu, kept.spells = place, True
     imgui.open_popup(MENU)
 
 
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
-    place: Place | None = ui.memory.get(MENU)
+    kept = ui.local(Selecting)
+    place = kept.menu
     if place is None:
         return []
     actions: list[Action] = []
     spacing = (ui.u(3), ui.u(1.5))
     with ui.styled(window_padding=(ui.u(2), ui.u(2)), item_spacing=spacing):
         if not imgui.begin_popup(MENU):
-            del ui.memory[MENU]
+            kept.menu = None
             return []
         held = selection(state, ui)
         some = held is not None and not held.empty
@@ -315,10 +325,13 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_ways_on(state: AppState, ui: Ui, place: Place) -> list[Action]:
-    """Another way from the word that was clicked, or a conversation of what was said until then."""
+    """Draw items that go on in another way from the word that was clicked, or begin a conversation
+    of the messages up to there."""
     index, text, at = place
     message, actions = state.messages[index], list[Action]()
-    if ui.memory.pop(SPELL, False) and message.restored:
+    menu = ui.local(Selecting)
+    spells, menu.spells = menu.spells, False
+    if spells and message.restored:
         actions.append(SpellAnswer(index))
     if message.role == "assistant":
         blocks = blocks_of(state, ui, index, text)
@@ -335,7 +348,7 @@ def _draw_ways_on(state: AppState, ui: Ui, place: Place) -> list[Action]:
 
 
 def _characters(message: Message, text: int, blocks: Sequence[Block], at: int) -> int:
-    """How much of all that the answer's tokens spell lies before the end of the word at `at`."""
+    """Count the characters that the answer's tokens spell before the end of the word at `at`."""
     thought = message.thought.text if message.thought else ""
     if text == THOUGHT:
         return max(message.whole.find(thought), 0) + source_place(thought, blocks, at)

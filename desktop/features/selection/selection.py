@@ -33,7 +33,6 @@ THOUGHT, SAID = 0, 1  # a message's texts, from the top
 Unit = Literal["letter", "word", "paragraph"]
 Place = tuple[int, int, int]  # message, text, character
 Range = tuple[Place, Place]
-SELECTION = "selection"  # in the memory of the interface
 
 
 class Selection(Struct, frozen=True):
@@ -57,11 +56,11 @@ class Selection(Struct, frozen=True):
 
     @property
     def caret(self) -> Place:
-        """The end that moves."""
+        """Return the end that moves."""
         return self.head[1] if self.head >= self.anchor else self.head[0]
 
     def of(self, index: int, text: int) -> Span | None:
-        """What is selected of a text; its end may lie behind that of the text."""
+        """Return what is selected of a text; its end may lie behind that of the text."""
         low, high, at = self.low, self.high, (index, text)
         if self.empty or not low[:2] <= at <= high[:2]:
             return None
@@ -69,9 +68,17 @@ class Selection(Struct, frozen=True):
         return first, high[2] if high[:2] == at else 1 << 60
 
 
+class Selected(Struct):
+    """The selection of the window, from frame to frame."""
+
+    selection: Selection | None = None
+
+
 def selection(state: AppState, ui: Ui) -> Selection | None:
-    """What is selected; nothing where a message is another one now than one that went on."""
-    held: Selection | None = ui.memory.get(SELECTION)
+    """Return what is selected, and forget it where one of its messages was replaced by another;
+    a message may have grown."""
+    kept = ui.local(Selected)
+    held = kept.selection
     if held is None:
         return None
     now = state.messages[: len(held.messages)]
@@ -80,9 +87,9 @@ def selection(state: AppState, ui: Ui) -> Selection | None:
     if held.chat == state.chat and len(now) == len(held.messages):
         pairs = zip(held.messages, now, strict=True)
         if all(old is new or _went_on(old, new) for old, new in pairs):
-            held = ui.memory[SELECTION] = replace(held, messages=now)
-            return held
-    del ui.memory[SELECTION]
+            kept.selection = replace(held, messages=now)
+            return kept.selection
+    kept.selection = None
     return None
 
 
@@ -96,22 +103,22 @@ def select(state: AppState, ui: Ui, anchor: Range, head: Range, unit: Unit = "le
     """Select from one to the other, both included."""
     last = max(anchor[1], head[1])[0]
     messages = state.messages[: last + 1]
-    ui.memory[SELECTION] = Selection(anchor, head, state.chat, messages, unit)
+    ui.local(Selected).selection = Selection(anchor, head, state.chat, messages, unit)
 
 
 def clear(ui: Ui) -> None:
-    ui.memory.pop(SELECTION, None)
+    ui.local(Selected).selection = None
 
 
 def texts(message: Message) -> list[int]:
-    """Those that are in sight, from the top."""
+    """List the texts of a message that are in sight, from the top."""
     thought = message.thought
     unfolded = thought is not None and thought.unfolded and bool(thought.text)
     return [THOUGHT, SAID] if unfolded else [SAID]
 
 
 def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]:
-    """What is shown of a message's text."""
+    """Return the blocks that show a message's text."""
     message = state.messages[index]
     if text == THOUGHT:
         words = message.thought.text if message.thought else ""
@@ -122,13 +129,13 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
 
 
 def whole(state: AppState, ui: Ui, first: int, last: int) -> Range:
-    """From the beginning of one message to the end of another."""
+    """Return the range from the beginning of one message to the end of another."""
     begin = (first, texts(state.messages[first])[0], 0)
     return begin, (last, SAID, len(page_text(blocks_of(state, ui, last, SAID))))
 
 
 def unit_at(state: AppState, ui: Ui, place: Place, unit: Unit) -> Range:
-    """The letter's place, the word or the paragraph around a place."""
+    """Return the letter's place, or the word or paragraph around it."""
     index, text, at = place
     if unit == "letter":
         return place, place
@@ -141,7 +148,7 @@ def unit_at(state: AppState, ui: Ui, place: Place, unit: Unit) -> Range:
 
 
 def moved(state: AppState, ui: Ui, place: Place, forward: bool, by_word: bool) -> Place:
-    """A letter or a word further; from the end of a text to the next one."""
+    """Return the place a letter or a word further; from the end of a text that is in the next."""
     index, text, at = place
     blocks = blocks_of(state, ui, index, text)
     words = page_text(blocks)
@@ -161,7 +168,8 @@ def moved(state: AppState, ui: Ui, place: Place, forward: bool, by_word: bool) -
 
 
 def selected_text(state: AppState, ui: Ui, markdown: bool = False) -> str:
-    """What is copied: as it is seen, or the Markdown that made the blocks; "" for nothing."""
+    """Return what is copied: text as it is seen, or the Markdown that made the blocks; "" where
+    nothing is selected."""
     held = selection(state, ui)
     if held is None or held.empty:
         return ""

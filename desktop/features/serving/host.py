@@ -1,28 +1,34 @@
-"""The server in a thread: it is started, watched twice a second, and stopped; what becomes of it is
-told in actions."""
+"""The server in a thread: it is started, watched twice a second, and stopped; actions report what
+becomes of it. The key that its clients show is kept in a file for its owner alone."""
 
 from __future__ import annotations
 
+import os
+import re
+import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.files.json_text import read_bytes
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.serving.host_key_file import new_key, read_key
 from llm_lite.desktop.features.serving.model import (
     CancelServed,
     RenewKey,
     ServerBegan,
     ServerEnded,
-    ServerHeard,
     ServerNoted,
+    ServerReported,
     ServingHostAction,
     SwitchServing,
 )
@@ -34,35 +40,38 @@ if TYPE_CHECKING:
     from llm_lite.server.config import ServerConfig
     from llm_lite.server.serve import Server
 
-PERIOD = 0.5  # seconds between two looks at the requests
+PERIOD = 0.5  # seconds between two readings of the requests
 SHOWN_OF_KEY = 4  # characters
+LARGEST_FILE = 4096  # bytes
+_BYTES = 24  # random ones of a key: 32 characters
+_KEY = re.compile(r"[!-~]{16,256}")
 ServiceOf = Callable[[], "Service | None"]
 
 
 class ServingHost:
-    """`heard` is called, on another thread, when `poll` has something."""
+    """The server of the window. `wake` is called, on another thread, when `poll` has something."""
 
     def __init__(
         self,
         service_of: ServiceOf,
         coming: Callable[[], str],
-        heard: Callable[[], None],
+        wake: Callable[[], None],
         key_path: Path,
     ) -> None:
         self._service_of, self._coming = service_of, coming
-        self._heard, self._key_path = heard, key_path
+        self._wake, self._key_path = wake, key_path
         self._run: _Run | None = None
-        self._told: SimpleQueue[Action] = SimpleQueue()
+        self._reports: SimpleQueue[Action] = SimpleQueue()
 
     def do(self, action: ServingHostAction, state: AppState) -> list[Action]:
-        """Begin it; what follows comes from `poll`."""
+        """Begin what the action asks for; what follows comes from `poll`."""
         match action:
             case SwitchServing(True) if self._run is None:
                 self._run = _Run(
                     state.serving.choice,
                     self._service_of,
                     self._coming,
-                    self._tell,
+                    self._report,
                     self._key_path,
                 )
             case RenewKey() if self._run is not None:
@@ -72,28 +81,29 @@ class ServingHost:
         return []
 
     def poll(self, state: AppState) -> list[Action]:
-        """What has happened. A server that is not wanted any more is stopped."""
+        """Return what has happened. A server that is not wanted any more is stopped."""
         if self._run is not None and state.serving.phase == "stopping":
             self._run.stop()
-        told: list[Action] = []
+        reports: list[Action] = []
         while True:
             try:
-                told.append(self._told.get_nowait())
+                reports.append(self._reports.get_nowait())
             except Empty:
                 break
-        if any(isinstance(action, ServerEnded) for action in told):
+        if any(isinstance(action, ServerEnded) for action in reports):
             self._run = None
-        return told
+        return reports
 
     def close(self, timeout: float) -> None:
-        """Seconds that it may take; the thread ends with the program in any case."""
+        """Stop the server and wait `timeout` seconds at most; the thread ends with the program in
+        any case."""
         if self._run is not None:
             self._run.stop()
             self._run.join(timeout)
 
-    def _tell(self, action: Action) -> None:
-        self._told.put(action)
-        self._heard()
+    def _report(self, action: Action) -> None:
+        self._reports.put(action)
+        self._wake()
 
 
 class _Run:
@@ -104,11 +114,11 @@ class _Run:
         choice: ServingChoice,
         service_of: ServiceOf,
         coming: Callable[[], str],
-        tell: Callable[[Action], None],
+        report: Callable[[Action], None],
         key_path: Path,
     ) -> None:
         self._choice, self._service_of, self._coming = choice, service_of, coming
-        self._tell, self._key_path = tell, key_path
+        self._report, self._key_path = report, key_path
         self._changed = threading.Event()  # it is to stop, or to begin again with another key
         self._stopping = self._renewing = False
         self._thread = threading.Thread(target=self._work, name="serving", daemon=True)
@@ -133,11 +143,12 @@ class _Run:
         except LlmLiteError as error:
             problem = str(error)
         except Exception as error:
-            self._tell(defect_of("The server ended", error))
-        self._tell(ServerEnded(problem))
+            self._report(defect_of("The server ended", error))
+        self._report(ServerEnded(problem))
 
     def _serve(self) -> None:
-        """Until it is to stop, or to begin again. LlmLiteError where it cannot listen."""
+        """Serve until the server is to stop, or to begin again. Raises LlmLiteError where it cannot
+        listen."""
         from llm_lite.server.serve import Server
 
         key, fresh = self._key()
@@ -151,7 +162,7 @@ class _Run:
         )
         server.start()
         try:
-            self._tell(
+            self._report(
                 ServerBegan(
                     server.address,
                     tuple(f"http://{host}:{server.port}" for host in others),
@@ -164,14 +175,14 @@ class _Run:
             server.stop()
 
     def _log(self, text: str) -> None:
-        """Of the server, on its thread: a request met a defect."""
-        self._tell(ReportDefect("A request of the server", text, time.time()))
+        """Report a defect that a request met, on the thread of the server."""
+        self._report(ReportDefect("A request of the server", text, time.time()))
 
     def _note(self, text: str) -> None:
-        self._tell(ServerNoted(text))
+        self._report(ServerNoted(text))
 
     def _key(self) -> tuple[str, bool]:
-        """The key, "" where none is asked for, and whether it is new."""
+        """Return the key, "" where none is asked for, and whether it is new."""
         renewing, self._renewing = self._renewing, False
         self._changed.clear()
         if self._stopping:
@@ -188,7 +199,7 @@ class _Run:
             status = service.status() if service is not None else None
             if status != before:
                 before = status
-                self._tell(ServerHeard(status))
+                self._report(ServerReported(status))
         if not server.is_running and not self._changed.is_set():
             raise LlmLiteError(tr("The server ended by itself."))
 
@@ -207,7 +218,39 @@ def config_of(choice: ServingChoice, key: str, others: tuple[str, ...]) -> Serve
 
 
 def reachable(choice: ServingChoice) -> tuple[str, ...]:
-    """Addresses of this machine in its networks, where others may ask."""
+    """List the addresses of this machine in its networks, where others may ask."""
     from llm_lite.server.config import network_addresses
 
     return () if choice.reach == "machine" else network_addresses()
+
+
+def key_file() -> Path:
+    return user_folder("data") / "server-key"
+
+
+def read_key(path: Path) -> str:
+    """Return the kept key, "" where there is none yet. Raises FileError where the file
+    is no key."""
+    try:
+        if path.stat().st_size == 0:
+            return ""
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror}") from None
+    key = read_bytes(path, LARGEST_FILE).decode("ascii", "replace").strip()
+    if not _KEY.fullmatch(key):
+        raise FileError(path, "expected a key of 16 to 256 visible ASCII characters")
+    return key
+
+
+def new_key(path: Path) -> str:
+    """Write a random key in the place of what was there, and return it. Raises FileError."""
+    key = f"sk-{secrets.token_urlsafe(_BYTES)}"
+    make_folder(path.parent)
+    with suppress(OSError):  # one that is there keeps its mode
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    with suppress(OSError):
+        path.chmod(0o600)
+    write_file(path, f"{key}\n".encode())
+    return key

@@ -30,8 +30,7 @@ class ServingDoor(Host):
         if self._host is None:
             if action != SwitchServing(True):
                 return []
-            from llm_lite.desktop.features.serving.host import ServingHost
-            from llm_lite.desktop.features.serving.host_key_file import key_file
+            from llm_lite.desktop.features.serving.host import ServingHost, key_file
 
             self._host = ServingHost(
                 self._service_of, self._coming, lambda: self.wake(), key_file()

@@ -1,12 +1,12 @@
 """The server is switched on and off, its clients are listed and their requests cancelled. Sockets
-are the program's part (`desktop.app.serving`), which tells of them in actions too."""
+are the host's part; it reports them in actions too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import ServingStatus, StartServing, StopServing
+from llm_lite.core.messages import ServingChanged, ServingStatus, StartServing, StopServing
 from llm_lite.core.records import replace, repr_without
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import add_log, notify
@@ -57,14 +57,14 @@ class ServerBegan(Action, frozen=True):
     __repr__ = repr_without("key")
 
 
-class ServerHeard(Action, frozen=True):
-    """How the service is doing; None: there is none, as no model is loaded."""
+class ServerReported(Action, frozen=True):
+    """The service reports its requests; None: there is none, as no model is loaded."""
 
     status: ServingStatus | None
 
 
 class ServerNoted(Action, frozen=True):
-    """Something for the log: what a program asked that is not done here."""
+    """The server reports something for the log: what a program asked that is not done here."""
 
     text: str
 
@@ -98,7 +98,7 @@ def _switch(action: SwitchServing, state: AppState, now: float) -> Result:
 
 
 def due(state: AppState) -> Result:
-    """The engine serves the model as soon as there is one, and the next one again."""
+    """Have the engine serve the model as soon as there is one, and the next one again."""
     serving = state.serving
     wanted = serving.phase in ("starting", "on") and not serving.asked
     if not wanted or state.model is None or state.load is not None:
@@ -108,7 +108,7 @@ def due(state: AppState) -> Result:
 
 
 def _renew(action: RenewKey, state: AppState, now: float) -> Result:
-    return state, ()  # told by ServerBegan
+    return state, ()  # ServerBegan brings the new key
 
 
 def _hide(action: HideKey, state: AppState, now: float) -> Result:
@@ -133,11 +133,11 @@ def _began(action: ServerBegan, state: AppState, now: float) -> Result:
     return replace(state, serving=serving), ()
 
 
-def _heard(action: ServerHeard, state: AppState, now: float) -> Result:
+def _set_status(action: ServerReported, state: AppState, now: float) -> Result:
     serving = state.serving
     status = action.status or ServingStatus()
     serving = replace(serving, answers=action.status is not None)
-    return replace(state, serving=serving.heard(status, now)), ()
+    return replace(state, serving=serving.with_status(status, now)), ()
 
 
 def _noted(action: ServerNoted, state: AppState, now: float) -> Result:
@@ -145,7 +145,7 @@ def _noted(action: ServerNoted, state: AppState, now: float) -> Result:
 
 
 def _ended(action: ServerEnded, state: AppState, now: float) -> Result:
-    """The engine stops too, where it was not told to before."""
+    """Stop the engine's serving too, where that was not asked for before."""
     before = state.serving
     problem = fit_line(action.problem, LONGEST) or before.problem
     commands = (StopServing(),) if before.phase in ("starting", "on") else ()
@@ -162,7 +162,26 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     HideKey: _hide,
     CancelServed: _cancel,
     ServerBegan: _began,
-    ServerHeard: _heard,
+    ServerReported: _set_status,
     ServerNoted: _noted,
     ServerEnded: _ended,
 }
+
+
+def _changed(event: ServingChanged, state: AppState, now: float) -> AppState:
+    """End the server of an engine that cannot serve; one without a model waits for the next."""
+    if state.serving.phase == "off":  # it answers what was wanted before the server failed
+        return state
+    serving = replace(state.serving, answers=event.is_on).with_status(event.status, now)
+    if event.is_on:
+        return replace(state, serving=replace(serving, problem=""))
+    serving = replace(serving, asked=False)
+    waits = state.model is None or state.load is not None
+    if event.problem and not waits and serving.phase in ("starting", "on"):
+        problem = fit_line(event.problem, LONGEST)
+        serving = replace(serving, phase="stopping", problem=problem)
+        state = notify(state, "warning", problem, now)
+    return replace(state, serving=serving)
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {ServingChanged: _changed}

@@ -1,8 +1,9 @@
-"""While the server is on: its addresses, its key, what it answers, and the switch."""
+"""The panel while the server is on: its addresses, its key, what it answers, and the switch."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import ServedRequest, ServingStatus
 from llm_lite.desktop.features.program.action import Action
@@ -52,11 +53,17 @@ RENEW_HINT = mark(
     "starts again"
 )
 NO_MODEL = mark("No model is loaded.")
-COPIED = "serving.copied"  # in the memory: what was copied last, and when
 COPIED_SECONDS = 2.0
 MOST_ADDRESSES = 4
 PLACEHOLDER = "YOUR_KEY"
 LONGEST_NAME = 80  # characters
+
+
+class Copied(Struct):
+    """The text that was copied last."""
+
+    name: str = ""  # of its button
+    at: float = 0.0  # seconds of the window's clock
 
 
 def draw_running(state: AppState, ui: Ui) -> list[Action]:
@@ -72,7 +79,7 @@ def draw_running(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_switch(state: AppState, ui: Ui) -> list[Action]:
-    """What answers, and the button that ends it."""
+    """Draw what answers, and the button that ends it."""
     label = tr("Stop serving")
     width = imgui.calc_text_size(label).x + ui.u(6)
     right = ui.right(width)
@@ -87,7 +94,7 @@ def _draw_switch(state: AppState, ui: Ui) -> list[Action]:
 
 
 def ready_words(state: AppState) -> str:
-    """Which model answers, or why none does."""
+    """Tell which model answers, or why none does."""
     if state.model is None:
         return f"{ICON_WARNING}  {tr(NO_MODEL)}"
     if not state.serving.answers:
@@ -135,7 +142,7 @@ def _draw_key(serving: ServingState, ui: Ui) -> list[Action]:
 
 
 def curl_of(serving: ServingState) -> str:
-    """A request for a shell, on one line."""
+    """Return a request for a shell, on one line."""
     body = '{"messages": [{"role": "user", "content": "Hello"}]}'
     parts = ["curl", f"{serving.address}/v1/chat/completions"]
     parts += ["-H", "'Content-Type: application/json'"]
@@ -151,7 +158,7 @@ def _draw_example(serving: ServingState, ui: Ui) -> None:
 
 
 def _draw_copied(ui: Ui, name: str, words: str, style: str) -> None:
-    """A line on a ground of its own, and a button that copies all of it."""
+    """Draw a line on a ground of its own, and a button that copies all of it."""
     side, pad = ui.u(7), ui.u(2)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     width = imgui.get_content_region_avail().x
@@ -171,13 +178,14 @@ def _draw_copied(ui: Ui, name: str, words: str, style: str) -> None:
 
 def _copy(ui: Ui, name: str, words: str) -> None:
     imgui.set_clipboard_text(words)
-    ui.memory[COPIED] = (name, ui.now)
+    copied = ui.local(Copied)
+    copied.name, copied.at = name, ui.now
     ui.redraw_in(COPIED_SECONDS)
 
 
 def _was_copied(ui: Ui, name: str) -> bool:
-    copied, at = ui.memory.get(COPIED, ("", 0.0))
-    return bool(copied == name and ui.now - at < COPIED_SECONDS)
+    copied = ui.local(Copied)
+    return copied.name == name and ui.now - copied.at < COPIED_SECONDS
 
 
 def draw_requests(serving: ServingState, ui: Ui) -> list[Action]:
@@ -199,7 +207,7 @@ def draw_requests(serving: ServingState, ui: Ui) -> list[Action]:
 
 
 def counted(serving: ServingState) -> str:
-    """How many run and wait, and how fast they are together."""
+    """Tell how many requests run and wait, and how fast they are together."""
     running, waiting = len(serving.running), len(serving.waiting)
     parts = [tr("{n} of {most} concurrent").format(n=running, most=serving.status.parallel)]
     if waiting:
@@ -210,7 +218,7 @@ def counted(serving: ServingState) -> str:
 
 
 def progress_of(serving: ServingState, request: ServedRequest) -> str:
-    """How far a request is, in words."""
+    """Tell in words how far a request is."""
     seconds = f"{request.seconds:.0f} s"
     if request.number in serving.cancelling:
         return tr("ends")
@@ -226,7 +234,7 @@ def progress_of(serving: ServingState, request: ServedRequest) -> str:
 
 
 def _draw_request(serving: ServingState, request: ServedRequest, ui: Ui) -> list[Action]:
-    """Two lines: the client, and how far it is; the button that ends it at the right."""
+    """Draw two lines: the client, and how far it is; the button that ends it at the right."""
     name, side = f"serving.request.{request.number}", ui.u(6)
     small, gap = ui.theme.size("small"), ui.u(1)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
@@ -262,28 +270,28 @@ def draw_totals(serving: ServingState, ui: Ui) -> None:
 
 
 def rows(status: ServingStatus) -> list[tuple[str, str, str]]:
-    """Name, value and what it means."""
+    """Return the name, value and meaning of each total."""
     ended = [
         (status.finished, tr("answered")),
         (status.cancelled, tr("cancelled")),
         (status.failed, tr("failed")),
         (status.refused, tr("refused")),
     ]
-    told = "  ·  ".join(f"{count:,} {words}" for count, words in ended if count)
+    counts = "  ·  ".join(f"{count:,} {words}" for count, words in ended if count)
     reused = status.cached_tokens / status.prompt_tokens if status.prompt_tokens else 0.0
     prompts, answers = (
         tr("{n:,} tokens").format(n=count) for count in (status.prompt_tokens, status.new_tokens)
     )
     share = tr("{share} from the cache").format(share=percent(reused))
     return [
-        (tr("Requests"), told, tr("A request is refused while too many others wait.")),
+        (tr("Requests"), counts, tr("A request is refused while too many others wait.")),
         (tr("Prompts"), f"{prompts}  ·  {share}", tr("Tokens of all prompts.")),
         (tr("Answers"), answers, tr("Tokens of all answers.")),
     ]
 
 
 def _draw_cache(status: ServingStatus, ui: Ui) -> None:
-    """One bar: what running requests hold, and behind it what is kept of ended ones."""
+    """Draw one bar: what running requests hold, and behind it what is kept of ended ones."""
     words = tr("{used} in use, {kept} kept, of {pages} pages").format(
         used=f"{status.pages_used:,}", kept=f"{status.pages_kept:,}", pages=f"{status.pages:,}"
     )

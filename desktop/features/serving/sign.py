@@ -13,7 +13,7 @@ from llm_lite.desktop.widgets.widgets import tip
 
 
 def label(serving: ServingState) -> str:
-    """ "" while it is off."""
+    """Return the words of the sign; "" while the server is off."""
     if serving.phase != "on":
         return ""
     running = len(serving.running)
@@ -25,13 +25,13 @@ def label(serving: ServingState) -> str:
 
 
 def width(state: AppState, ui: Ui) -> float:
-    """Pixels that it takes, with the gap before it; in the font of the bar."""
+    """Return the pixels that the sign takes, with the gap before it; in the font of the bar."""
     words = label(state.serving)
     return imgui.calc_text_size(words).x + ui.u(5) if words else 0.0
 
 
 def draw_sign(state: AppState, ui: Ui, height: float) -> None:
-    """Behind the last item of the bar; a click opens the panel."""
+    """Draw the sign behind the last item of the bar; a click opens the panel."""
     words = label(state.serving)
     if not words:
         return

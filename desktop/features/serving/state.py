@@ -19,8 +19,8 @@ PACE_SPAN = 0.4  # seconds that they must span before it means something
 
 
 class ServingChoice(Struct, frozen=True):
-    """What is remembered. `at_start`: switch it on whenever the window opens. In the network, the
-    page has the window's conversations only where a person `shares_history`.
+    """The choices that are kept. `at_start`: switch it on whenever the window opens. In the
+    network, the page has the window's conversations only where a person `shares_history`.
     """
 
     reach: Reach = "machine"
@@ -32,24 +32,24 @@ class ServingChoice(Struct, frozen=True):
 
     @property
     def needs_key(self) -> bool:
-        """Whoever is not on this machine needs one in any case."""
+        """Tell whether clients need a key: those on other machines need one in any case."""
         return self.asks_key or self.reach == "network"
 
     @property
     def shows_history(self) -> bool:
-        """Whether the page has the conversations of the window."""
+        """Tell whether the page has the conversations of the window."""
         return self.reach == "machine" or self.shares_history
 
 
 class Pace(Struct, frozen=True):
-    """How many tokens a request had, at times within PACE_WINDOW."""
+    """The tokens that a request had, at times within PACE_WINDOW."""
 
     number: int
     samples: tuple[tuple[float, int], ...] = ()  # seconds of the window's clock, tokens
 
     @property
     def rate(self) -> float:
-        """Tokens a second; 0 until the samples span long enough."""
+        """Return tokens a second; 0 until the samples span long enough."""
         (began, first), (ended, last) = self.samples[0], self.samples[-1]
         span = ended - began
         return (last - first) / span if span >= PACE_SPAN else 0.0
@@ -58,7 +58,7 @@ class Pace(Struct, frozen=True):
 class ServingState(Struct, frozen=True):
     choice: ServingChoice = field(default_factory=ServingChoice)
     phase: Phase = "off"
-    asked: bool = False  # the engine was told to answer clients, and has not said that it ended
+    asked: bool = False  # the engine was asked to answer clients, and has not said that it ended
     answers: bool = False  # it does so now
     address: str = ""  # of this machine, as a browser takes it
     others: tuple[str, ...] = ()  # by which other machines reach it
@@ -80,14 +80,14 @@ class ServingState(Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Tokens a second of all requests together."""
+        """Return the tokens a second of all requests together."""
         return sum(pace.rate for pace in self.paces)
 
     def rate_of(self, number: int) -> float:
         return next((pace.rate for pace in self.paces if pace.number == number), 0.0)
 
-    def heard(self, status: ServingStatus, now: float) -> ServingState:
-        """With what the service says at `now`."""
+    def with_status(self, status: ServingStatus, now: float) -> ServingState:
+        """Return the state with what the service reports at `now`."""
         numbers = {request.number for request in status.requests}
         known = {pace.number: pace for pace in self.paces}
         running = (request for request in status.requests if not request.waiting)
@@ -96,12 +96,13 @@ class ServingState(Struct, frozen=True):
 
 
 def _paced(known: Pace | None, request: ServedRequest, now: float) -> Pace:
-    """Seconds while the prompt is read do not count: they begin with the first token."""
+    """Add a sample. Seconds while the prompt is read do not count: they begin with the first
+    token."""
     before = known.samples if known is not None else ()
     recent = [(at, count) for at, count in before if now - at <= PACE_WINDOW and count]
     return Pace(request.number, (*recent, (now, request.new_tokens)))
 
 
 def in_order(requests: Iterable[ServedRequest]) -> list[ServedRequest]:
-    """Those that are answered before those that wait; the oldest first."""
+    """List requests that are answered before those that wait; the oldest first."""
     return sorted(requests, key=lambda request: (request.waiting, request.number))

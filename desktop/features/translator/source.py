@@ -15,7 +15,7 @@ from llm_lite.desktop.features.chat.input_card import (
     lines_height,
 )
 from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.typing import ACTIVE
+from llm_lite.desktop.features.commands.typing import InputKeys
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import hindrance
 from llm_lite.desktop.features.program.state import AppState
@@ -94,7 +94,7 @@ def _field_height(state: AppState, ui: Ui, width: float) -> float:
 
 
 def _draw_field(state: AppState, ui: Ui, held: Input, at: ImVec2, size: ImVec2) -> list[Action]:
-    was_active, free = ui.memory.get(ACTIVE), escape_is_free(state, ui)
+    was_active, free = ui.local(InputKeys).active, escape_is_free(state, ui)
     spot = ImVec2(at.x + ui.u(2), at.y + ui.u(1.5))
     inner = ImVec2(size.x - ui.u(4), size.y - ui.u(1.5))
     hint = tr("Write a source, the text that the encoder reads")

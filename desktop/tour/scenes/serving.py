@@ -10,7 +10,7 @@ from llm_lite.desktop.features.serving.model import (
     CancelServed,
     HideKey,
     ServerBegan,
-    ServerHeard,
+    ServerReported,
     SetServing,
 )
 from llm_lite.desktop.features.serving.state import ServingChoice, ServingState
@@ -77,7 +77,7 @@ def _begin(driver: InputDriver) -> None:
     driver.program.state = replace(driver.state, serving=began)
     others = ("http://192.168.1.20:8080",)
     driver.program.do(ServerBegan("http://127.0.0.1:8080", others, KEY[-4:], KEY))
-    driver.program.do(ServerHeard(replace(STATUS, requests=(), pages_used=0, finished=0)))
+    driver.program.do(ServerReported(replace(STATUS, requests=(), pages_used=0, finished=0)))
     driver.frames(3)
 
 
@@ -91,5 +91,5 @@ def _answer(driver: InputDriver) -> None:
             else r
             for r in REQUESTS
         )
-        serving = serving.heard(replace(STATUS, requests=requests), now - 1 + share)
+        serving = serving.with_status(replace(STATUS, requests=requests), now - 1 + share)
     driver.program.state = replace(driver.state, serving=serving)

@@ -45,7 +45,7 @@ EXCEPTIONS = {
     },
     **{
         (
-            "desktop/features/serving/host_key_file.py",
+            "desktop/features/serving/host.py",
             call,
         ): "an empty file for its owner alone, which the door then writes"
         for call in ("os.open", "path.chmod")

@@ -20,7 +20,7 @@ from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.features.attachments import model as attaching
-from llm_lite.desktop.features.attachments.pasting import Pasted
+from llm_lite.desktop.features.attachments.model import Pasted
 from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.cache.model import AskMeasure, ColorCache, SetOverflow
 from llm_lite.desktop.features.chat import model as chatting

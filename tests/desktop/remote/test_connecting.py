@@ -22,6 +22,7 @@ from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.features.chat.model import ContinueAnswer, Regenerate, Send
+from llm_lite.desktop.features.commands.fields import ServerFields
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
@@ -108,7 +109,7 @@ def test_an_address_that_is_refused_is_typed_again(window: Headless) -> None:
     driver.wait("a refusal", lambda s: bool(s.remote.problem))
     driver.frames(3)
     driver.type("9")  # without a click
-    assert window.program.interface.ui.memory["remote.address"] == "127.0.0.1:99"
+    assert window.program.interface.ui.local(ServerFields).address == "127.0.0.1:99"
 
 
 def test_an_answer_from_elsewhere_is_asked_again_there(window: Headless) -> None:

@@ -11,8 +11,7 @@ from llm_lite.core.messages import LoadStarted, ServingChanged, StartServing, St
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.serving.host import config_of, reachable
-from llm_lite.desktop.features.serving.host_key_file import key_file, new_key, read_key
+from llm_lite.desktop.features.serving.host import config_of, key_file, new_key, reachable, read_key
 from llm_lite.desktop.features.serving.model import (
     CancelServed,
     HideKey,

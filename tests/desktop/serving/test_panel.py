@@ -20,7 +20,7 @@ from llm_lite.desktop.features.serving.model import (
     RenewKey,
     ServerBegan,
     ServerEnded,
-    ServerHeard,
+    ServerReported,
     SetServing,
     SwitchServing,
 )
@@ -142,9 +142,9 @@ def test_a_clients_name_is_no_way_to_forge_a_line(headless):
 
 
 def test_words_of_requests():
-    serving = ServingState().heard(status(served(1, tokens=10)), 100.0)
+    serving = ServingState().with_status(status(served(1, tokens=10)), 100.0)
     everyone = (served(1, tokens=40), served(2), served(3, waiting=True), served(4, tokens=2))
-    serving = serving.heard(status(*everyone), 101.0)
+    serving = serving.with_status(status(*everyone), 101.0)
     serving = replace(serving, cancelling=frozenset({4}))
     words = [progress_of(serving, request) for request in everyone]
     assert words[0] == "40 tokens  ·  30.0 tok/s  ·  2 s"
@@ -160,12 +160,12 @@ def test_words_of_requests():
 def test_a_speed_is_of_the_last_seconds_and_not_of_the_prompt():
     serving = ServingState()
     for second, tokens in ((0, 0), (1, 0), (2, 1), (3, 21), (4, 41), (60, 42), (61, 43)):
-        serving = serving.heard(status(served(1, tokens=tokens)), float(second))
+        serving = serving.with_status(status(served(1, tokens=tokens)), float(second))
         if second == 4:
             assert serving.rate == pytest.approx(20.0)
     assert serving.rate == pytest.approx(1.0)
     assert len(serving.paces[0].samples) <= 4
-    assert serving.heard(status(), 62.0).paces == ()
+    assert serving.with_status(status(), 62.0).paces == ()
 
 
 def test_the_sign_is_there_only_while_it_serves(headless):
@@ -197,7 +197,8 @@ def test_a_model_that_does_not_answer_is_said():
 def test_actions_in_any_order_leave_a_state_that_can_go_on():
     actions = (
         SwitchServing(True), SwitchServing(False), ServerBegan("http://a", (), "wxyz", "key"),
-        ServerHeard(status(served(1))), ServerHeard(None), ServerEnded(), ServerEnded("a problem"),
+        ServerReported(status(served(1))), ServerReported(None), ServerEnded(),
+        ServerEnded("a problem"),
         SetServing(ServingChoice("network")), CancelServed(9), HideKey(), RenewKey(),
     )  # fmt: skip
     for first in actions:

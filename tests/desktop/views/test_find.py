@@ -5,8 +5,8 @@ from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message
-from llm_lite.desktop.features.selection.find import FIND
-from llm_lite.desktop.features.selection.selection import selected_text
+from llm_lite.desktop.features.selection.find import FindBar
+from llm_lite.desktop.features.selection.selection import Selected, selected_text
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
 
@@ -29,7 +29,7 @@ def talk(headless):
 
 
 def find(one):
-    return one.ui.memory[FIND]
+    return one.ui.local(FindBar).find
 
 
 def step(one, back=False):
@@ -38,7 +38,7 @@ def step(one, back=False):
 
 
 def selected(one):
-    held = one.ui.memory["selection"]
+    held = one.ui.local(Selected).selection
     return held.low[0], selected_text(one.state, one.ui)
 
 
@@ -64,7 +64,7 @@ def test_the_first_match_is_shown_while_one_types(talk):
     assert selected(talk) == (3, "Rain again")
     talk.driver.type("st")
     talk.driver.frames(6)
-    assert find(talk).query == "rain against" and "selection" not in talk.ui.memory
+    assert find(talk).query == "rain against" and talk.ui.local(Selected).selection is None
 
 
 def test_what_is_found_is_in_sight(talk):
@@ -79,7 +79,7 @@ def test_what_is_found_is_in_sight(talk):
 def test_what_is_not_there_is_said_and_changes_nothing(talk):
     talk.driver.type("no such words")
     step(talk)
-    assert find(talk).at == -1 and "selection" not in talk.ui.memory
+    assert find(talk).at == -1 and talk.ui.local(Selected).selection is None
 
 
 def test_the_bar_goes_and_the_input_has_the_keys(talk):
@@ -87,7 +87,7 @@ def test_the_bar_goes_and_the_input_has_the_keys(talk):
     talk.driver.frames(6)
     assert selected(talk) == (3, "비")
     talk.driver.press(KEY.escape)
-    assert FIND not in talk.ui.memory and "selection" not in talk.ui.memory
+    assert talk.ui.local(FindBar).find is None and talk.ui.local(Selected).selection is None
     talk.driver.type("next")
     assert talk.state.draft == "next"
 

@@ -41,11 +41,11 @@ def opened(headless, state=READY, **options):
 
 
 def titles(one):
-    return [offer.item.title for offer in one.ui.memory["palette"].rows]
+    return [offer.item.title for offer in one.ui.local(palette.OpenPalette).held.rows]
 
 
 def chosen(one):
-    held = one.ui.memory["palette"]
+    held = one.ui.local(palette.OpenPalette).held
     return held.rows[held.at].item.key
 
 
@@ -123,11 +123,11 @@ def test_keys_move_and_choose(headless):
     one.driver.press(KEY.up_arrow)
     assert chosen(one) == first
     one.driver.press(KEY.page_down)
-    assert one.ui.memory["palette"].at > 3
+    assert one.ui.local(palette.OpenPalette).held.at > 3
     one.driver.press(KEY.page_up)
     assert chosen(one) == first
     one.driver.press(KEY.up_arrow)  # around
-    assert one.ui.memory["palette"].at == len(titles(one)) - 1
+    assert one.ui.local(palette.OpenPalette).held.at == len(titles(one)) - 1
     one.driver.type("new chat")
     assert titles(one)[0] == "New chat"
     one.driver.press(KEY.enter)
@@ -161,11 +161,11 @@ def test_what_was_chosen_lately_comes_first_and_is_remembered(headless):
         one.driver.frames(3)
         one.driver.press(KEY.escape)
         one.driver.press(KEY.mod_ctrl, KEY.k)
-    assert [offer.item.key for offer in one.ui.memory["palette"].rows[:2]] == [
+    assert [offer.item.key for offer in one.ui.local(palette.OpenPalette).held.rows[:2]] == [
         "command:sampler",
         "panel:log",
     ]
-    assert one.ui.memory["palette"].rows[0].heading == "Recent choices"
+    assert one.ui.local(palette.OpenPalette).held.rows[0].heading == "Recent choices"
     kept_ones = remember(one.state, Settings()).choices
     assert restore(Settings(choices=kept_ones), AppState()).palette.recent == kept_ones
 

@@ -5,13 +5,15 @@ from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import (
+    LONG,
     IntoText,
+    Pasted,
     PasteText,
     RemoveFile,
     budget,
     files_obstacle,
+    pasted,
 )
-from llm_lite.desktop.features.attachments.pasting import LONG, Pasted, pasted
 from llm_lite.desktop.features.chat.model import SetDraft, SetForm
 from llm_lite.desktop.language.incoming import TYPED
 from tests.desktop.fake_engine import FakeEngine

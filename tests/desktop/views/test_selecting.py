@@ -8,7 +8,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
 from llm_lite.desktop.features.chat.thoughts import Thought
 from llm_lite.desktop.features.program.state import Message
-from llm_lite.desktop.features.selection.selection import SELECTION, selection
+from llm_lite.desktop.features.selection.selection import Selected, selection
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.desktop.headless import READY
 
@@ -92,10 +92,10 @@ def test_a_drag_selects_letters_and_a_click_clears(headless):
     assert copied(one) == ""
     drag(one, (x, y), (x + 20, y))
     one.driver.click("tab.attention")
-    assert SELECTION not in one.ui.memory
+    assert one.ui.local(Selected).selection is None
     drag(one, (x, y), (x + 20, y))
     one.driver.press(KEY.escape)
-    assert SELECTION not in one.ui.memory
+    assert one.ui.local(Selected).selection is None
 
 
 def test_words_and_paragraphs_by_clicks(headless):
@@ -170,7 +170,7 @@ def test_all_of_a_message_then_of_the_chat(headless):
     move(one, *start(one))
     one.driver.press(KEY.mod_ctrl, KEY.l)  # the input has the keys
     one.driver.press(KEY.mod_ctrl, KEY.a)
-    assert SELECTION not in one.ui.memory
+    assert one.ui.local(Selected).selection is None
     clicks(one, (start(one)[0] + 300, start(one)[1] + 5), 1)
     one.driver.press(KEY.mod_ctrl, KEY.a)
     assert copied(one) == (
@@ -235,7 +235,7 @@ def test_a_drag_below_the_window_scrolls(headless):
 def test_links_and_buttons_keep_their_clicks(headless):
     one = headless(talk())
     one.driver.click("answer.1.link.1")
-    assert SELECTION not in one.ui.memory
+    assert one.ui.local(Selected).selection is None
     assert one.driver.shows("link.open")
 
 
