@@ -31,7 +31,7 @@ from llm_lite.desktop.features.presets.preset import LONGEST_NAME, Preset, prese
 from llm_lite.desktop.features.presets.setting_values import values_of
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.fields import FIELDS, read_lists
+from llm_lite.desktop.features.sampling.lists import FIELDS, read_lists
 from llm_lite.desktop.language.incoming import TYPED
 
 LARGEST_FILE = 4 << 20  # bytes; gains of a large model have some hundred thousand

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages import Gains, Mode, SamplingOptions
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.advised import sampler
+from llm_lite.desktop.features.sampling.model import sampler
 
 LONGEST_NAME = 60  # characters
 

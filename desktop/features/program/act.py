@@ -52,7 +52,7 @@ from llm_lite.desktop.features.remote import model as connecting
 from llm_lite.desktop.features.remote.model import ConnectAction
 from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.resume.model import ResumeAction
-from llm_lite.desktop.features.sampling.asked import settled
+from llm_lite.desktop.features.sampling.model import settled
 from llm_lite.desktop.features.serving import model as switching
 from llm_lite.desktop.features.serving.model import ServingAction
 from llm_lite.desktop.features.tokenizer import model as tokenizing

@@ -34,7 +34,7 @@ from llm_lite.desktop.features.quantization.state import (
     TaskKind,
     Work,
 )
-from llm_lite.desktop.features.sampling.advised import sampler
+from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr
 
 CHUNK = 512  # tokens

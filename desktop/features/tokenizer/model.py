@@ -12,7 +12,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.rounds import offered
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.features.tokenizer.examples import LANGUAGES
 from llm_lite.desktop.features.tokenizer.state import MODEL, TokenizerChoice
 

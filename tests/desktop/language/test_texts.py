@@ -35,7 +35,7 @@ QUIET = {
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
     "features/remote/kept.py": (".*", "the same, of addresses in it"),
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
-    "features/sampling/fields.py": (".*", "the same, of lists in them"),
+    "features/sampling/lists.py": (".*", "the same, of lists in them"),
     "features/tokenizer/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
     "features/program/defects.py": ("A defect of the program|please report it:", "for the report"),
     "app/interface.py": (

@@ -20,7 +20,7 @@ from llm_lite.desktop.features.program import model as program_actions
 from llm_lite.desktop.features.program import requests, scopes, status_bar
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote import model as connecting
-from llm_lite.desktop.features.sampling import asked
+from llm_lite.desktop.features.sampling import model as sampling
 from llm_lite.desktop.features.steer.state import Steering
 from tests.desktop.person import checks
 from tests.desktop.person.person import Person, walk
@@ -57,7 +57,7 @@ def asked_is_kept(monkeypatch):
 
 
 def change_of_what_was_asked_is_not_kept(monkeypatch):
-    monkeypatch.setattr(asked, "settled", lambda before, after: after)
+    monkeypatch.setattr(sampling, "settled", lambda before, after: after)
     monkeypatch.setattr(
         "llm_lite.desktop.features.program.act.settled", lambda before, after: after
     )
