@@ -23,8 +23,7 @@ from llm_lite.desktop.features.chat.turns import tokens_in_front
 from llm_lite.desktop.features.encoder.measures import encoder_measures, read_share
 from llm_lite.desktop.features.lesson import way_back
 from llm_lite.desktop.features.library.model import ListModels
-from llm_lite.desktop.features.performance.drafting import by_source, gain
-from llm_lite.desktop.features.performance.model import ForgetLearned
+from llm_lite.desktop.features.performance.model import ForgetLearned, by_source, gain
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
