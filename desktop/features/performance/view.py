@@ -18,7 +18,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization import step_profile
 from llm_lite.desktop.features.quantization.state import RateSample
 from llm_lite.desktop.features.remote.untold import STEP, draw_untold
-from llm_lite.desktop.features.translator.measures import target_facts
+from llm_lite.desktop.features.translator.model import target_facts
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration, percent, rate, size, tokens
 from llm_lite.desktop.widgets.head_maps import HeadMaps

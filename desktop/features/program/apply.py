@@ -52,7 +52,7 @@ from llm_lite.desktop.features.resume import fold as resuming
 from llm_lite.desktop.features.serving import fold as serving
 from llm_lite.desktop.features.tokenizer import fold as tokenizing
 from llm_lite.desktop.features.tools.state import heard
-from llm_lite.desktop.features.translator import fold as translating
+from llm_lite.desktop.features.translator import model as translating
 from llm_lite.desktop.features.tree.spelling import spelled
 from llm_lite.desktop.language.incoming import fit_to_show
 from llm_lite.desktop.language.translate import tr

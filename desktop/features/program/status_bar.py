@@ -29,7 +29,7 @@ from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.features.serving import sign
-from llm_lite.desktop.features.translator.measures import target_measures
+from llm_lite.desktop.features.translator.model import target_measures
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.language.units import duration, percent, rate, sentence, size
