@@ -13,8 +13,14 @@ from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.tokenizer.chips import Chip, Look, Paint, draw_chips, kept_page
-from llm_lite.desktop.features.tokenizer.colors import of_control
+from llm_lite.desktop.features.tokenizer.chips import (
+    Chip,
+    ChipColors,
+    Paint,
+    control_colors,
+    draw_chips,
+    kept_page,
+)
 from llm_lite.desktop.features.tokens.colors import shades
 from llm_lite.desktop.features.tokens.tokens import draw_looks
 from llm_lite.desktop.features.tokens.view import draw_legend_line, draw_look
@@ -43,11 +49,11 @@ def paint_of(state: AppState, ui: Ui, told: TextEncoded) -> Paint:
     found, words = shades(state, ui), _made(ui, told)[1]
     held = {state.xray.at, state.attention.row}
 
-    def paint(at: int) -> Look:
+    def paint(at: int) -> ChipColors:
         edge = ui.color("accent") if at in held else 0
         if found is not None and at < len(found.fills):
             color = found.texts[at] or ui.color("text")
-            return Look(found.fills[at], color, found.texts[at] or ui.color("muted"), edge)
+            return ChipColors(found.fills[at], color, found.texts[at] or ui.color("muted"), edge)
         return replace(_plain(ui, told.tokens[at], words[at]), edge=edge or _edge(ui, told, at))
 
     return paint
@@ -57,12 +63,12 @@ def chips_of(ui: Ui, told: TextEncoded) -> list[Chip]:
     return _made(ui, told)[0]
 
 
-def _plain(ui: Ui, token: EncodedToken, word: int) -> Look:
+def _plain(ui: Ui, token: EncodedToken, word: int) -> ChipColors:
     """A hue for each text, lighter and stronger from word to word."""
     if token.special:
-        return of_control(ui)
+        return control_colors(ui)
     hue = ui.theme.palette.series[HUES[token.segment % 2]]
-    return Look(u32(hue, STRENGTHS[word % 2]), ui.color("text"), ui.color("muted"))
+    return ChipColors(u32(hue, STRENGTHS[word % 2]), ui.color("text"), ui.color("muted"))
 
 
 def _edge(ui: Ui, told: TextEncoded, at: int) -> int:

@@ -50,7 +50,7 @@ from llm_lite.desktop.features.program.state import (
 from llm_lite.desktop.features.quantization import fold as quantizing
 from llm_lite.desktop.features.resume import fold as resuming
 from llm_lite.desktop.features.serving import fold as serving
-from llm_lite.desktop.features.tokenizer import fold as tokenizing
+from llm_lite.desktop.features.tokenizer import model as tokenizing
 from llm_lite.desktop.features.tools.state import heard
 from llm_lite.desktop.features.translator import model as translating
 from llm_lite.desktop.features.tree.spelling import spelled
