@@ -27,11 +27,11 @@ from llm_lite.desktop.features.program.model import OpenLink, SaveText
 from llm_lite.desktop.features.program.requests import versions
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import follow_selecting
-from llm_lite.desktop.features.tokens.choice import draw_choice
 from llm_lite.desktop.features.tokens.choices import draw_choices
 from llm_lite.desktop.features.tokens.state import align
 from llm_lite.desktop.features.tokens.tokens import (
     TokenItem,
+    draw_choice,
     draw_pointed,
     place_of,
 )
