@@ -213,8 +213,7 @@ class App:
         self._pacer.on_input(time.monotonic())
 
     def _begin_tools(self) -> None:
-        from llm_lite.desktop.features.tools.host import ToolHost
-        from llm_lite.desktop.features.tools.host_files import tools_file
+        from llm_lite.desktop.features.tools.host import ToolHost, tools_file
 
         self.program.use_tools(ToolHost(tools_file(), self.window.wake))
 

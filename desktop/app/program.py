@@ -61,8 +61,7 @@ from llm_lite.desktop.features.remote.model import RemoteHostAction
 from llm_lite.desktop.features.resume.model import NeedsCaches, keeping
 from llm_lite.desktop.features.serving.host_door import ServingDoor
 from llm_lite.desktop.features.serving.model import ServingHostAction, SwitchServing
-from llm_lite.desktop.features.tools.calling import CallHostAction
-from llm_lite.desktop.features.tools.model import ToolHostAction
+from llm_lite.desktop.features.tools.model import CallHostAction, ToolHostAction
 from llm_lite.desktop.features.undo.model import is_for_keeper
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show
 from llm_lite.desktop.language.translate import tr

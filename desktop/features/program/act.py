@@ -57,10 +57,8 @@ from llm_lite.desktop.features.serving import model as switching
 from llm_lite.desktop.features.serving.model import ServingAction
 from llm_lite.desktop.features.tokenizer import model as tokenizing
 from llm_lite.desktop.features.tokenizer.model import TokenizingAction
-from llm_lite.desktop.features.tools import calling
 from llm_lite.desktop.features.tools import model as tools
-from llm_lite.desktop.features.tools.calling import CallAction
-from llm_lite.desktop.features.tools.model import ToolAction
+from llm_lite.desktop.features.tools.model import CallAction, ToolAction
 from llm_lite.desktop.features.translator import model as translating
 from llm_lite.desktop.features.translator.model import TranslatingAction
 from llm_lite.desktop.features.tree import model as forking
@@ -157,7 +155,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **attaching.HANDLERS,
     **prompts.HANDLERS,
     **tools.HANDLERS,
-    **calling.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
     **learned_drafts.HANDLERS,

@@ -67,7 +67,7 @@ QUIET = {
     "features/performance/kernel_study.py": ("Vulkan", "a name"),
     "features/program/status_bar.py": ("Vulkan|NumPy", "names"),
     "features/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
-    "features/tools/calling.py": ("The user refused this call.", "said to the model"),
+    "features/tools/model.py": ("The user refused this call.", "said to the model"),
     "features/tools/view.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
     "features/serving/running.py": (
         "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"
