@@ -18,8 +18,8 @@ from llm_lite.core.records import replace
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.features.program.act import Action
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.measurements import draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
-from llm_lite.desktop.features.quantization.progress import draw_work
 from llm_lite.desktop.features.quantization.step_profile import milliseconds
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr

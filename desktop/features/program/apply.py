@@ -47,7 +47,7 @@ from llm_lite.desktop.features.program.state import (
     Running,
     Token,
 )
-from llm_lite.desktop.features.quantization import fold as quantizing
+from llm_lite.desktop.features.quantization import model as quantizing
 from llm_lite.desktop.features.resume import fold as resuming
 from llm_lite.desktop.features.serving import fold as serving
 from llm_lite.desktop.features.tokenizer import model as tokenizing
