@@ -41,7 +41,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import TellSystemTheme
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.host import PromptFiles, prompts_folder
-from llm_lite.desktop.features.sampling.asked import with_asked
+from llm_lite.desktop.features.sampling.model import with_asked
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
@@ -213,8 +213,7 @@ class App:
         self._pacer.on_input(time.monotonic())
 
     def _begin_tools(self) -> None:
-        from llm_lite.desktop.features.tools.host import ToolHost
-        from llm_lite.desktop.features.tools.host_files import tools_file
+        from llm_lite.desktop.features.tools.host import ToolHost, tools_file
 
         self.program.use_tools(ToolHost(tools_file(), self.window.wake))
 

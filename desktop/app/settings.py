@@ -46,8 +46,8 @@ from llm_lite.desktop.features.remote.kept import (
     restored,
 )
 from llm_lite.desktop.features.resume.state import BUDGET, ResumeMode
-from llm_lite.desktop.features.sampling.asked import to_keep
-from llm_lite.desktop.features.sampling.fields import read_chosen, read_lists
+from llm_lite.desktop.features.sampling.lists import read_chosen, read_lists
+from llm_lite.desktop.features.sampling.model import to_keep
 from llm_lite.desktop.features.serving.state import ServingChoice
 from llm_lite.desktop.features.tokens.state import LookBy
 from llm_lite.desktop.language.catalogues import SYSTEM

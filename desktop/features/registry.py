@@ -42,22 +42,18 @@ from llm_lite.desktop.features.program import model as program
 from llm_lite.desktop.features.program.log import draw as draw_log
 from llm_lite.desktop.features.program.memory_question import draw as draw_memory_question
 from llm_lite.desktop.features.prompts import model as prompts
-from llm_lite.desktop.features.quantization import fold as quantization_fold
 from llm_lite.desktop.features.quantization import model as quantization
 from llm_lite.desktop.features.quantization.comparison import draw as draw_runs
 from llm_lite.desktop.features.quantization.view import draw as draw_modes
 from llm_lite.desktop.features.remote import model as remote
 from llm_lite.desktop.features.resume import model as resume
-from llm_lite.desktop.features.sampling import asked as sampling
+from llm_lite.desktop.features.sampling import model as sampling
 from llm_lite.desktop.features.serving import model as serving
 from llm_lite.desktop.features.steer.view import draw as draw_steer
-from llm_lite.desktop.features.tokenizer import fold as tokenizer_fold
 from llm_lite.desktop.features.tokenizer import model as tokenizer
 from llm_lite.desktop.features.tokenizer.view import draw as draw_tokenizer
 from llm_lite.desktop.features.tokens.lens import draw as draw_lens
-from llm_lite.desktop.features.tools import calling
 from llm_lite.desktop.features.tools import model as tools
-from llm_lite.desktop.features.translator import fold as translator_fold
 from llm_lite.desktop.features.translator import model as translator
 from llm_lite.desktop.features.tree import model as tree
 from llm_lite.desktop.features.undo import model as undo
@@ -154,7 +150,7 @@ FEATURES = (
     Feature(
         "tokenizer",
         tokenizer.HANDLERS,
-        tokenizer_fold.EVENTS,
+        tokenizer.EVENTS,
         views=(
             View(
                 "tokenizer", mark("Tokenizer"), ICON_NUMBERS, "upper right", "text", draw_tokenizer
@@ -180,7 +176,7 @@ FEATURES = (
     Feature(
         "quantization",
         quantization.HANDLERS,
-        quantization_fold.EVENTS,
+        quantization.EVENTS,
         views=(
             View(
                 "quantization",
@@ -211,7 +207,7 @@ FEATURES = (
     Feature("attachments", attachments.HANDLERS, due=(counting.count_due, attachments.count_due)),
     Feature("serving", serving.HANDLERS, serving.EVENTS, due=(serving.due,)),
     Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
-    Feature("translator", translator.HANDLERS, translator_fold.EVENTS),
+    Feature("translator", translator.HANDLERS, translator.EVENTS),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS),
     Feature("layouts", layouts.HANDLERS),
@@ -220,7 +216,7 @@ FEATURES = (
     ),
     Feature("presets", presets.HANDLERS),
     Feature("prompts", prompts.HANDLERS),
-    Feature("tools", {**tools.HANDLERS, **calling.HANDLERS}),
+    Feature("tools", tools.HANDLERS),
     Feature("file_chooser", file_chooser.HANDLERS, overlays={"file chooser": draw_file_chooser}),
     Feature(
         "program",

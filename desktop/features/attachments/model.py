@@ -19,7 +19,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.language.incoming import NAME, TYPED, fit_line, typed
 from llm_lite.desktop.language.translate import tr
 

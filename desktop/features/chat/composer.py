@@ -30,7 +30,7 @@ from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.slash import Slash
 from llm_lite.desktop.features.prompts.view import draw_prompts
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
 from llm_lite.desktop.widgets.scripts import cannot_draw

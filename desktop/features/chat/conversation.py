@@ -27,16 +27,15 @@ from llm_lite.desktop.features.program.model import OpenLink, SaveText
 from llm_lite.desktop.features.program.requests import versions
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import follow_selecting
-from llm_lite.desktop.features.tokens.choice import draw_choice
 from llm_lite.desktop.features.tokens.choices import draw_choices
 from llm_lite.desktop.features.tokens.state import align
 from llm_lite.desktop.features.tokens.tokens import (
     TokenItem,
+    draw_choice,
     draw_pointed,
     place_of,
 )
-from llm_lite.desktop.features.tools.calls import HAND
-from llm_lite.desktop.features.tools.results import ResultItem
+from llm_lite.desktop.features.tools.calls import CallsShown, ResultItem
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE
@@ -257,7 +256,7 @@ def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
     key: tuple[Any, ...] = (width, ui.theme.text, state.answering is message, last, *shown)
     if message.calls and last:
-        key = (*key, state.tools, ui.memory.get(HAND))
+        key = (*key, state.tools, ui.local(CallsShown).by_hand)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
         height = _item(state, ui, index, message, width).height

@@ -8,7 +8,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.features.chat.model import SetForm
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.form import completes, has_template
+from llm_lite.desktop.features.sampling.model import completes, has_template
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, text, tip

@@ -26,9 +26,8 @@ from llm_lite.desktop.features.program.requests import (
 )
 from llm_lite.desktop.features.program.scopes import fields_of, next_conversation
 from llm_lite.desktop.features.program.state import AppState, ChatForm, Message
-from llm_lite.desktop.features.sampling.advised import differing, sampler
-from llm_lite.desktop.features.sampling.form import completes
-from llm_lite.desktop.features.tools.calling import results
+from llm_lite.desktop.features.sampling.model import completes, differing, sampler
+from llm_lite.desktop.features.tools.model import results
 from llm_lite.desktop.features.translator.model import ClearTarget, clear
 from llm_lite.desktop.language.incoming import TYPED, typed
 from llm_lite.desktop.language.translate import tr

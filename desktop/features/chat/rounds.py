@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.messages import ToolCall, ToolSpec
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.features.tools.state import Approval, CallRound, approval_of, chosen
 
 ROUNDS = 8  # of calls behind each other; then a person is asked

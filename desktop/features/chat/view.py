@@ -17,7 +17,7 @@ from llm_lite.desktop.features.program.model import CancelLoading, OpenModel
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.view import draw_strip, strip_height
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.features.selection.find import draw_find
 from llm_lite.desktop.features.tokens.view import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.features.translator.view import draw_page

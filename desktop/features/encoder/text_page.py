@@ -23,14 +23,14 @@ from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer.chips import (
     Chip,
-    Look,
+    ChipColors,
     Paint,
+    control_colors,
     draw_chip,
     draw_chips,
     kept_page,
     lay_out_chips,
 )
-from llm_lite.desktop.features.tokenizer.colors import of_control
 from llm_lite.desktop.features.tokens.colors import shades
 from llm_lite.desktop.features.tokens.figure import WIDTH, draw_head
 from llm_lite.desktop.features.tokens.tokens import draw_looks
@@ -275,11 +275,11 @@ def paint_of(state: AppState, ui: Ui, answer: TextEncoded) -> Paint:
     found, words = shades(state, ui), _made(ui, answer).words
     held = {state.xray.at, state.attention.row}
 
-    def paint(at: int) -> Look:
+    def paint(at: int) -> ChipColors:
         edge = ui.color("accent") if at in held else 0
         if found is not None and at < len(found.fills):
             color = found.texts[at] or ui.color("text")
-            return Look(found.fills[at], color, found.texts[at] or ui.color("muted"), edge)
+            return ChipColors(found.fills[at], color, found.texts[at] or ui.color("muted"), edge)
         return replace(_plain(ui, answer.tokens[at], words[at]), edge=edge or _edge(ui, answer, at))
 
     return paint
@@ -289,12 +289,12 @@ def chips_of(ui: Ui, answer: TextEncoded) -> list[Chip]:
     return _made(ui, answer).chips
 
 
-def _plain(ui: Ui, token: EncodedToken, word: int) -> Look:
+def _plain(ui: Ui, token: EncodedToken, word: int) -> ChipColors:
     """Give each text a hue, lighter and stronger from word to word."""
     if token.special:
-        return of_control(ui)
+        return control_colors(ui)
     hue = ui.theme.palette.series[HUES[token.segment % 2]]
-    return Look(u32(hue, STRENGTHS[word % 2]), ui.color("text"), ui.color("muted"))
+    return ChipColors(u32(hue, STRENGTHS[word % 2]), ui.color("text"), ui.color("muted"))
 
 
 def _edge(ui: Ui, answer: TextEncoded, at: int) -> int:

@@ -24,6 +24,7 @@ from llm_lite.desktop.features.presets.model import ChoosePreset
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.sampling.view import SamplingControls
 from llm_lite.desktop.language.incoming import shown_path
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import short_name
@@ -450,7 +451,7 @@ def _of_command(command: UserCommand) -> Item:
 def _of_setting(setting: NamedSetting) -> Item:
     def go(state: AppState, ui: Ui) -> list[Action]:
         if setting.unfold:
-            ui.memory["sampler.unfold"] = setting.unfold
+            ui.local(SamplingControls).unfold = setting.unfold
         ui.show_popover(setting.popover, setting.control)
         return []
 

@@ -1,1 +1,1 @@
-"""How fast answers are, what drafts save, and a study of the kernels."""
+"""Speed of answers, savings of drafts, and a study of the kernels."""

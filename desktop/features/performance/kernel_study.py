@@ -18,8 +18,8 @@ from llm_lite.core.records import replace
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.measurements import draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
-from llm_lite.desktop.features.quantization.progress import draw_work
 from llm_lite.desktop.features.quantization.step_profile import milliseconds
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
@@ -54,6 +54,12 @@ ROW, TRACK = 8.0, 2.5  # units of the theme, of a form
 ROOF, REUSE = "good", "warning"  # colours of the limits
 
 
+class KernelStudyControls(Struct):
+    """The form whose code is shown, by its number; the last one before a person chose."""
+
+    shown: int | None = None
+
+
 class RateAxis(Struct, frozen=True):
     """Places of rates, in GFLOP/s, on a logarithmic axis of `width` pixels."""
 
@@ -63,13 +69,13 @@ class RateAxis(Struct, frozen=True):
 
     @classmethod
     def of(cls, study: KernelStudy, width: float) -> RateAxis:
-        """From the power of ten below all that is shown, but for the slowest runs, to its top."""
+        """Begin at the power of ten below all medians and limits, and end at the highest."""
         rates = [study.gflop_s(form) for form in study.forms]
         low = 10.0 ** math.floor(math.log10(min(*rates, study.without_reuse_gflop_s) / 1.5))
         return cls(low, max(*rates, study.roof_gflop_s), width)
 
     def at(self, rate: float) -> float:
-        """0 to `width`."""
+        """Return the place of a rate, from 0 to `width` pixels."""
         share = math.log(max(rate, self.low) / self.low) / math.log(self.high / self.low)
         return self.width * min(share, 1.0)
 
@@ -101,11 +107,12 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
     wrapped(ui, said(study.device))
     axis = RateAxis.of(study, imgui.get_content_region_avail().x)
     last = len(study.forms) - 1
-    chosen = min(int(ui.memory.get("kernels.shown", last)), last)
+    controls = ui.local(KernelStudyControls)
+    chosen = last if controls.shown is None else min(controls.shown, last)
     with ui.styled(item_spacing=(0.0, 0.0)):
         for number, form in enumerate(study.forms):
             if _draw_row(ui, study, number, axis, number == chosen):
-                ui.memory["kernels.shown"] = chosen = number
+                controls.shown = chosen = number
             ui.mark(f"kernels.form.{number}")
             tip(ui, said(form.why))
     _draw_axis(ui, axis)
@@ -119,7 +126,7 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
 
 
 def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: RateAxis, chosen: bool) -> bool:
-    """Name, rate, share of the roof, and a dot below them; whether it was pressed."""
+    """Draw the name, rate and share of the roof of a form; return whether it was pressed."""
     form = study.forms[number]
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     height, pad = ui.u(ROW), ui.u(1)
@@ -182,7 +189,7 @@ def _draw_axis(ui: Ui, axis: RateAxis) -> None:
 
 
 def _draw_limits(ui: Ui, study: KernelStudy) -> None:
-    """Draw what the dots and the lines mean."""
+    """Draw the legend of dots and limits."""
     arithmetic, memory = gflops(study.arithmetic_gflop_s), gflops(study.memory_roof_gflop_s)
     roof_hint = tr(ROOF_HINT).format(arithmetic=arithmetic, memory=memory)
     reuse_hint = tr(REUSE_HINT).format(speed=f"{study.memory_gb_s:.1f}")
@@ -200,7 +207,7 @@ def _draw_limits(ui: Ui, study: KernelStudy) -> None:
 
 
 def _draw_form(ui: Ui, study: KernelStudy, form: KernelForm) -> None:
-    """What it does better, and the lines that do it."""
+    """Draw why a form is faster than the one before, and its lines of code."""
     imgui.dummy(ImVec2(0, ui.u(1)))
     text(ui, capital(said(form.name)), bold=True)
     times = tr("{time} ({fastest} to {slowest}), {times} times as fast as naive").format(
@@ -224,7 +231,7 @@ def _draw_form(ui: Ui, study: KernelStudy, form: KernelForm) -> None:
 
 
 def gflops(rate: float) -> str:
-    """Three figures are enough: "0.52", "9.4", "195"."""
+    """Format a rate by its size, as "0.52", "9.4" or "195"."""
     return f"{rate:.2f}" if rate < 1 else f"{rate:.1f}" if rate < 100 else f"{rate:,.0f}"
 
 

@@ -1,23 +1,34 @@
-"""What drafts learned from answers is deleted: alone, and with conversations that go for good."""
+"""What drafts learned from answers is deleted: alone, or with the trash of conversations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import ForgetLearnedDrafts
+from llm_lite.core.messages import ForgetLearnedDrafts, GenerationStats
 from llm_lite.desktop.features.history.model import EmptyTrash
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import (
+    AppState,
+)
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.units import duration
+
+SOURCES = {
+    "lookup": mark("the text"),
+    "ngrams": mark("earlier answers"),
+    "model": mark("the draft model"),
+    "slice": mark("a slice of the model"),
+}
 
 
 class ForgetLearned(Action, frozen=True):
-    """Of all models."""
+    """Delete what drafts learned from answers, of all models."""
 
 
 def _forget(action: ForgetLearned | EmptyTrash, state: AppState, now: float) -> Result:
-    """Nobody can tell which conversation taught what. Conversations themselves are the keeper's."""
+    # It is not recorded from which conversation something was learned, so all of it goes.
     return state, (ForgetLearnedDrafts(),)
 
 
@@ -25,3 +36,21 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ForgetLearned: _forget,
     EmptyTrash: _forget,
 }
+
+
+def gain(stats: GenerationStats) -> str:
+    """Return the time that drafts saved, or lost, in words."""
+    if stats.saved_ms < 0:
+        return tr("{time} lost").format(time=duration(-stats.saved_ms))
+    return tr("{time} saved").format(time=duration(stats.saved_ms))
+
+
+def by_source(stats: GenerationStats) -> str:
+    """Name each source of drafts, how many tokens it drafted, and how many were accepted."""
+    parts = [
+        tr("{n} of {whole} by {source}").format(
+            n=one.accepted, whole=one.drafted, source=tr(SOURCES.get(one.source, one.source))
+        )
+        for one in stats.drafted_by
+    ]
+    return ", ".join(parts)

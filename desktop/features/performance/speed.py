@@ -1,5 +1,5 @@
-"""How fast tokens came, for the plot: every answer cut into short spans of time, from its first
-token to its last, each with the tokens that came in it."""
+"""Measures of speed for the plot: an answer is cut into short spans of time, from its first token
+to its last, each with the tokens that came in it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from llm_lite.desktop.features.presets.model import (
 from llm_lite.desktop.features.presets.setting_values import values_of
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.fields import FIELDS, read_lists
+from llm_lite.desktop.features.sampling.lists import FIELDS, read_lists
 from llm_lite.desktop.language.incoming import TYPED
 
 LARGEST_FILE = 4 << 20  # bytes; gains of a large model have some hundred thousand

@@ -16,7 +16,7 @@ from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.advised import sampler
+from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr
 
 LONGEST_NAME = 60  # characters

@@ -19,7 +19,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.scopes import next_model
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Lens, Load, LogLine
-from llm_lite.desktop.features.quantization import fold as quantizing
+from llm_lite.desktop.features.quantization import model as quantizing
 from llm_lite.desktop.language.translate import tr
 
 

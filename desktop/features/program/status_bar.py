@@ -23,14 +23,13 @@ from llm_lite.desktop.features.chat.turns import tokens_in_front
 from llm_lite.desktop.features.encoder.model import encoder_measures, read_share
 from llm_lite.desktop.features.lesson import way_back
 from llm_lite.desktop.features.library.model import ListModels
-from llm_lite.desktop.features.performance.drafting import by_source, gain
-from llm_lite.desktop.features.performance.model import ForgetLearned
+from llm_lite.desktop.features.performance.model import ForgetLearned, by_source, gain
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.features.serving import sign
-from llm_lite.desktop.features.translator.measures import target_measures
+from llm_lite.desktop.features.translator.model import target_measures
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.language.units import duration, percent, rate, sentence, size

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.messages import (
     ACTIVATIONS,
@@ -21,10 +22,12 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.divergence import (
+    PointedToken,
     draw_details,
     draw_strip,
     kl_color,
     strip_height,
+    summary,
     taller,
 )
 from llm_lite.desktop.features.quantization.model import (
@@ -33,15 +36,9 @@ from llm_lite.desktop.features.quantization.model import (
     ShowRuns,
     StopTask,
 )
-from llm_lite.desktop.features.quantization.state import Choices, RunAnswer, RunComparison
-from llm_lite.desktop.features.quantization.two_machines import (
-    NAMES,
-    TWO_MACHINES,
-    draw_badge,
-    draw_two_machines,
-    draw_unscored,
-    tint,
-)
+from llm_lite.desktop.features.quantization.state import Choices, RunAnswer, RunComparison, RunToken
+from llm_lite.desktop.features.remote.state import Connection
+from llm_lite.desktop.features.tokens.colors import likely
 from llm_lite.desktop.features.tokens.state import align
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
@@ -62,6 +59,16 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
+NAMES = ("A", "B")
+TWO_MACHINES = mark(
+    "The model of this machine and the one elsewhere answer the same prompt, at once. Their texts "
+    "are tinted by how unlikely each found its own tokens, and the first token that differs stands "
+    "out."
+)
+UNSCORED = mark(
+    "How likely B finds what A said is not told: that takes the whole distribution of every token, "
+    "and both models to cut text into the same tokens. OpenAI's protocol has neither."
+)
 BACKENDS: tuple[tuple[Backend, str], ...] = (
     ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
 )  # fmt: skip
@@ -80,8 +87,6 @@ HINTS = (
 # Values, in the order of TITLES: shown whole where there is room, and everywhere.
 LONGEST = ("as-stored", mark("auto"), "fp16", "Vulkan")
 USUAL = ("fp16", mark("auto"), "fp16", mark("Auto"))
-
-
 EXPLAINED = mark(
     "Both runs answer the same prompt. Then B scores every token of A's answer: "
     "the strip shows how far the two distributions are apart at each token, also "
@@ -92,8 +97,22 @@ REACH = (16, 512)  # tokens
 LEAST_PROMPT, LEAST_SLIDER = 40.0, 50.0  # spacing units of what shares a line with a button
 
 
+class RunPage(Struct):
+    """The layout of a run's answer, and what it was made of."""
+
+    tokens: tuple[RunToken, ...]
+    size: tuple[float, float]  # pixels: of the column, of the font
+    page: TokenPage
+
+
+class RunPages(Struct):
+    """Layouts of the answers, by run."""
+
+    runs: dict[int, RunPage] = field(default_factory=dict)
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """The whole of the current window."""
+    """Draw the view into the whole of the current window."""
     actions = _draw_head(state, ui)
     pad = ui.u(3)
     width = min(imgui.get_content_region_avail().x - 2 * pad, ui.u(300))
@@ -104,7 +123,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     choices = state.quantization.choices
     column = float(round((width - ui.u(8)) / 2))
     if state.remote.connection is not None:
-        draw_two_machines(ui, state.remote.connection, column)
+        _draw_machines(ui, state.remote.connection, column)
         changed = choices
     else:
         changed = draw_run_settings(ui, choices, column)
@@ -176,6 +195,20 @@ def _draw_prompt(
     return choices, asked
 
 
+def _draw_machines(ui: Ui, connection: Connection, column: float) -> None:
+    """Draw the names of both machines, above their columns: there is nothing to choose."""
+    here = tr("The model of this machine, as it is loaded")
+    top = imgui.get_cursor_pos()
+    for run, words in enumerate((here, f"{connection.model.title}  ·  {connection.where}")):
+        imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
+        _draw_badge(ui, run)
+        imgui.same_line(0, ui.u(1.5))
+        imgui.align_text_to_frame_padding()
+        with ui.font(style="small"):
+            imgui.text_unformatted(fit(words, column - ui.u(9)))
+        tip(ui, words)
+
+
 def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
     held = state.quantization
     comparison, work = held.comparison, held.work
@@ -196,7 +229,7 @@ def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
 
 
 def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float) -> list[Action]:
-    """Numbers, then both answers in a part that scrolls, then the strip below them."""
+    """Draw numbers, then both answers in a part that scrolls, then the strip below them."""
     actions = []
     top, gap = imgui.get_cursor_pos(), ui.u(8)
     for run, answer in enumerate(comparison.answers):
@@ -207,7 +240,7 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
         imgui.begin_child("runs.answers", ImVec2(0, max(room, ui.u(20))))
         _draw_answers(ui, comparison, column, gap)
         imgui.end_child()
-        draw_unscored(ui, comparison)
+        _draw_unscored(ui, comparison)
         return actions
     pages = _pages(ui, comparison, column)
     tall = max(page.height for page in pages) + ui.u(4)  # the strip follows short answers
@@ -216,16 +249,22 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
     imgui.end_child()
     on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(16))))
     pointed = on_strip if on_strip is not None else pointed
-    ui.memory["runs.pointed"] = pointed
+    ui.local(PointedToken).number = pointed
     if pointed is not None and pointed < len(comparison.forced):
         draw_details(ui, comparison, pointed)
     return actions
 
 
+def _draw_unscored(ui: Ui, comparison: RunComparison) -> None:
+    text(ui, summary(comparison), style="small", bold=True)
+    ui.mark("runs.unscored")
+    wrapped(ui, tr(UNSCORED))
+
+
 def _draw_numbers(
     state: AppState, ui: Ui, comparison: RunComparison, run: int, answer: RunAnswer, width: float
 ) -> list[Action]:
-    """What the run is, four figures, and the way to keep it."""
+    """Draw what the run is, four figures, and the button that applies its options to the chat."""
     imgui.begin_group()
     stats, executor = answer.stats, answer.executor
     kept = _keeps(state, comparison.options[run])
@@ -281,6 +320,19 @@ def _draw_numbers(
     return actions
 
 
+def _draw_badge(ui: Ui, run: int) -> None:
+    """Draw the run's letter on its colour."""
+    at, draw, side = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(6.5)
+    low, high = at, ImVec2(at.x + side, at.y + side)
+    draw.add_rect_filled(low, high, ui.color("accent" if run == 0 else "pressed"), ui.u(1.5))
+    with ui.font("bold", "small"):
+        wide = imgui.calc_text_size(NAMES[run])
+        spot = ImVec2(round(at.x + (side - wide.x) / 2), round(at.y + (side - wide.y) / 2))
+        color = ui.color("on_accent" if run == 0 else "text")
+        draw.add_text(spot, color, NAMES[run])
+    imgui.dummy(ImVec2(side, side))
+
+
 def _weights_hint(answer: RunAnswer) -> str:
     words = tr("All weights, as this run keeps them; they are read for each token.")
     return f"{words} {tr('It is the model of the chat.')}" if answer.shared else words
@@ -330,11 +382,11 @@ def _keeps(state: AppState, run: EngineOptions) -> bool:
 
 
 def _draw_answers(ui: Ui, comparison: RunComparison, column: float, gap: float) -> int | None:
-    """Both texts; the token of A's text under the pointer."""
+    """Draw both texts, and return the token of A's text under the pointer."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     pages = _pages(ui, comparison, column)
     partings = comparison.partings
-    pointed = None if comparison.elsewhere else ui.memory.get("runs.pointed")
+    pointed = None if comparison.elsewhere else ui.local(PointedToken).number
     found = None
     for run, (page, parting) in enumerate(zip(pages, partings, strict=True)):
         x = at.x + run * (column + gap)
@@ -370,11 +422,11 @@ def _mark_rects(ui: Ui, run: int, page: TokenPage, at: tuple[float, float]) -> N
 def _paint(
     ui: Ui, comparison: RunComparison, parting: int | None, run: int, token: int
 ) -> tuple[int, int]:
-    """The token where they diverge stands out in both; others of A's are tinted."""
+    """Return a token's colours. That where they diverge stands out; others of A's are tinted."""
     if token == parting:
         return ui.color("accent"), ui.color("on_accent")
     if comparison.elsewhere:
-        return tint(ui, comparison.answers[run], token), ui.color("text")
+        return _tint(ui, comparison.answers[run], token), ui.color("text")
     if run == 0 and 0 <= token < len(comparison.forced):
         return kl_color(ui, comparison.forced[token].kl), ui.color("text")
     if run and parting is not None and token > parting:
@@ -382,21 +434,25 @@ def _paint(
     return 0, ui.color("text")
 
 
+def _tint(ui: Ui, answer: RunAnswer, token: int) -> int:
+    """Return the tint of a token by how unlikely its run found it."""
+    chance = answer.tokens[token].probability if 0 <= token < len(answer.tokens) else math.nan
+    return likely(ui, chance)
+
+
 def _pages(ui: Ui, comparison: RunComparison, column: float) -> list[TokenPage]:
-    """Both texts, narrower than their columns: a scroll bar takes room from the right one."""
+    """Lay out both texts, narrower than columns by a scroll bar, which may cover the right one."""
     width = column - imgui.get_style().scrollbar_size
     return [_laid(ui, run, answer, width) for run, answer in enumerate(comparison.answers)]
 
 
 def _laid(ui: Ui, run: int, answer: RunAnswer, width: float) -> TokenPage:
-    held: Any = ui.memory.get(f"runs.page.{run}")
-    key = (width, ui.theme.text)
-    if held is None or held[0] is not answer.tokens or held[1] != key:
+    pages, size = ui.local(RunPages).runs, (width, ui.theme.text)
+    kept = pages.get(run)
+    if kept is None or kept.tokens is not answer.tokens or kept.size != size:
         spans = align(answer.text, [token.text for token in answer.tokens])
-        held = (answer.tokens, key, lay_out(ui, answer.text, spans, width))
-        ui.memory[f"runs.page.{run}"] = held
-    page: TokenPage = held[2]
-    return page
+        kept = pages[run] = RunPage(answer.tokens, size, lay_out(ui, answer.text, spans, width))
+    return kept.page
 
 
 def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
@@ -420,7 +476,7 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
     titled = ui.theme.size("small") + ui.u(1)
     top = imgui.get_cursor_pos()
     imgui.set_cursor_pos(ImVec2(top.x, top.y + titled))
-    draw_badge(ui, run)
+    _draw_badge(ui, run)
     gap, edge = ui.u(1), _edge(ui)
     rooms = _rooms(ui, width)
     name = f"runs.{NAMES[run].lower()}"

@@ -1,4 +1,4 @@
-"""How far two runs are apart at every token of what A said: strips, and the details of one."""
+"""The divergence of two runs at each token of A's answer: strips, and the details of a token."""
 
 from __future__ import annotations
 
@@ -65,22 +65,28 @@ def _change_height(ui: Ui) -> float:
 
 
 def share_of(kl: float) -> float:
-    """0..1 on the strip's scale."""
+    """Return the place of a divergence on the strip's scale, from 0 to 1."""
     if kl <= LOWEST:
         return 0.0
     return min(1.0, math.log(kl / LOWEST) / math.log(HIGHEST / LOWEST))
 
 
 def kl_color(ui: Ui, kl: float) -> int:
-    """A tint behind a token: nothing below FIRST_TINT, the strongest at HIGHEST."""
+    """Return the tint behind a token: none below FIRST_TINT, the strongest at HIGHEST."""
     if kl < FIRST_TINT:
         return 0
     strength = math.log(kl / FIRST_TINT) / math.log(HIGHEST / FIRST_TINT)
     return ui.color("warning", 0.08 + 0.6 * min(1.0, strength))
 
 
+class PointedToken(Struct):
+    """The token of A's answer under the pointer, in its text or on the strip."""
+
+    number: int | None = None
+
+
 class _Field(Struct, frozen=True):
-    """Where bars are drawn; `pitch` from one to the next, pixels."""
+    """The area in which bars are drawn; `pitch` from one to the next, pixels."""
 
     left: float
     top: float
@@ -99,7 +105,7 @@ class _Field(Struct, frozen=True):
 
 
 def taller(ui: Ui, free: float) -> float:
-    """How many times as tall bars are where so many pixels would stay empty."""
+    """Return the factor by which bars grow if so many pixels would stay empty."""
     return min(1.0 + max(free, 0.0) / (_kl_height(ui) + _change_height(ui)), TALLEST)
 
 
@@ -116,8 +122,8 @@ def draw_strip(ui: Ui, comparison: RunComparison, tall: float = 1.0) -> int | No
         )
         note = note.format(n=len(kl), mean=nats(sum(kl) / len(kl)), largest=nats(max(kl)))
     title = Axis(tr(KL_TITLE), tr("KL in nats"), logarithmic=True).title
-    told = "  ·  ".join(filter(None, (summary(comparison), note)))
-    _draw_title(ui, title, tr(KL_ABOUT), told)
+    words = "  ·  ".join(filter(None, (summary(comparison), note)))
+    _draw_title(ui, title, tr(KL_ABOUT), words)
     field = _field(ui, comparison, tall * _kl_height(ui))
     hovered = _hovered(field, len(comparison.forced))
     _draw_ticks(ui, field, [(words, share_of(value)) for value, words in TICKS])
@@ -125,9 +131,9 @@ def draw_strip(ui: Ui, comparison: RunComparison, tall: float = 1.0) -> int | No
     imgui.dummy(ImVec2(field.width, field.height))
     changes = [token.probabilities[1] - token.probabilities[0] for token in comparison.forced]
     rms = math.sqrt(sum(change**2 for change in changes) / len(changes)) if changes else 0.0
-    told = tr("RMS {rms:.2g} points").format(rms=100 * rms) if changes else ""
+    words = tr("RMS {rms:.2g} points").format(rms=100 * rms) if changes else ""
     title = Axis(tr(CHANGE_TITLE), tr("percentage points")).title
-    _draw_title(ui, title, tr(CHANGE_ABOUT), told)
+    _draw_title(ui, title, tr(CHANGE_ABOUT), words)
     below = _field(ui, comparison, tall * _change_height(ui))
     hovered = _hovered(below, len(changes)) if hovered is None else hovered
     _draw_changes(ui, changes, below)
@@ -145,7 +151,7 @@ def _field(ui: Ui, comparison: RunComparison, height: float) -> _Field:
     width = imgui.get_content_region_avail().x - margin
     count = max(len(comparison.answers[0].tokens), 1)
     pitch = min(width / count, ui.u(6))
-    return _Field(at.x + margin, at.y, width, height, pitch, ui.memory.get("runs.pointed"))
+    return _Field(at.x + margin, at.y, width, height, pitch, ui.local(PointedToken).number)
 
 
 def _draw_title(ui: Ui, title: str, about: str, words: str) -> None:
@@ -165,7 +171,7 @@ def _draw_title(ui: Ui, title: str, about: str, words: str) -> None:
 
 
 def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
-    """Lines across, each at its share of the height from below."""
+    """Draw lines across, each at its share of the height from below."""
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     for words, share in ticks:
         y = field.floor - field.height * share
@@ -179,7 +185,7 @@ def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
 
 
 def _draw_tokens(ui: Ui, field: _Field, count: int) -> None:
-    """Numbers of tokens below the bars, and what they are."""
+    """Draw numbers of tokens below the bars, and what they mean."""
     draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
     with ui.font(style="small"):
         name = tr("token of A's answer")
@@ -195,13 +201,13 @@ def _draw_tokens(ui: Ui, field: _Field, count: int) -> None:
 
 
 def numbers(count: int, least: float) -> list[int]:
-    """1 and the round numbers up to `count`, at least `least` apart."""
+    """Return 1 and the round numbers up to `count`, at least `least` apart."""
     step = next(n for n in (5, 10, 20, 50, 100, 200, 500, 1000) if n >= least or n == 1000)
     return [1, *range(step, count + 1, step)] if count else []
 
 
 def summary(comparison: RunComparison) -> str:
-    """Whether they diverge, and where; "" before there is anything to say."""
+    """Return whether the answers diverge, and where, in words; "" before that is known."""
     answers = comparison.answers
     parting = comparison.partings[0]
     if any(answer.stop_reason == "error" for answer in answers):
@@ -247,7 +253,7 @@ def _draw_divergence(ui: Ui, comparison: RunComparison, field: _Field) -> None:
 
 
 def _draw_changes(ui: Ui, changes: list[float], field: _Field) -> None:
-    """Up from the middle, or down from it."""
+    """Draw a bar for each change, up or down from the middle."""
     span = span_of(changes)
     words = f"{100 * span:.0f}"
     ends = [(f"+{words}", 1.0), (f"−{words}", 0.0)] if changes else []  # else there is no scale
@@ -263,14 +269,14 @@ def _draw_changes(ui: Ui, changes: list[float], field: _Field) -> None:
 
 
 def span_of(changes: list[float]) -> float:
-    """The least of SPANS that holds them all."""
+    """Return the least of SPANS that holds all changes."""
     largest = max((abs(change) for change in changes), default=0.0)
     return next((span for span in SPANS if largest <= span), SPANS[-1])
 
 
 def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
-    """What both thought of a token, beside the pointer."""
-    token, said = comparison.forced[number], comparison.answers[0].tokens[number]
+    """Draw the probabilities of a token in both runs, beside the pointer."""
+    token, chosen = comparison.forced[number], comparison.answers[0].tokens[number]
     strip, mouse = ui.rects.get("runs.strip"), imgui.get_mouse_pos()
     if strip is not None and mouse.y >= strip[1]:  # above the bars that it explains
         top = strip[1] - ui.theme.size("small") - imgui.get_style().item_spacing.y - ui.u(1)
@@ -279,7 +285,7 @@ def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
-    text(ui, f"“{visible(said.text)}”", bold=True)
+    text(ui, f"“{visible(chosen.text)}”", bold=True)
     a, b = token.probabilities
     change = 100 * (b - a)
     words = tr("token {n}  ·  KL {kl} nats").format(n=number + 1, kl=nats(token.kl))
@@ -292,13 +298,13 @@ def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
             imgui.table_next_column()
             text(ui, tr("{run} would say").format(run="AB"[run]), "muted", "small")
             for other in best:
-                _draw_row(ui, other, other.token == said.id)
+                _draw_row(ui, other, other.token == chosen.id)
         imgui.end_table()
     imgui.end_tooltip()
 
 
 def _draw_row(ui: Ui, other: Alternative, chosen: bool) -> None:
-    """A token on a bar as long as it is likely."""
+    """Draw a token on a bar as long as it is likely."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     width, height = imgui.get_content_region_avail().x, ui.u(5.5)
     end = ImVec2(at.x + width, at.y + height)

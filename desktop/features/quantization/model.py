@@ -1,8 +1,9 @@
-"""What a person does with weight modes, as pure functions of the state."""
+"""Actions on weight modes and measurements, and the fold of their events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -11,30 +12,47 @@ from llm_lite.core.messages import (
     Command,
     CompareElsewhere,
     CompareRuns,
+    DivergenceMeasured,
     DropVariant,
     EngineOptions,
     KeepVariant,
+    KernelsStudied,
     MeasureDivergence,
     MeasureModes,
+    ModesMeasured,
     ProfileStep,
+    RunFinished,
+    RunReady,
+    RunsForced,
+    RunToken,
     SamplingOptions,
+    StepProfiled,
     Stop,
     StudyKernels,
+    TaskFinished,
+    TaskProgress,
+    TensorReport,
+    VariantDropped,
+    VariantKept,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_reading, hindrance, obstacle
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization import state as quant_state
 from llm_lite.desktop.features.quantization.state import (
     Choices,
     Quantization,
+    RunAnswer,
     RunComparison,
     TaskKind,
     Work,
+    with_report,
 )
-from llm_lite.desktop.features.sampling.advised import sampler
+from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.units import size
 
 CHUNK = 512  # tokens
 SMALLEST_CHUNK = 64
@@ -45,7 +63,7 @@ class SetQuantization(Action, frozen=True):
 
 
 class ShowRuns(Action, frozen=True):
-    """The runs beside the conversation, or the layout from before."""
+    """Show two runs beside the conversation, or return to the layout from before."""
 
     shown: bool
 
@@ -77,7 +95,7 @@ def show_runs(action: ShowRuns, state: AppState, now: float) -> Result:
 
 
 def first_choices(state: AppState) -> Choices:
-    """Run A is the chat as it is, B the same in fewer bits; the prompt is what was asked last."""
+    """Choose for run A the chat's options, for B the same in fewer bits, and its last question."""
     asked = [message.text for message in state.messages if message.role == "user"]
     a = state.options
     b = replace(a, mode="int8" if a.mode == "int4" else "int4")
@@ -177,3 +195,141 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     StopTask: stop_task,
     ForgetReports: forget_reports,
 }
+
+
+def _ready(event: RunReady, held: Quantization) -> Quantization:
+    return _answer(
+        held,
+        event,
+        lambda answer: replace(
+            answer,
+            executor=event.executor,
+            weight_bytes=event.weight_bytes,
+            cache_bytes=event.cache_bytes,
+            shared=event.shared,
+        ),
+    )
+
+
+def _token(event: RunToken, held: Quantization) -> Quantization:
+    token = quant_state.RunToken(event.token, event.text, event.probability, event.alternatives)
+    return _answer(
+        held,
+        event,
+        lambda answer: replace(
+            answer, text=answer.text + event.text, tokens=(*answer.tokens, token)
+        ),
+    )
+
+
+def _finished(event: RunFinished, held: Quantization) -> Quantization:
+    return _answer(
+        held,
+        event,
+        lambda answer: replace(answer, stop_reason=event.stop_reason, stats=event.stats),
+    )
+
+
+def _answer(
+    held: Quantization,
+    event: RunReady | RunToken | RunFinished,
+    change: Callable[[RunAnswer], RunAnswer],
+) -> Quantization:
+    known = held.comparison
+    if known is None or known.request != event.request:
+        return held
+    answer = change(known.answers[event.run])
+    return replace(held, comparison=known.with_answer(event.run, answer))
+
+
+def _forced(event: RunsForced, held: Quantization) -> Quantization:
+    known = held.comparison
+    if known is None or known.request != event.request or event.first != len(known.forced):
+        return held
+    return replace(held, comparison=replace(known, forced=(*known.forced, *event.tokens)))
+
+
+def _progress(event: TaskProgress, held: Quantization) -> Quantization:
+    if held.work is None or held.work.request != event.request:
+        return held
+    return replace(held, work=replace(held.work, stage=event.stage, fraction=event.fraction))
+
+
+def _end(event: TaskFinished, held: Quantization) -> Quantization:
+    if held.work is None or held.work.request != event.request:
+        return held
+    words = "" if held.work.stopping else event.message
+    return replace(held.with_problem(held.work.kind, words), work=None)
+
+
+def _report(event: DivergenceMeasured, held: Quantization) -> Quantization:
+    return replace(held, reports=with_report(held.reports, event.report))
+
+
+def _speeds(event: ModesMeasured, held: Quantization) -> Quantization:
+    return replace(held, speeds=event)
+
+
+def _tensors(event: TensorReport, held: Quantization) -> Quantization:
+    return replace(held, tensors=event)
+
+
+def _profile(event: StepProfiled, held: Quantization) -> Quantization:
+    return replace(held, profile=event.profile)
+
+
+def _kernels(event: KernelsStudied, held: Quantization) -> Quantization:
+    return held.with_study(event.study)
+
+
+def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
+    if state.model is None:
+        return state
+    kept = MappingProxyType({**state.model.kept, event.mode: event.path})
+    words = tr("{mode} is kept on disk, {size}: {path}").format(
+        mode=event.mode, size=size(event.nbytes), path=event.path
+    )
+    return notify(replace(state, model=replace(state.model, kept=kept)), "info", words, now)
+
+
+def _dropped(event: VariantDropped, state: AppState, now: float) -> AppState:
+    if state.model is None:
+        return state
+    kept = {mode: path for mode, path in state.model.kept.items() if mode != event.mode}
+    words = tr("{mode} is no longer kept on disk, which has {size} more room.").format(
+        mode=event.mode, size=size(event.nbytes)
+    )
+    model = replace(state.model, kept=MappingProxyType(kept))
+    return notify(replace(state, model=model), "info", words, now)
+
+
+_FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
+    RunReady: _ready,
+    RunToken: _token,
+    RunFinished: _finished,
+    RunsForced: _forced,
+    TaskProgress: _progress,
+    TaskFinished: _end,
+    DivergenceMeasured: _report,
+    ModesMeasured: _speeds,
+    TensorReport: _tensors,
+    StepProfiled: _profile,
+    KernelsStudied: _kernels,
+}
+
+
+def _fold(event: Any, state: AppState, now: float) -> AppState:
+    return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    **dict.fromkeys(_FOLDS, _fold),
+    VariantKept: _kept,
+    VariantDropped: _dropped,
+}
+
+
+def forget(state: AppState) -> AppState:
+    """Drop, for another model, all measurements but those of kernels."""
+    held = state.quantization
+    return replace(state, quantization=Quantization(choices=held.choices, studies=held.studies))

@@ -1,5 +1,4 @@
-"""What the window knows of weight modes and speed: two runs, what was measured, what is under
-way."""
+"""State of weight modes and speed: two runs, measurements, and the task that is running."""
 
 from __future__ import annotations
 
@@ -41,17 +40,17 @@ class RateSample(Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Tokens per second."""
+        """Return tokens per second."""
         return self.tokens / (self.time - self.begin)
 
     @property
     def token_ms(self) -> float:
-        """Milliseconds from one token to the next."""
+        """Return the mean milliseconds from one token to the next."""
         return 1e3 * (self.time - self.begin) / self.tokens
 
     @property
     def token_step_ms(self) -> float:
-        """Milliseconds of the model's steps for a token."""
+        """Return the mean milliseconds of the model's steps for a token."""
         return self.step_ms / self.tokens
 
 
@@ -63,7 +62,7 @@ class RunToken(Struct, frozen=True):
 
 
 class RunAnswer(Struct, frozen=True):
-    """What a run said, and on what."""
+    """The answer of a run, and the executor that computed it."""
 
     executor: ExecutorInfo | None = None  # None: not ready yet
     weight_bytes: int = 0
@@ -87,7 +86,7 @@ class RunComparison(Struct, frozen=True):
 
     @property
     def partings(self) -> tuple[int | None, int | None]:
-        """The first token of each run where their texts part; None as for `parting`."""
+        """Return the first token of each run where their texts differ; None as for `parting`."""
         if not self.elsewhere:
             return self.parting, self.parting
         a, b = self.answers
@@ -101,8 +100,8 @@ class RunComparison(Struct, frozen=True):
 
     @property
     def parting(self) -> int | None:
-        """The first token where the two part; None while one is the beginning of the other, unless
-        that one has ended."""
+        """Return the first token where the two differ; None while one is the beginning of the
+        other, unless that one has ended."""
         a, b = self.answers
         for number, (one, other) in enumerate(zip(a.tokens, b.tokens, strict=False)):
             if one.id != other.id:
@@ -118,7 +117,7 @@ class RunComparison(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """A task of the engine that is under way."""
+    """A task of the engine that is running."""
 
     request: int
     kind: TaskKind
@@ -128,7 +127,7 @@ class Work(Struct, frozen=True):
 
 
 class Choices(Struct, frozen=True):
-    """What the person set; `runs` are asked as they are."""
+    """The choices of a person; `runs` are the options of the two runs."""
 
     page: Page = "modes"
     runs: tuple[EngineOptions, EngineOptions] = (
@@ -147,7 +146,7 @@ class Choices(Struct, frozen=True):
 
 
 class Quantization(Struct, frozen=True):
-    """Two runs, what was measured, and the task that is under way."""
+    """Two runs, measurements, and the task that is running."""
 
     choices: Choices = field(default_factory=Choices)
     work: Work | None = None
@@ -175,7 +174,7 @@ class Quantization(Struct, frozen=True):
 
 
 def _token_at(tokens: Sequence[RunToken], characters: int) -> int:
-    """Which token spells the character behind so many."""
+    """Return the index of the token that has the character behind so many."""
     for number, token in enumerate(tokens):
         characters -= len(token.text)
         if characters < 0:
@@ -186,7 +185,7 @@ def _token_at(tokens: Sequence[RunToken], characters: int) -> int:
 def with_report(
     reports: Sequence[DivergenceReport], new: DivergenceReport
 ) -> tuple[DivergenceReport, ...]:
-    """`new` first; one of the same pair of modes makes room for it."""
+    """Put `new` first; it replaces the report of the same pair of modes."""
 
     def pair(report: DivergenceReport) -> tuple[object, ...]:
         tested = report.tested

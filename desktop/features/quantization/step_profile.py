@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import GenerationStats, StepProfile
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.measurements import draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
-from llm_lite.desktop.features.quantization.progress import draw_work
 from llm_lite.desktop.features.tokens.colors import legible
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import rate as per_second
@@ -43,6 +44,15 @@ KIND_HEADS = (mark("Operation"), mark("Time"), mark("Of the step"), mark("Reads"
 STEPS = (("1", mark("One token")), ("128", mark("Prompt of 128")))
 
 
+class StepShown(Struct):
+    """The profile that is shown, its layout and the part that is zoomed to."""
+
+    profile: StepProfile | None = None
+    frames: int = 0  # in which it is still scrolled to
+    laid: LaidSpan | None = None
+    zoom: tuple[int, int] | None = None  # indices of the first operation and that behind the last
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     held = state.quantization
     heading(ui, tr("One step"), tr(EXPLAINED))
@@ -60,19 +70,20 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _laid(ui: Ui, profile: StepProfile) -> LaidSpan:
-    """Laid out once, not every frame."""
-    laid: LaidSpan | None = ui.memory.get("step.laid")
-    if laid is None or laid.profile is not profile:
-        laid = ui.memory["step.laid"] = lay_out(profile)
-    return laid
+    """Lay a profile out once, not in every frame."""
+    shown = ui.local(StepShown)
+    if shown.laid is None or shown.laid.profile is not profile:
+        shown.laid = lay_out(profile)
+    return shown.laid
 
 
 def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
-    """A new profile comes into sight: in the frame after it was first laid out."""
-    shown, frames = ui.memory.get("step.shown", (None, 0))
-    frames = SCROLL_FRAMES if profile is not shown else max(0, frames - 1)
-    ui.memory["step.shown"] = (profile, frames)
-    if frames:
+    """Bring a new profile into sight, in the frames after it has come."""
+    shown = ui.local(StepShown)
+    is_new = profile is not shown.profile
+    shown.frames = SCROLL_FRAMES if is_new else max(0, shown.frames - 1)
+    shown.profile = profile
+    if shown.frames:
         imgui.set_scroll_here_y(0.0)
 
 
@@ -113,7 +124,7 @@ def beside_answer(profile: StepProfile, stats: GenerationStats | None) -> str:
 def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
     """Draw rows of spans over an axis of time, whose end is that of the step."""
     rows, whole = laid.rows, (0, len(laid.profile.ops))
-    shown = ui.memory.get("step.zoom") or whole
+    shown = ui.local(StepShown).zoom or whole
     if shown[1] > whole[1]:  # of another model
         shown = whole
     inside = [s for s in rows[-1] if shown[0] <= s.first and s.last <= shown[1]]
@@ -155,7 +166,7 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
     _draw_tip(ui, laid, pointed)
     if pressed:
         same = shown == (pointed.first, pointed.last)
-        ui.memory["step.zoom"] = None if same else (pointed.first, pointed.last)
+        ui.local(StepShown).zoom = None if same else (pointed.first, pointed.last)
 
 
 def _draw_rest(ui: Ui, at: ImVec2, width: float, busy: float, height: float) -> None:
@@ -244,12 +255,12 @@ def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
 
 
 def share_words(laid: LaidSpan, seconds: float) -> str:
-    """Say a share of the step, in the tooltip of a span as in the table of kinds."""
+    """Format a share of the step."""
     return f"{100 * laid.share(seconds):.1f} %"
 
 
 def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
-    """Of each kind: how often, time, share of the step, what it reads a second."""
+    """Draw for each kind its count, time, share of the step, and bytes read a second."""
     flags = imgui.TableFlags_.sizing_stretch_prop
     with ui.font(style="small"):
         if not imgui.begin_table("step.kinds", 4, flags):
@@ -274,7 +285,7 @@ def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
 
 
 def _draw_swatch(ui: Ui, number: int) -> None:
-    """The colour that the kind has in the flame; a frame where it is none of an operation."""
+    """Draw the colour of a kind in the flame; only a frame if it is not an operation."""
     at, side = imgui.get_cursor_screen_pos(), ui.u(2)
     top = at.y + (imgui.get_text_line_height() - side) / 2
     low, end = ImVec2(at.x, top), ImVec2(at.x + side, top + side)

@@ -1,4 +1,4 @@
-"""Weight modes: what the chat runs in, what each takes, what each loses."""
+"""The panel of weight modes: the one in use, the size and speed of each, and measurements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from llm_lite.desktop.features.encoder.no_writing import draw_reason
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.quantization import report, tensors
+from llm_lite.desktop.features.quantization.measurements import draw_report, draw_tensors, draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization, ShowRuns
-from llm_lite.desktop.features.quantization.progress import draw_work
 from llm_lite.desktop.features.quantization.state import Page
 from llm_lite.desktop.features.remote.untold import MODES as MODES_UNTOLD
 from llm_lite.desktop.features.remote.untold import draw_untold
@@ -100,9 +99,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if page == "report":
         if draw_reason(state, ui, "report"):
             return actions
-        return actions + report.draw(state, ui)
+        return actions + draw_report(state, ui)
     if page == "tensors":
-        return actions + tensors.draw(state, ui)
+        return actions + draw_tensors(state, ui)
     return actions + _draw_modes(state, ui, model)
 
 
@@ -134,7 +133,7 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
 
 
 def _draw_measuring(state: AppState, ui: Ui) -> list[Action]:
-    """Two modes beside each other; how fast each is."""
+    """Draw the buttons that compare two modes and measure the speed of all."""
     actions: list[Action] = []
     free = state.quantization.work is None
     if not state.writes_targets:
@@ -154,7 +153,7 @@ def _keep_label(state: AppState) -> str:
 
 
 def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
-    """The mode in use to disk, where it is not there yet; what is there, and away with it."""
+    """Draw the button that keeps the mode in use on disk, or shows where it is kept."""
     mode = state.executor.mode if state.executor else "as-stored"
     kept = model.kept.get(mode, "")
     label = _keep_label(state)
@@ -173,7 +172,7 @@ def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
 
 
 def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str, able: bool) -> list[Action]:
-    """Where a mode is kept; the way to take it from there."""
+    """Draw where a mode is kept, and the button that deletes it there."""
     taken = size(model.mode_bytes.get(mode, 0))
     words = tr("{mode} takes about {size} on disk, in {place}")
     wrapped(ui, words.format(mode=mode, size=taken, place=kept))
@@ -185,7 +184,7 @@ def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str, able: bool) -> l
 
 
 def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
-    """The choice, and what it came to where the program chose."""
+    """Draw the choice of activations, and what `auto` chose."""
     at = imgui.get_cursor_pos()
     imgui.set_cursor_pos(ImVec2(at.x + ui.u(2), at.y + (ui.u(7.5) - ui.theme.size("small")) / 2))
     text(ui, tr("Activations"), "muted", "small")
@@ -200,7 +199,7 @@ def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> Engine
 
 
 def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
-    """A row: its name, a bar as long as it is large, its size, its speed where that is known."""
+    """Draw a mode: its name, a bar as long as it is large, its size, and its speed if known."""
     draw, at = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
     width, height, pad = imgui.get_content_region_avail().x, ui.u(6.5), ui.u(2)
     name = f"quantization.mode.{mode}"
@@ -237,7 +236,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
 def _draw_bar(
     ui: Ui, at: tuple[float, float], width: float, count: int, model: ModelInfo, used: bool
 ) -> None:
-    """As long as the mode is large, beside the largest."""
+    """Draw a bar in proportion to the size of the mode, relative to the largest one."""
     largest = max(model.mode_bytes.values(), default=0)
     if not count or not largest or width <= 0:
         return
@@ -258,14 +257,14 @@ def _recommended(state: AppState) -> ModeSpeed | None:
 
 
 def about(model: ModelInfo, mode: Mode) -> str:
-    """What a mode is, for this model."""
+    """Describe a mode of this model."""
     if mode == "as-stored" and model.conversion:
         return tr("The file's own blocks, but {conversion}.").format(conversion=model.conversion)
     return tr(ABOUT[mode])
 
 
 def place(model: ModelInfo, mode: Mode) -> str:
-    """Where the weights of a mode lie."""
+    """Return a sentence that says where the weights of a mode lie."""
     if mode == "as-stored" and model.conversion:
         return tr("On disk: mapped from the file, but what is converted is made in memory.")
     if mode == "as-stored":
@@ -276,7 +275,7 @@ def place(model: ModelInfo, mode: Mode) -> str:
 
 
 def _draw_switching(state: AppState, ui: Ui) -> None:
-    """The change under way, while the answer goes on; the header has the way to cancel it."""
+    """Draw the progress of the change, while the answer goes on; the header can cancel it."""
     if state.load is None:
         return
     mode = state.load.mode or state.options.mode
@@ -305,7 +304,7 @@ def _draw_facts(ui: Ui, model: ModelInfo) -> None:
 
 
 def draw_stored(ui: Ui, model: ModelInfo) -> None:
-    """A bar and a table of the file's formats."""
+    """Draw a bar and a table of the file's formats."""
     heading(ui, tr("Stored weights"), tr(NOTE))
     formats = sorted(model.stored_formats.items(), key=lambda item: -item[1])
     total = sum(model.stored_formats.values())
@@ -318,7 +317,7 @@ def draw_stored(ui: Ui, model: ModelInfo) -> None:
 
 
 def _draw_stored_bar(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
-    """One bar of the whole width, split by bytes."""
+    """Draw one bar of the whole width, split by bytes."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     width, height, gap = imgui.get_content_region_avail().x, ui.u(5), ui.u(0.5)
     x = at.x

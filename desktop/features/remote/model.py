@@ -80,7 +80,7 @@ def _find(action: FindServer, state: AppState, now: float) -> Result:
     return replace(state, remote=remote), ()
 
 
-def _tell_server(action: TellWho, state: AppState, now: float) -> Result:
+def _set_server_status(action: TellWho, state: AppState, now: float) -> Result:
     if state.remote.asked != action.address:
         return state, ()  # something else was asked meanwhile
     remote = replace(state.remote, asked="", found=action.server, problem=action.problem)
@@ -143,7 +143,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     Disconnect: _disconnect,
     ForgetServer: _forget_server,
     ForgetAddress: _forget_address,
-    TellWho: _tell_server,
+    TellWho: _set_server_status,
     TellConnected: _tell_connected,
     TellHeld: _tell_held,
 }

@@ -1,1 +1,1 @@
-"""How tokens are chosen: the panel of the sampler in its groups."""
+"""The sampling options, and the panel that sets them."""

@@ -15,8 +15,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.untold import STEER, draw_untold
 from llm_lite.desktop.features.tokens.colors import legible, mix
-from llm_lite.desktop.features.translator.gains import all_gains, rows_of, with_part
-from llm_lite.desktop.features.translator.model import WriteTarget
+from llm_lite.desktop.features.translator.model import WriteTarget, all_gains, rows_of, with_part
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.controls import chooser, slider

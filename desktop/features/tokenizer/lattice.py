@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, TokenizedText, Word
 from llm_lite.core.text.tokenization.spelling import shown
-from llm_lite.desktop.features.tokenizer import tips
-from llm_lite.desktop.features.tokenizer.word_tokens import draw_word_tokens
+from llm_lite.desktop.features.tokenizer.chips import draw_facts, draw_word_tokens
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import signed
 from llm_lite.desktop.widgets.by_keyboard import FLAT
@@ -30,14 +29,21 @@ MOST_ROWS = 24
 
 
 class Bars(Struct, frozen=True):
-    """By edge: its row. Rows are filled from the top, so that no bars overlap."""
+    """Rows of bars, by edge. They are filled from the top, so that no bars overlap."""
 
     rows: tuple[int, ...]
     count: int
 
 
-def draw(ui: Ui, told: TokenizedText, word: Word, lattice: Lattice, at: int) -> None:
-    """After `at` steps: each looks at one more place, the last reads the path."""
+class LatticeBars(Struct):
+    """The rows of the lattice that is shown."""
+
+    lattice: Lattice | None = None
+    bars: Bars = Bars((), 0)
+
+
+def draw(ui: Ui, tokenized: TokenizedText, word: Word, lattice: Lattice, at: int) -> None:
+    """Draw the lattice after `at` steps: each reaches one more place, the last reads the path."""
     done = at >= lattice.count
     reached = min(at, len(word.spelled))
     wrapped(ui, _sentence(lattice, reached, at, done), "text")
@@ -52,7 +58,7 @@ def draw(ui: Ui, told: TokenizedText, word: Word, lattice: Lattice, at: int) -> 
     _draw_bars(ui, word, lattice, bars, (column, reached, done))
     imgui.end_child()
     if done:
-        draw_word_tokens(ui, told, word)
+        draw_word_tokens(ui, tokenized, word)
 
 
 def _sentence(lattice: Lattice, reached: int, at: int, done: bool) -> str:
@@ -67,7 +73,7 @@ def _sentence(lattice: Lattice, reached: int, at: int, done: bool) -> str:
 
 
 def arriving(lattice: Lattice, end: int) -> Edge | None:
-    """The token that ends the best way to a place; of equals the first that was found."""
+    """Return the last token of the best path to a place; of equal paths the first that is found."""
     found, best = None, 0.0
     for edge in lattice.edges:
         before = lattice.totals[edge.start]
@@ -80,15 +86,14 @@ def arriving(lattice: Lattice, end: int) -> Edge | None:
 
 
 def _bars(ui: Ui, lattice: Lattice) -> Bars:
-    held = ui.memory.get("tokenizer.bars")
-    if held is None or held[0] is not lattice:
-        held = ui.memory["tokenizer.bars"] = (lattice, stacked(lattice))
-    found: Bars = held[1]
-    return found
+    kept = ui.local(LatticeBars)
+    if kept.lattice is not lattice:
+        kept.lattice, kept.bars = lattice, stacked(lattice)
+    return kept.bars
 
 
 def stacked(lattice: Lattice) -> Bars:
-    """The best path in the first row; every other bar in the first row with room for it."""
+    """Put the best path into the first row, and each other bar into the next row with room."""
     on_path = set(lattice.best)
     taken: list[list[tuple[int, int]]] = [
         [(lattice.edges[number].start, lattice.edges[number].end) for number in lattice.best]
@@ -113,7 +118,7 @@ def _row(ui: Ui) -> float:
 
 
 def _column(ui: Ui, word: Word, lattice: Lattice) -> float:
-    """Width of a character: at least as the score of a bar of one needs, else all the room."""
+    """Return the width of a character: all the room, within limits in spacing units."""
     room = imgui.get_content_region_avail().x - ui.u(1)
     return float(max(ui.u(11), min(room / max(len(word.spelled), 1), ui.u(22))))
 
@@ -172,20 +177,20 @@ def _draw_bar(
     with ui.font(style="small"):
         score = signed(edge.score, "z.1f")
         words = f"{shown(edge.token)}  {score}" if edge.end - edge.start > 1 else score
-        said = fit(words, width - ui.u(1.5))
-        wide = imgui.calc_text_size(said).x
+        words = fit(words, width - ui.u(1.5))
+        wide = imgui.calc_text_size(words).x
     spot = ImVec2(round(at[0] + (width - wide) / 2), round(at[1] + (_row(ui) - small) / 2))
-    draw.add_text(ui.fonts["regular"], small, spot, ink, said)
+    draw.add_text(ui.fonts["regular"], small, spot, ink, words)
     if imgui.is_window_hovered() and ui.at_pointer((low.x, low.y, high.x, high.y)):
         number = tr("no token: an unknown character") if edge.id is None else f"{edge.id:,}"
         facts = [(tr("Token"), number), (tr("Score"), signed(edge.score, "z.4f"))]
-        tips.draw_facts(ui, f"“{shown(edge.token)}”", facts)
+        draw_facts(ui, f"“{shown(edge.token)}”", facts)
 
 
 def _draw_totals(
     ui: Ui, lattice: Lattice, at: tuple[float, float], column: float, how: tuple[int, bool]
 ) -> None:
-    """Below each border between characters, the best sum up to it."""
+    """Draw the best sum up to each border between characters, below it."""
     reached, done = how
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     with ui.font(style="small"):

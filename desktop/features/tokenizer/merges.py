@@ -7,13 +7,19 @@ import math
 from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, TokenizedText, Word
 from llm_lite.core.text.tokenization.spelling import symbol_shown
-from llm_lite.desktop.features.tokenizer import colors, tips
-from llm_lite.desktop.features.tokenizer.chips import Chip, draw_chip
-from llm_lite.desktop.features.tokenizer.word_tokens import draw_word_tokens
+from llm_lite.desktop.features.tokenizer.chips import (
+    Chip,
+    draw_chip,
+    draw_facts,
+    draw_word_tokens,
+    symbol_facts,
+    symbol_title,
+    word_colors,
+)
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import signed
 from llm_lite.desktop.widgets.ui import Ui
@@ -38,7 +44,7 @@ MOST_ROWS = 4000
 
 
 class Moment(Struct, frozen=True):
-    """After some merges: symbols that begin a piece, the pieces, ranks between them."""
+    """The pieces after some merges, the symbols that begin them, and the ranks between them."""
 
     starts: tuple[int, ...]
     pieces: tuple[str, ...]
@@ -50,8 +56,23 @@ class Moment(Struct, frozen=True):
         return min(known)[1] if known else None
 
 
+class MergesShown(Struct):
+    """The step that was drawn last, and when its merge began to move."""
+
+    steps: MergeSteps | None = None
+    at: int = 0
+    since: float = -math.inf  # seconds, as `Ui.now`
+
+
+class MergeRows(Struct):
+    """The list of merges of the word that is shown."""
+
+    steps: MergeSteps | None = None
+    rows: list[tuple[str, str]] = field(default_factory=list)
+
+
 def moment(steps: MergeSteps, count: int) -> Moment:
-    """After the first `count` merges."""
+    """Return the pieces after the first `count` merges."""
     starts, pieces, ranks = list(range(len(steps.symbols))), list(steps.symbols), list(steps.ranks)
     for merge in steps.merges[:count]:
         at = merge.at
@@ -64,17 +85,17 @@ def moment(steps: MergeSteps, count: int) -> Moment:
     return Moment(tuple(starts), tuple(pieces), tuple(ranks))
 
 
-def draw(ui: Ui, told: TokenizedText, word: Word, steps: MergeSteps, at: int) -> int | None:
-    """The step that a click on the list asks for; None: none."""
-    wrapped(ui, _sentence(told, steps, at), "text")
+def draw(ui: Ui, tokenized: TokenizedText, word: Word, steps: MergeSteps, at: int) -> int | None:
+    """Draw the word after `at` merges, and return the step that a click on the list chooses."""
+    wrapped(ui, _sentence(tokenized, steps, at), "text")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    _draw_pieces(ui, told, steps, at)
+    _draw_pieces(ui, tokenized, steps, at)
     if at >= len(steps.merges):
-        draw_word_tokens(ui, told, word)
-    return _draw_list(ui, told, steps, at) if steps.merges else None
+        draw_word_tokens(ui, tokenized, word)
+    return _draw_list(ui, tokenized, steps, at) if steps.merges else None
 
 
-def _sentence(told: TokenizedText, steps: MergeSteps, at: int) -> str:
+def _sentence(tokenized: TokenizedText, steps: MergeSteps, at: int) -> str:
     if steps.whole:
         return tr(WHOLE)
     if at == 0 and steps.merges:
@@ -83,9 +104,9 @@ def _sentence(told: TokenizedText, steps: MergeSteps, at: int) -> str:
         return tr(DONE)
     before, merge = moment(steps, at - 1), steps.merges[at - 1]
     words = tr(MERGED_SCORED if steps.scored else MERGED).format(
-        left=symbol_shown(before.pieces[merge.at], told.of_bytes),
-        right=symbol_shown(before.pieces[merge.at + 1], told.of_bytes),
-        made=symbol_shown(merge.made, told.of_bytes),
+        left=symbol_shown(before.pieces[merge.at], tokenized.of_bytes),
+        right=symbol_shown(before.pieces[merge.at + 1], tokenized.of_bytes),
+        made=symbol_shown(merge.made, tokenized.of_bytes),
         rank=rank_shown(merge.rank, steps.scored),
     )
     return words if at < len(steps.merges) else f"{words} {tr(DONE)}"
@@ -102,22 +123,24 @@ class _Box(Struct, frozen=True):
     gap: float  # behind it
 
 
-def _draw_pieces(ui: Ui, told: TokenizedText, steps: MergeSteps, at: int) -> None:
-    """The pieces after `at` merges; just after a step on, on their way there."""
+def _draw_pieces(ui: Ui, tokenized: TokenizedText, steps: MergeSteps, at: int) -> None:
+    """Draw the pieces after `at` merges; just after a step forward, on their way there."""
     width = imgui.get_content_region_avail().x
     share = _flow(ui, steps, at)
     now = moment(steps, at)
-    boxes = _lay_out(ui, told, now, steps.scored, width)
+    boxes = _lay_out(ui, tokenized, now, steps.scored, width)
     corner, height = imgui.get_cursor_screen_pos(), _height(ui)
     if share < 1.0:
         before = moment(steps, at - 1)
-        _draw_moving(ui, told, before, boxes, steps.merges[at - 1], (share, steps.scored, width))
+        _draw_moving(
+            ui, tokenized, before, boxes, steps.merges[at - 1], (share, steps.scored, width)
+        )
     else:
-        pointed = _draw_still(ui, told, now, boxes, steps.scored)
+        pointed = _draw_still(ui, tokenized, now, boxes, steps.scored)
         if pointed is not None:
             symbol = now.pieces[pointed]
-            facts = tips.symbol_facts(told, symbol)
-            tips.draw_facts(ui, tips.symbol_title(told, symbol), facts)
+            facts = symbol_facts(tokenized, symbol)
+            draw_facts(ui, symbol_title(tokenized, symbol), facts)
     lowest = max((box.y for box in boxes), default=0.0) + height
     imgui.set_cursor_screen_pos(corner)
     imgui.dummy(ImVec2(width, lowest))
@@ -128,11 +151,13 @@ def _height(ui: Ui) -> float:
     return ui.theme.text + ui.u(3)
 
 
-def _lay_out(ui: Ui, told: TokenizedText, now: Moment, scored: bool, width: float) -> list[_Box]:
+def _lay_out(
+    ui: Ui, tokenized: TokenizedText, now: Moment, scored: bool, width: float
+) -> list[_Box]:
     boxes, x, y = list[_Box](), 0.0, 0.0
     for number, piece in enumerate(now.pieces):
         with ui.font():
-            wide = imgui.calc_text_size(symbol_shown(piece, told.of_bytes)).x + ui.u(3)
+            wide = imgui.calc_text_size(symbol_shown(piece, tokenized.of_bytes)).x + ui.u(3)
         wide, gap = min(max(wide, ui.u(5)), width), 0.0
         if number < len(now.ranks):
             with ui.font(style="small"):
@@ -149,14 +174,14 @@ def _label(rank: float | None, scored: bool) -> str:
 
 
 def _draw_still(
-    ui: Ui, told: TokenizedText, now: Moment, boxes: Sequence[_Box], scored: bool
+    ui: Ui, tokenized: TokenizedText, now: Moment, boxes: Sequence[_Box], scored: bool
 ) -> int | None:
-    """The piece under the pointer."""
+    """Draw pieces at rest, and return the index of the one under the pointer."""
     corner, pointed = imgui.get_cursor_screen_pos(), None
     lowest, hovered = now.lowest, imgui.is_window_hovered()
     for number, (piece, box) in enumerate(zip(now.pieces, boxes, strict=True)):
         spot = (corner.x + box.x, corner.y + box.y)
-        _draw_piece(ui, told, piece, now.starts[number], spot, box.width)
+        _draw_piece(ui, tokenized, piece, now.starts[number], spot, box.width)
         if hovered and ui.at_pointer((*spot, spot[0] + box.width, spot[1] + _height(ui))):
             pointed = number
         if number < len(now.ranks):
@@ -165,17 +190,17 @@ def _draw_still(
 
 
 def _draw_piece(
-    ui: Ui, told: TokenizedText, piece: str, start: int, at: tuple[float, float], width: float
+    ui: Ui, tokenized: TokenizedText, piece: str, start: int, at: tuple[float, float], width: float
 ) -> None:
-    chip = Chip(symbol_shown(piece, told.of_bytes))
-    look = colors.of_word(ui, start, 1)
-    draw_chip(ui, chip, (at[0], at[1] + ui.u(0.5)), (width, _height(ui) - ui.u(1)), look)
+    chip = Chip(symbol_shown(piece, tokenized.of_bytes))
+    colors = word_colors(ui, start, 1)
+    draw_chip(ui, chip, (at[0], at[1] + ui.u(0.5)), (width, _height(ui) - ui.u(1)), colors)
 
 
 def _draw_rank(
     ui: Ui, rank: float | None, scored: bool, at: tuple[float, float], box: _Box, best: bool
 ) -> None:
-    """Between two pieces; the pair that merges next stands out, with a bridge below."""
+    """Draw the rank between two pieces. The pair that merges next has a line below."""
     words, small = _label(rank, scored), ui.theme.size("small")
     draw, face = imgui.get_window_draw_list(), ui.fonts["bold" if best else "regular"]
     with ui.font("bold" if best else "regular", "small"):
@@ -193,13 +218,12 @@ def _draw_rank(
 
 
 def _flow(ui: Ui, steps: MergeSteps, at: int) -> float:
-    """How far the last merge has come, 0 to 1: it moves after a step on, and only then."""
-    held = ui.memory.get("tokenizer.flow")
-    if held is None or held[0] is not steps or held[1] != at:
-        steps_on = held is not None and held[0] is steps and held[1] == at - 1
-        since = ui.now if steps_on else -math.inf
-        held = ui.memory["tokenizer.flow"] = (steps, at, since)
-    share = (ui.now - held[2]) / FLOW
+    """Return how far the last merge has come, 0 to 1: it moves only after a step forward."""
+    shown = ui.local(MergesShown)
+    if shown.steps is not steps or shown.at != at:
+        advanced = shown.steps is steps and shown.at == at - 1
+        shown.steps, shown.at, shown.since = steps, at, ui.now if advanced else -math.inf
+    share = (ui.now - shown.since) / FLOW
     if share < 1.0:
         ui.redraw_in(1 / 60)
     return float(min(1.0, max(0.0, share)))
@@ -207,16 +231,16 @@ def _flow(ui: Ui, steps: MergeSteps, at: int) -> float:
 
 def _draw_moving(
     ui: Ui,
-    told: TokenizedText,
+    tokenized: TokenizedText,
     before: Moment,
     boxes: Sequence[_Box],
     merge: Merge,
     moving: tuple[float, bool, float],
 ) -> None:
-    """Every piece of before between its old and its new place; two arrive in one."""
+    """Draw every earlier piece between its old and its new place; two arrive at one."""
     share, scored, width = moving
     share = share * share * (3 - 2 * share)  # it starts and ends slowly
-    corner, old = imgui.get_cursor_screen_pos(), _lay_out(ui, told, before, scored, width)
+    corner, old = imgui.get_cursor_screen_pos(), _lay_out(ui, tokenized, before, scored, width)
     for number, (piece, box) in enumerate(zip(before.pieces, old, strict=True)):
         target = boxes[number if number <= merge.at else number - 1]
         x, wide = target.x, target.width if number not in (merge.at, merge.at + 1) else box.width
@@ -224,16 +248,16 @@ def _draw_moving(
             x = target.x + target.width - box.width
         here = (box.x + (x - box.x) * share, box.y + (target.y - box.y) * share)
         spot = (corner.x + here[0], corner.y + here[1])
-        _draw_piece(ui, told, piece, before.starts[number], spot, wide)
+        _draw_piece(ui, tokenized, piece, before.starts[number], spot, wide)
 
 
-def _draw_list(ui: Ui, told: TokenizedText, steps: MergeSteps, at: int) -> int | None:
-    """All merges in their order: those that are done, the last of them framed, those to come."""
+def _draw_list(ui: Ui, tokenized: TokenizedText, steps: MergeSteps, at: int) -> int | None:
+    """Draw all merges, the last one that is done framed; return the step that is clicked."""
     imgui.dummy(ImVec2(0, ui.u(1)))
     corner, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     row, clip = float(round(ui.theme.size("small") * 1.7)), imgui.get_window_draw_list()
     low, high = clip.get_clip_rect_min().y, clip.get_clip_rect_max().y
-    rows, wanted = _rows(ui, told, steps), None
+    rows, wanted = _rows(ui, tokenized, steps), None
     for number, words in enumerate(rows):
         y = corner.y + number * row
         if y + row < low or y > high:
@@ -249,7 +273,7 @@ def _draw_list(ui: Ui, told: TokenizedText, steps: MergeSteps, at: int) -> int |
 def _draw_row(
     ui: Ui, rect: tuple[float, float, float, float], number: int, words: tuple[str, str], at: int
 ) -> bool:
-    """Whether the pointer is over it."""
+    """Draw a merge, and return whether the pointer is over it."""
     hovered = imgui.is_window_hovered() and ui.at_pointer(rect)
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     low, high = ImVec2(rect[0], rect[1]), ImVec2(rect[2], rect[3])
@@ -263,26 +287,25 @@ def _draw_row(
     with ui.font(style="small"):
         wide = imgui.calc_text_size(words[1]).x
         left = rect[0] + ui.u(8)
-        said = fit(words[0], rect[2] - wide - ui.u(3) - left)
-    draw.add_text(font, small, ImVec2(left, y), color, said)
+        names = fit(words[0], rect[2] - wide - ui.u(3) - left)
+    draw.add_text(font, small, ImVec2(left, y), color, names)
     draw.add_text(font, small, ImVec2(rect[2] - wide - ui.u(1), y), ui.color("muted"), words[1])
     return hovered
 
 
-def _rows(ui: Ui, told: TokenizedText, steps: MergeSteps) -> list[tuple[str, str]]:
-    """What merges, and its rank; made once for a word."""
-    held = ui.memory.get("tokenizer.rows")
-    if held is None or held[0] is not steps:
-        held = ui.memory["tokenizer.rows"] = (steps, _made_rows(told, steps))
-    rows: list[tuple[str, str]] = held[1]
-    return rows
+def _rows(ui: Ui, tokenized: TokenizedText, steps: MergeSteps) -> list[tuple[str, str]]:
+    """Return what merges, and its rank, for each merge; the list is made once for a word."""
+    kept = ui.local(MergeRows)
+    if kept.steps is not steps:
+        kept.steps, kept.rows = steps, _made_rows(tokenized, steps)
+    return kept.rows
 
 
-def _made_rows(told: TokenizedText, steps: MergeSteps) -> list[tuple[str, str]]:
+def _made_rows(tokenized: TokenizedText, steps: MergeSteps) -> list[tuple[str, str]]:
     rows, pieces = [], list(steps.symbols)
     for merge in steps.merges[:MOST_ROWS]:
         names = [*pieces[merge.at : merge.at + 2], merge.made]
-        left, right, made = (symbol_shown(name, told.of_bytes) for name in names)
+        left, right, made = (symbol_shown(name, tokenized.of_bytes) for name in names)
         pieces[merge.at : merge.at + 2] = [merge.made]
         rows.append((f"{left}  +  {right}   →   {made}", rank_shown(merge.rank, steps.scored)))
     return rows

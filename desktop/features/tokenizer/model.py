@@ -1,30 +1,30 @@
-"""What a person does in the tokenizer view, as pure functions of the state."""
+"""Actions of the tokenizer view, and the fold of its results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import TokenizeText
+from llm_lite.core.messages import TextTokenized, TokenizeText
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.rounds import offered
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.features.tokenizer.examples import LANGUAGES
 from llm_lite.desktop.features.tokenizer.state import MODEL, TokenizerChoice
 
 
 class ChooseTokenizing(Action, frozen=True):
-    """Show something else of the tokenizer, or of another text."""
+    """Change what the view shows, or its text."""
 
     choice: TokenizerChoice
 
 
 class AskTokenizer(Action, frozen=True):
-    """Have the text cut by the tokenizer of a slot; `key` is the view's. With `samples`, the
-    sentences of all languages too."""
+    """Tokenize the text by the tokenizer of a slot, and with `samples` sentences of each language.
+    The view identifies the request by `key`."""
 
     slot: int
     key: tuple[object, ...]
@@ -36,7 +36,7 @@ def choose(action: ChooseTokenizing, state: AppState, now: float) -> Result:
 
 
 def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
-    """Of a conversation, the text is its next message."""
+    # In a conversation the text is its next message.
     choice, request = state.tokenizer.choice, state.next_step_request
     source = "" if action.slot == MODEL else choice.other
     samples = tuple(text for _, text in LANGUAGES) if action.samples else ()
@@ -45,9 +45,9 @@ def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
     )
     is_chat = choice.form == "chat" and not state.encodes
     if is_chat and action.slot == MODEL and not action.samples:
-        said = (*state.messages, Message("text" if completes(state) else "user", choice.text))
-        told, tools = conversation(state, said), offered(state)
-        command = replace(command, messages=told, thinking=state.thinking, tools=tools)
+        messages = (*state.messages, Message("text" if completes(state) else "user", choice.text))
+        prompt, tools = conversation(state, messages), offered(state)
+        command = replace(command, messages=prompt, thinking=state.thinking, tools=tools)
     held = state.tokenizer.answers[action.slot]
     answers = state.tokenizer.with_answer(
         action.slot, replace(held, key=action.key, request=request)
@@ -59,4 +59,24 @@ def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ChooseTokenizing: choose,
     AskTokenizer: ask,
+}
+
+
+def _text_tokenized(event: TextTokenized, state: AppState, now: float) -> AppState:
+    """Keep the result of a slot's last request; drop those of earlier ones."""
+    tokenizer = state.tokenizer
+    for slot, answer in enumerate(tokenizer.answers):
+        if answer.request != event.request:
+            continue
+        samples = event.samples or answer.samples
+        answered = replace(
+            answer, request=0, result=event.result, samples=samples, message=event.message
+        )
+        answers = tokenizer.with_answer(slot, answered)
+        return replace(state, tokenizer=replace(tokenizer, answers=answers))
+    return state
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    TextTokenized: _text_tokenized
 }

@@ -1,7 +1,4 @@
-"""A text on its way to tokens: what is typed, which stage is shown, and what was answered.
-
-Pure, like everything in the state.
-"""
+"""State of the tokenizer view: the text that is typed, the stage that is shown, and the results."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ LONGEST = 100_000  # characters that can be typed or pasted
 
 
 class TokenizerChoice(Struct, frozen=True):
-    """What a person chose to see."""
+    """The choices of a person in the view."""
 
     text: str = EXAMPLES[0][3]
     stage: Stage = "tokens"
@@ -34,13 +31,13 @@ class TokenizerChoice(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """Of one tokenizer: what was asked last, and what it said last."""
+    """The last request to one tokenizer, and its last result."""
 
-    key: tuple[object, ...] = ()  # of what was asked
+    key: tuple[object, ...] = ()  # identifies what was asked
     request: int = 0  # not answered yet; 0: none
     result: TokenizedText | None = None
     samples: tuple[int, ...] = ()  # tokens of the sentences in LANGUAGES
-    message: str = ""  # a sentence where it could not be told
+    message: str = ""  # why there is no result, as a sentence
 
 
 class TokenizerState(Struct, frozen=True):
@@ -52,30 +49,33 @@ class TokenizerState(Struct, frozen=True):
         return (answer, second) if slot == MODEL else (first, answer)
 
 
-def steps_in(told: TokenizedText, word: int) -> int:
-    """How many steps the way of a word to its tokens has."""
-    steps = told.words[word].steps
+def steps_in(tokenized: TokenizedText, word: int) -> int:
+    """Return how many steps a word takes to become tokens."""
+    steps = tokenized.words[word].steps
     return 0 if steps is None else steps.count
 
 
-def interesting(told: TokenizedText) -> int | None:
-    """The word among the first that takes most steps and tokens; None: there is no word."""
+def interesting(tokenized: TokenizedText) -> int | None:
+    """Return the word, among the first 60, with most steps and tokens; None if there is none."""
 
     def weight(word: int) -> int:
-        return steps_in(told, word) + len(told.words[word].pieces)
+        return steps_in(tokenized, word) + len(tokenized.words[word].pieces)
 
-    return max(range(min(len(told.words), 60)), key=weight, default=None)
+    return max(range(min(len(tokenized.words), 60)), key=weight, default=None)
 
 
 @lru_cache(maxsize=16)
 def words_of(text: str) -> int:
-    """What stands between spaces."""
+    """Count the words of a text, which spaces part."""
     return len(text.split())
 
 
-def a_word(told: TokenizedText) -> float:
-    """Tokens of a word, without those around the text; 0 where that says nothing."""
-    words = words_of(told.text)
-    if not words or told.typed or told.characters > len(told.text):
+def a_word(tokenized: TokenizedText) -> float:
+    """Return the tokens of a word in the mean, without those around the text.
+
+    Return 0 if there are no words, or if the tokens are not those of this text alone.
+    """
+    words = words_of(tokenized.text)
+    if not words or tokenized.typed or tokenized.characters > len(tokenized.text):
         return 0.0
-    return (told.tokens - len(told.before) - len(told.after)) / words
+    return (tokenized.tokens - len(tokenized.before) - len(tokenized.after)) / words

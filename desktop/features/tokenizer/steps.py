@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.tokenizing import (
     MOST_STEPPED,
@@ -15,14 +16,26 @@ from llm_lite.core.messages.inspecting.tokenizing import (
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.matching import candidate
 from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
-from llm_lite.desktop.features.tokenizer import colors, lattice, merges, tips
-from llm_lite.desktop.features.tokenizer.chips import Chip, Look, draw_chip, draw_chips, kept_page
+from llm_lite.desktop.features.tokenizer import lattice, merges
+from llm_lite.desktop.features.tokenizer.chips import (
+    Chip,
+    ChipColors,
+    control_colors,
+    draw_chip,
+    draw_chips,
+    draw_facts,
+    draw_word_tokens,
+    is_typed,
+    kept_page,
+    shown_as_spelled,
+    template_colors,
+    word_colors,
+)
 from llm_lite.desktop.features.tokenizer.state import (
     TokenizerChoice,
     interesting,
     steps_in,
 )
-from llm_lite.desktop.features.tokenizer.word_tokens import draw_word_tokens
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import line_slider
@@ -61,49 +74,59 @@ UNKNOWN = mark("The steps of this word are not known; its tokens are.")
 LINES, LINES_LOW = 3.4, 1.4  # of words that are shown at once; the latter in a low panel
 
 
-def draw(ui: Ui, told: TokenizedText, choice: TokenizerChoice) -> TokenizerChoice:
-    if not told.words:
+class StepsShown(Struct):
+    """The words of the text that is shown, and when a step was played last."""
+
+    text: TokenizedText | None = None
+    chips: list[Chip] = field(default_factory=list)
+    played: float | None = None  # seconds, as `Ui.now`
+
+
+def draw(ui: Ui, tokenized: TokenizedText, choice: TokenizerChoice) -> TokenizerChoice:
+    if not tokenized.words:
         wrapped(ui, tr("There are no words yet: write a text above."))
         return choice
-    count = trn("{n:,} pre-token", "{n:,} pre-tokens", len(told.words)).format(n=len(told.words))
+    count = trn("{n:,} pre-token", "{n:,} pre-tokens", len(tokenized.words)).format(
+        n=len(tokenized.words)
+    )
     text(ui, count, style="small", bold=True)
-    help_mark(ui, tr(OWN if told.own_words else CUT))
-    index = _index(told, choice)
-    choice = _draw_words(ui, told, choice, index)
-    word = told.words[_index(told, choice)]
+    help_mark(ui, tr(OWN if tokenized.own_words else CUT))
+    index = _index(tokenized, choice)
+    choice = _draw_words(ui, tokenized, choice, index)
+    word = tokenized.words[_index(tokenized, choice)]
     if word.steps is None:
         words = tr(FAR).format(n=MOST_STEPPED) if word.start >= MOST_STEPPED else tr(UNKNOWN)
         wrapped(ui, tr(MARKED) if word.marked else words)
         return choice
-    return _draw_steps(ui, told, word, choice)
+    return _draw_steps(ui, tokenized, word, choice)
 
 
-def _index(told: TokenizedText, choice: TokenizerChoice) -> int:
-    """The chosen word, else the one that teaches most."""
-    if choice.word is not None and choice.word < len(told.words):
+def _index(tokenized: TokenizedText, choice: TokenizerChoice) -> int:
+    """Return the index of the chosen word, else of the one with most steps and tokens."""
+    if choice.word is not None and choice.word < len(tokenized.words):
         return choice.word
-    return interesting(told) or 0
+    return interesting(tokenized) or 0
 
 
 def _draw_words(
-    ui: Ui, told: TokenizedText, choice: TokenizerChoice, index: int
+    ui: Ui, tokenized: TokenizedText, choice: TokenizerChoice, index: int
 ) -> TokenizerChoice:
-    """In a box that scrolls; the chosen one is framed."""
-    held = ui.memory.get("tokenizer.words")
-    if held is None or held[0] is not told:
-        held = ui.memory["tokenizer.words"] = (told, [_chip(told, word) for word in told.words])
-    chips = held[1]
+    """Draw words in a box that scrolls; the chosen one is framed."""
+    kept = ui.local(StepsShown)
+    if kept.text is not tokenized:
+        kept.text, kept.chips = tokenized, [_chip(tokenized, word) for word in tokenized.words]
+    chips = kept.chips
     width = imgui.get_content_region_avail().x
     page = kept_page(ui, "tokenizer.words.page", chips, chips, width - ui.u(3), ui.u(0.75))
 
-    def paint(number: int) -> Look:
-        word, chosen = told.words[number], number == index
+    def paint(number: int) -> ChipColors:
+        word, chosen = tokenized.words[number], number == index
         if word.control:
-            return colors.of_control(ui)
-        if not colors.is_typed(told, word.start):
-            look = colors.of_template(ui, number)
-            return replace(look, edge=ui.color("accent") if chosen else 0)
-        return colors.of_word(ui, number, edge=chosen)
+            return control_colors(ui)
+        if not is_typed(tokenized, word.start):
+            colors = template_colors(ui, number)
+            return replace(colors, edge=ui.color("accent") if chosen else 0)
+        return word_colors(ui, number, edge=chosen)
 
     low = imgui.get_content_region_avail().y < ui.u(80)
     height = min(page.height, (LINES_LOW if low else LINES) * page.pitch)
@@ -111,31 +134,31 @@ def _draw_words(
     pointed = draw_chips(ui, "tokenizer.word", chips, page, paint)
     clicked = pointed is not None and imgui.is_mouse_clicked(0)
     if pointed is not None:
-        word = told.words[pointed]
+        word = tokenized.words[pointed]
         facts = [
-            (tr("As spelled in the vocabulary"), tips.shown_as_spelled(word.spelled)),
+            (tr("As spelled in the vocabulary"), shown_as_spelled(word.spelled)),
             (tr("Tokens"), f"{len(word.pieces):,}"),
-            (tr("Steps"), f"{steps_in(told, pointed):,}"),
+            (tr("Steps"), f"{steps_in(tokenized, pointed):,}"),
         ]
-        tips.draw_facts(ui, f"“{_words(told, word)}”", facts)
+        draw_facts(ui, f"“{_words(tokenized, word)}”", facts)
     imgui.end_child()
     if clicked and pointed != choice.word:
         return replace(choice, word=pointed, step=0, playing=True)
     return choice
 
 
-def _words(told: TokenizedText, word: Word) -> str:
-    characters = told.text[word.start : word.end]
-    return shown(characters) if characters else symbol_shown(word.spelled, told.of_bytes)
+def _words(tokenized: TokenizedText, word: Word) -> str:
+    characters = tokenized.text[word.start : word.end]
+    return shown(characters) if characters else symbol_shown(word.spelled, tokenized.of_bytes)
 
 
-def _chip(told: TokenizedText, word: Word) -> Chip:
-    breaks = told.text[word.start : word.end].endswith("\n")
-    return Chip(_words(told, word), str(len(word.pieces)), breaks)
+def _chip(tokenized: TokenizedText, word: Word) -> Chip:
+    breaks = tokenized.text[word.start : word.end].endswith("\n")
+    return Chip(_words(tokenized, word), str(len(word.pieces)), breaks)
 
 
 def _draw_steps(
-    ui: Ui, told: TokenizedText, word: Word, choice: TokenizerChoice
+    ui: Ui, tokenized: TokenizedText, word: Word, choice: TokenizerChoice
 ) -> TokenizerChoice:
     steps = word.steps
     last = 0 if steps is None else steps.count
@@ -144,16 +167,16 @@ def _draw_steps(
         choice = draw_player(ui, choice, at, last)
     wanted: int | None = None
     if isinstance(steps, MergeSteps):
-        wanted = merges.draw(ui, told, word, steps, at)
+        wanted = merges.draw(ui, tokenized, word, steps, at)
     elif isinstance(steps, Lattice):
-        lattice.draw(ui, told, word, steps, at)
+        lattice.draw(ui, tokenized, word, steps, at)
     elif isinstance(steps, LongestMatches):
-        draw_matches(ui, told, word, steps, at)
+        draw_matches(ui, tokenized, word, steps, at)
     return choice if wanted is None else replace(choice, step=wanted, playing=False)
 
 
 def draw_player(ui: Ui, choice: TokenizerChoice, at: int, last: int) -> TokenizerChoice:
-    """What is to be shown next: `at` steps of `last` are done now."""
+    """Draw the player, with `at` steps of `last` done, and return what is to be shown next."""
     side, gap, wanted = ui.u(7), ui.u(0.5), at
     if icon_button(ui, "tokenizer.back", ICON_CHEVRON_LEFT, tr("Previous step"), side=side):
         wanted = max(0, at - 1)
@@ -171,7 +194,7 @@ def draw_player(ui: Ui, choice: TokenizerChoice, at: int, last: int) -> Tokenize
     slid = line_slider(ui, "tokenizer.step", wanted, (0, last), shown, width)
     if pressed:
         starts = not choice.playing
-        ui.memory["tokenizer.played"] = ui.now
+        ui.local(StepsShown).played = ui.now
         return replace(choice, playing=starts, step=0 if starts and at == last else at)
     if slid != at:
         return replace(choice, step=slid, playing=False)
@@ -179,28 +202,33 @@ def draw_player(ui: Ui, choice: TokenizerChoice, at: int, last: int) -> Tokenize
 
 
 def _played(ui: Ui, choice: TokenizerChoice, at: int, last: int) -> TokenizerChoice:
-    """A step on, once it is time."""
+    """Go to the next step once it is time."""
     if at >= last:
         return replace(choice, playing=False, step=last)
     pace = max(FASTEST, min(PACE, WHOLE / max(last, 1)))
-    since = ui.now - ui.memory.setdefault("tokenizer.played", ui.now)
+    shown = ui.local(StepsShown)
+    if shown.played is None:
+        shown.played = ui.now
+    since = ui.now - shown.played
     if 0 <= since < pace:
         ui.redraw_in(pace - since)
         return choice
-    ui.memory["tokenizer.played"] = ui.now
+    shown.played = ui.now
     ui.redraw_in(pace)
     return replace(choice, step=at + 1)
 
 
-def draw_matches(ui: Ui, told: TokenizedText, word: Word, found: LongestMatches, at: int) -> None:
-    """After `at` look-ups."""
+def draw_matches(
+    ui: Ui, tokenized: TokenizedText, word: Word, found: LongestMatches, at: int
+) -> None:
+    """Draw the word after `at` look-ups."""
     tries = found.tries
     wrapped(ui, _sentence(word, found, at), "text")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     _draw_word(ui, word, found, at)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     if at >= len(tries):
-        draw_word_tokens(ui, told, word)
+        draw_word_tokens(ui, tokenized, word)
         imgui.dummy(ImVec2(0, ui.u(0.5)))
     _draw_tries(ui, word, found, at)
 
@@ -217,34 +245,34 @@ def _sentence(word: Word, found: LongestMatches, at: int) -> str:
 
 
 def _draw_word(ui: Ui, word: Word, found: LongestMatches, at: int) -> None:
-    """Its characters: what is taken in the colours of tokens, the candidate framed."""
+    """Draw the characters: what is taken in the colours of tokens, the candidate framed."""
     taken = [(start, end) for start, end, hit in found.tries[:at] if hit]
     looked = found.tries[at - 1] if at else None
     corner, height = imgui.get_cursor_screen_pos(), ui.theme.text + ui.u(2)
     width, x, y = imgui.get_content_region_avail().x, 0.0, 0.0
     for number, char in enumerate(word.spelled[:400]):
         part = next((n for n, (a, b) in enumerate(taken) if a <= number < b), None)
-        look = colors.of_word(ui, part, 1) if part is not None else _plain(ui)
+        colors = word_colors(ui, part, 1) if part is not None else _plain(ui)
         if looked is not None and looked[0] <= number < looked[1]:
             edge = ui.color("good" if looked[2] else "warning")
-            look = Look(look.fill, look.text, look.below, edge)
+            colors = ChipColors(colors.fill, colors.text, colors.below, edge)
         with ui.font():
             wide = imgui.calc_text_size(shown(char)).x + ui.u(2)
         if x + wide > width:
             x, y = 0.0, y + height + ui.u(0.5)
         spot = (corner.x + x, corner.y + y)
-        draw_chip(ui, Chip(shown(char)), spot, (wide, height), look)
+        draw_chip(ui, Chip(shown(char)), spot, (wide, height), colors)
         x += wide + ui.u(0.25)
     imgui.dummy(ImVec2(width, y + height))
     ui.mark("tokenizer.matching")
 
 
-def _plain(ui: Ui) -> Look:
-    return Look(ui.color("hover"), ui.color("text"), ui.color("muted"))
+def _plain(ui: Ui) -> ChipColors:
+    return ChipColors(ui.color("hover"), ui.color("text"), ui.color("muted"))
 
 
 def _draw_tries(ui: Ui, word: Word, found: LongestMatches, at: int) -> None:
-    """What was looked up, the newest first; only lines in sight are drawn."""
+    """Draw what was looked up, the newest first; only lines in sight are drawn."""
     corner, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     small = ui.theme.size("small")
     row = float(round(small * 1.6))

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText, TokenPiece
 from llm_lite.core.records import replace
-from llm_lite.core.text.tokenization.spelling import hexadecimal, shown
+from llm_lite.core.text.tokenization.spelling import data_shown, hexadecimal, shown
+from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.tokenizer import steps, tips, tokens_stage
-from llm_lite.desktop.features.tokenizer.asking import has_tokenizer, questions, slot_shown
-from llm_lite.desktop.features.tokenizer.chips import Chip, Look, draw_chips, kept_page
+from llm_lite.desktop.features.tokenizer import steps
+from llm_lite.desktop.features.tokenizer.chips import (
+    Chip,
+    ChipColors,
+    control_colors,
+    draw_chips,
+    draw_facts,
+    is_typed,
+    kept_page,
+    piece_facts,
+    piece_title,
+    shown_as_spelled,
+    template_colors,
+    word_colors,
+)
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES, LANGUAGES
-from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing
+from llm_lite.desktop.features.tokenizer.model import AskTokenizer, ChooseTokenizing
 from llm_lite.desktop.features.tokenizer.state import (
     LONGEST,
     MODEL,
@@ -27,7 +42,6 @@ from llm_lite.desktop.features.tokenizer.state import (
     a_word,
     words_of,
 )
-from llm_lite.desktop.features.tokenizer.tokens_stage import draw_pieces, kind_words
 from llm_lite.desktop.language.incoming import NAME, fit_line, shown_path, typed
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.widgets.controls import chooser, picker
@@ -36,6 +50,8 @@ from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, help_mark, meter, text, wrapped
 
+REST = 0.06  # seconds without a key press
+Placed = tuple[TokenPiece, int, int, bool, bool]  # word, part of it, whether control, whether typed
 NONE, FILE = "none", "tokenizer.file"
 PATH = "tokenizer.path"
 MOST_LISTED = 200
@@ -44,8 +60,6 @@ LANGUAGE_NOTE = mark(
     "The first article of the Universal Declaration of Human Rights, in tokens and in tokens a "
     "word. More tokens for the same words: a fuller context, and slower answers."
 )
-
-
 NORMALIZED = mark("Normalized")
 BYTES = mark("Characters and bytes")
 NOTHING = mark("This tokenizer takes the text as it is.")
@@ -84,26 +98,91 @@ THERE = mark("A server does not expose its tokenizer. Compare takes those on thi
 WAITING = mark("Tokenizing.")
 
 
+class KeptPieces(Struct):
+    """The tokens of a result as chips."""
+
+    text: TokenizedText
+    placed: list[Placed]
+    chips: list[Chip]
+
+
+class TokenizerControls(Struct):
+    """Values that the view keeps from frame to frame."""
+
+    typed_at: float = -math.inf  # seconds, as `Ui.now`
+    asks_path: bool = False  # of another tokenizer
+    path: str = ""  # typed
+    pieces: dict[str, KeptPieces] = field(default_factory=dict)  # by name of the chips
+    characters: dict[str, tuple[TokenizedText, list[Chip]]] = field(default_factory=dict)
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     choice = state.tokenizer.choice
     with ui.styled(item_spacing=(ui.u(1.5), ui.u(1.5))):
         chosen = _draw_input(ui, choice)
         chosen = _draw_switches(state, ui, chosen)
-        told = state.tokenizer.answers[slot_shown(state)].result
-        _draw_count(state, ui, told)
+        tokenized = state.tokenizer.answers[slot_shown(state)].result
+        _draw_count(state, ui, tokenized)
         hints = [tr(hint) for hint in STAGE_HINTS]
         stage = chooser(ui, "tokenizer.stage", tr_labels(STAGES), chosen.stage, hints)
     chosen = replace(chosen, stage=stage)
     if chosen.other and stage != "compare" and has_tokenizer(state):
         chosen = _draw_whose(state, ui, chosen)
-    chosen, actions = _draw_stage(state, ui, told, chosen)
+    chosen, actions = _draw_stage(state, ui, tokenized, chosen)
     if chosen != choice:
         actions.append(ChooseTokenizing(chosen))
-    return actions + questions(state, ui)
+    return actions + _requests(state, ui)
+
+
+def _requests(state: AppState, ui: Ui) -> list[Action]:
+    choice = state.tokenizer.choice
+    rests = ui.now - ui.local(TokenizerControls).typed_at
+    if rests < REST:
+        ui.redraw_in(REST - rests)
+        return []
+    compares = choice.stage == "compare"
+    actions: list[Action] = []
+    if compares and state.library.local is None and not state.library.listing:
+        actions.append(ListModels())
+    shown = slot_shown(state)
+    for slot in (MODEL, OTHER):
+        wanted = slot == shown or (compares and bool(choice.other))
+        if not wanted or (slot == MODEL and not has_tokenizer(state)):
+            continue
+        answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
+        if not answer.request and answer.key != key:
+            actions.append(AskTokenizer(slot, key, samples=compares))
+    return actions
+
+
+def has_tokenizer(state: AppState) -> bool:
+    """Return whether the tokenizer of the model in use is on this machine."""
+    return state.model is not None and state.load is None and not state.elsewhere
+
+
+def slot_shown(state: AppState) -> int:
+    """Return the slot that is shown: the other one if it was chosen, or if the model has none."""
+    choice = state.tokenizer.choice
+    other = choice.other != "" and (choice.slot == OTHER or not has_tokenizer(state))
+    return OTHER if other else MODEL
+
+
+def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
+    """Return a key of all that a result depends on."""
+    choice = state.tokenizer.choice
+    key: tuple[object, ...] = (choice.text, choice.control, compares)
+    if slot == OTHER:
+        return (*key, choice.other)
+    model = state.model.path if state.model else ""
+    if choice.form == "plain" or compares or state.encodes:
+        return (*key, model)
+    last = state.messages[-1].key if state.messages else 0
+    ended = state.busy, len(state.messages), last
+    return (*key, model, state.system_prompt, state.thinking, *ended)
 
 
 def _draw_input(ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
-    """Where the text is typed; lower where there is little room."""
+    """Draw the field of the text, lower if there is little room."""
     room = imgui.get_content_region_avail()
     lines = 4 if room.y > ui.u(150) else 2
     with ui.styled(frame_padding=(ui.u(2.5), ui.u(1.5))):
@@ -112,7 +191,7 @@ def _draw_input(ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
         changed, words = imgui.input_text_multiline("##tokenizer.text", choice.text, size, flags)
     ui.mark("tokenizer.text")
     if imgui.is_item_edited():
-        ui.memory["tokenizer.typed"] = ui.now
+        ui.local(TokenizerControls).typed_at = ui.now
     if not changed or imgui.is_key_pressed(imgui.Key.escape, False):
         return choice
     return _with_text(choice, typed(words[:LONGEST]))
@@ -123,7 +202,7 @@ def _with_text(choice: TokenizerChoice, words: str) -> TokenizerChoice:
 
 
 def _draw_switches(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
-    """Examples, and how the text is taken, in lines of small buttons."""
+    """Draw the examples, and how the text is taken, in lines of small buttons."""
     for number, (name, label, is_word, example) in enumerate(EXAMPLES):
         label = tr(label) if is_word else label
         if number:
@@ -145,7 +224,7 @@ def _draw_switches(state: AppState, ui: Ui, choice: TokenizerChoice) -> Tokenize
 
 
 def _go_on(ui: Ui, label: str, apart: bool = False) -> None:
-    """Beside the last button, or below it where there is no room."""
+    """Continue beside the last button, or below it if there is no room."""
     imgui.same_line(0, ui.u(4 if apart else 1))
     with ui.font(style="small"):
         wanted = imgui.calc_text_size(label).x + ui.u(10 if apart else 4)
@@ -154,7 +233,7 @@ def _go_on(ui: Ui, label: str, apart: bool = False) -> None:
 
 
 def _pill(ui: Ui, name: str, label: str, active: bool, hint: str = "", icon: str = "") -> bool:
-    """A small button that is lit while it is in force."""
+    """Draw a small button, highlighted if `active`; return whether it was pressed."""
     lit = {"button": "accent_soft", "text": "link"} if active else {"text": "muted"}
     with (
         ui.font(style="small"),
@@ -164,16 +243,16 @@ def _pill(ui: Ui, name: str, label: str, active: bool, hint: str = "", icon: str
         return button(ui, name, label, icon, hint)
 
 
-def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
-    """Tokens of the text, for a word, and of the context."""
-    parts = [tr("{n:,} tokens").format(n=told.tokens)] if told else [tr("No tokens yet")]
-    if told and (n := a_word(told)):
-        count = words_of(told.text)
+def _draw_count(state: AppState, ui: Ui, tokenized: TokenizedText | None) -> None:
+    """Draw the tokens of the text, of a word in the mean, and their share of the context."""
+    parts = [tr("{n:,} tokens").format(n=tokenized.tokens)] if tokenized else [tr("No tokens yet")]
+    if tokenized and (n := a_word(tokenized)):
+        count = words_of(tokenized.text)
         words = trn("{n:.2f} a word, {count:,} word", "{n:.2f} a word, {count:,} words", count)
         parts.append(words.format(n=n, count=count))
     own = slot_shown(state) == MODEL and state.model and not state.elsewhere
     context = _context(state) if own else 0
-    share = told.tokens / context if told and context else 0.0
+    share = tokenized.tokens / context if tokenized and context else 0.0
     if context:
         words = tr("{share:.1%} of the context of {n:,}")
         parts.append(words.format(share=share, n=context))
@@ -183,20 +262,20 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(0.5))
     width = imgui.get_content_region_avail().x
     meter(ui, share, width, ui.u(0.75), "error" if share > 1 else "accent")
-    if told and told.characters > len(told.text):
+    if tokenized and tokenized.characters > len(tokenized.text):
         note = tr("The stages show the first {n:,} characters; the count is of all.")
-        wrapped(ui, note.format(n=len(told.text)))
+        wrapped(ui, note.format(n=len(tokenized.text)))
 
 
 def _context(state: AppState) -> int:
-    """Tokens that the model takes."""
+    """Return how many tokens the model takes."""
     if state.model is None:
         return 0
     return state.model.encoder.most_tokens if state.model.encoder else state.model.context
 
 
 def _draw_whose(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
-    """Which of the two tokenizers the stages are of."""
+    """Draw the choice of the tokenizer whose stages are shown."""
     names = [
         fit_line(a.result.tokenizer, NAME) if a.result else "…" for a in state.tokenizer.answers
     ]
@@ -209,7 +288,7 @@ def _draw_whose(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerCh
 
 
 def _draw_stage(
-    state: AppState, ui: Ui, told: TokenizedText | None, choice: TokenizerChoice
+    state: AppState, ui: Ui, tokenized: TokenizedText | None, choice: TokenizerChoice
 ) -> tuple[TokenizerChoice, list[Action]]:
     slot = slot_shown(state)
     answer = state.tokenizer.answers[slot]
@@ -221,51 +300,54 @@ def _draw_stage(
     if answer.message:
         wrapped(ui, answer.message[:1].upper() + answer.message[1:] + ".", "warning")
         return choice, []
-    if told is None:
+    if tokenized is None:
         wrapped(ui, tr(WAITING))
         return choice, []
     if choice.stage == "text":
-        draw_text_stage(ui, told)
+        draw_text_stage(ui, tokenized)
     elif choice.stage == "tokens":
-        tokens_stage.draw(ui, told)
+        _draw_tokens(ui, tokenized)
     else:
-        choice = steps.draw(ui, told, choice)
+        choice = steps.draw(ui, tokenized, choice)
     return choice, []
 
 
-def draw_text_stage(ui: Ui, told: TokenizedText) -> None:
-    names = fit_line(", ".join(told.normalizers[:MOST_NAMES]), NAME)
+def draw_text_stage(ui: Ui, tokenized: TokenizedText) -> None:
+    names = fit_line(", ".join(tokenized.normalizers[:MOST_NAMES]), NAME)
     heading(ui, tr(NORMALIZED))
-    changed = told.normalized != told.text
-    if not told.normalizers:
+    changed = tokenized.normalized != tokenized.text
+    if not tokenized.normalizers:
         wrapped(ui, tr(NOTHING))
     else:
         wrapped(ui, tr(CHANGES if changed else SAME).format(names=names))
     if changed:
-        _draw_characters(ui, "tokenizer.normalized", told, told.normalized, with_bytes=False)
+        _draw_characters(
+            ui, "tokenizer.normalized", tokenized, tokenized.normalized, with_bytes=False
+        )
     imgui.dummy(ImVec2(0, ui.u(1)))
-    count = len(told.text.encode("utf-8", "replace"))
+    count = len(tokenized.text.encode("utf-8", "replace"))
     note = tr("{n:,} characters are {bytes:,} bytes in UTF-8: one to four each.")
-    heading(ui, tr(BYTES), note.format(n=len(told.text), bytes=count))
-    _draw_characters(ui, "tokenizer.character", told, told.text, with_bytes=True)
+    heading(ui, tr(BYTES), note.format(n=len(tokenized.text), bytes=count))
+    _draw_characters(ui, "tokenizer.character", tokenized, tokenized.text, with_bytes=True)
 
 
 def _draw_characters(
-    ui: Ui, name: str, told: TokenizedText, characters: str, *, with_bytes: bool
+    ui: Ui, name: str, tokenized: TokenizedText, characters: str, *, with_bytes: bool
 ) -> None:
-    held = ui.memory.get(f"{name}.made")
-    if held is None or held[0] is not told:
-        chips = [_chip(char, with_bytes) for char in characters[:MOST_CHARACTERS]]
-        held = ui.memory[f"{name}.made"] = (told, chips)
-    chips = held[1]
+    made = ui.local(TokenizerControls).characters
+    kept = made.get(name)
+    if kept is None or kept[0] is not tokenized:
+        chips = [_character_chip(char, with_bytes) for char in characters[:MOST_CHARACTERS]]
+        kept = made[name] = (tokenized, chips)
+    chips = kept[1]
     width = imgui.get_content_region_avail().x
     page = kept_page(ui, f"{name}.page", chips, chips, width, ui.u(0.5))
     series = ui.theme.palette.series
 
-    def paint(number: int) -> Look:
+    def paint(number: int) -> ChipColors:
         size = len(characters[number].encode("utf-8", "replace"))
         fill = u32(series[_HUES[size - 1]], 0.10 + 0.07 * size) if with_bytes else 0
-        return Look(fill or ui.color("hover"), ui.color("text"), ui.color("muted"))
+        return ChipColors(fill or ui.color("hover"), ui.color("text"), ui.color("muted"))
 
     pointed = draw_chips(ui, name, chips, page, paint)
     if pointed is not None:
@@ -275,12 +357,84 @@ def _draw_characters(
             (tr("Name"), unicodedata.name(char, "–").lower()),
             (tr("Bytes"), hexadecimal(char.encode("utf-8", "replace"))),
         ]
-        tips.draw_facts(ui, f"“{shown(char)}”", facts)
+        draw_facts(ui, f"“{shown(char)}”", facts)
 
 
-def _chip(char: str, with_bytes: bool) -> Chip:
+def _character_chip(char: str, with_bytes: bool) -> Chip:
     below = hexadecimal(char.encode("utf-8", "replace")) if with_bytes else ""
     return Chip(shown(char), below, char == "\n")
+
+
+def _draw_tokens(ui: Ui, tokenized: TokenizedText) -> None:
+    facts = f"{fit_line(tokenized.tokenizer, NAME)}  ·  {kind_words(tokenized)}"
+    text(ui, facts, "muted", "small")
+    if not tokenized.tokens:
+        wrapped(ui, tr("There are no tokens yet: write a text above."))
+        return
+    if tokenized.typed:
+        wrapped(ui, tr("Framed: control tokens. Grey: what the template writes. Coloured: you."))
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    draw_pieces(ui, "tokenizer.piece", tokenized)
+
+
+def kind_words(tokenized: TokenizedText) -> str:
+    """Name the kind of the tokenizer and the size of its vocabulary."""
+    kind = tr("BPE of bytes") if tokenized.of_bytes else tokenized.kind
+    return f"{kind}  ·  " + tr("{n:,} tokens in the vocabulary").format(n=tokenized.vocabulary)
+
+
+def draw_pieces(ui: Ui, name: str, tokenized: TokenizedText) -> None:
+    placed, chips = _kept_pieces(ui, name, tokenized)
+    width = imgui.get_content_region_avail().x
+    page = kept_page(ui, f"{name}.page", chips, chips, width, ui.u(0.5))
+
+    def paint(number: int) -> ChipColors:
+        _, word, part, control, own = placed[number]
+        if control:
+            return control_colors(ui)
+        if not own:
+            return template_colors(ui, number)
+        return word_colors(ui, word, part)
+
+    pointed = draw_chips(ui, name, chips, page, paint)
+    if pointed is not None:
+        piece, _, _, control, own = placed[pointed]
+        note = "" if own and not control else _note(control)
+        draw_facts(ui, piece_title(piece), piece_facts(tokenized, piece), note)
+
+
+def _kept_pieces(ui: Ui, name: str, tokenized: TokenizedText) -> tuple[list[Placed], list[Chip]]:
+    """Return the tokens and their chips, which are made once for a result."""
+    pieces = ui.local(TokenizerControls).pieces
+    kept = pieces.get(name)
+    if kept is None or kept.text is not tokenized:
+        placed = _placed(tokenized)
+        chips = [_token_chip(tokenized, each) for each in placed]
+        kept = pieces[name] = KeptPieces(tokenized, placed, chips)
+    return kept.placed, kept.chips
+
+
+def _placed(tokenized: TokenizedText) -> list[Placed]:
+    found: list[Placed] = [(piece, 0, 0, True, True) for piece in tokenized.before]
+    number = 0
+    for word in tokenized.words:
+        for part, piece in enumerate(word.pieces):
+            own = is_typed(tokenized, word.start)
+            found.append((piece, number, part, word.control, own))
+        number += 1 if word.pieces and word.spelled.strip("Ġ▁ ") else 0
+    return [*found, *((piece, 0, 0, True, True) for piece in tokenized.after)]
+
+
+def _token_chip(tokenized: TokenizedText, placed: Placed) -> Chip:
+    piece = placed[0]
+    words = data_shown(piece.data) if piece.data else shown_as_spelled(piece.token)
+    return Chip(words, str(piece.id), piece.data.endswith(b"\n") and not placed[3])
+
+
+def _note(control: bool) -> str:
+    if control:
+        return tr("A control token: it stands for no text and steers the model.")
+    return tr("The chat template writes it.")
 
 
 def draw_compare(
@@ -302,34 +456,34 @@ def draw_compare(
 
 
 def _draw_choice(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
-    """Of models on this machine, or by a path."""
+    """Draw the choice of another tokenizer, of a model on this machine or by a path."""
     models = [(str(one.path), one.name) for one in (state.library.local or ())[:MOST_LISTED]]
     other = choice.other or NONE
     options = [(NONE, tr("Set another tokenizer beside it")), *models, (FILE, tr("A file"))]
     if other not in dict(options):
         options.insert(1, (other, shown_path(other)))
-    asks = ui.memory.get(FILE, False)
+    controls = ui.local(TokenizerControls)
     width = imgui.get_content_region_avail().x
-    picked = picker(ui, "tokenizer.other", options, FILE if asks else other, width)
-    ui.memory[FILE] = picked == FILE
+    picked = picker(ui, "tokenizer.other", options, FILE if controls.asks_path else other, width)
+    controls.asks_path = picked == FILE
     if picked != FILE:
         return replace(choice, other="" if picked == NONE else picked)
-    found = _draw_path(ui, width)
+    found = _draw_path(ui, controls, width)
     if not found:
         return choice
-    ui.memory[FILE] = False
+    controls.asks_path = False
     return replace(choice, other=found)
 
 
-def _draw_path(ui: Ui, width: float) -> str:
-    """The path that was entered in this frame, else ""."""
+def _draw_path(ui: Ui, controls: TokenizerControls, width: float) -> str:
+    """Draw the field of a path, and return the path if it was entered in this frame, else ""."""
     label = tr("Show")
     room = imgui.calc_text_size(label).x + ui.u(7)
     imgui.set_next_item_width(width - room)
-    _, path = imgui.input_text_with_hint(f"##{PATH}", tr(HINT), ui.memory.get(PATH, ""))
+    _, path = imgui.input_text_with_hint(f"##{PATH}", tr(HINT), controls.path)
     entered = imgui.is_item_deactivated() and imgui.is_key_pressed(imgui.Key.enter, False)
     ui.mark(PATH)
-    ui.memory[PATH] = path = path[:4096]
+    controls.path = path = path[:4096]
     imgui.same_line()
     pressed = button(ui, "tokenizer.show", label, enabled=bool(path.strip()))
     return path.strip() if pressed or entered else ""
@@ -347,28 +501,28 @@ def _draw_columns(ui: Ui, shown: list[tuple[int, Answer]], width: float) -> None
 
 
 def _draw_answer(ui: Ui, slot: int, answer: Answer) -> None:
-    told = answer.result
+    tokenized = answer.result
     if answer.message:
         wrapped(ui, answer.message[:1].upper() + answer.message[1:] + ".", "warning")
         ui.mark(f"tokenizer.problem.{slot}")
         return
-    if told is None:
+    if tokenized is None:
         wrapped(ui, tr("Reading the tokenizer."))
         return
     with ui.font("bold"):
-        name = fit(fit_line(told.tokenizer, NAME), imgui.get_content_region_avail().x)
+        name = fit(fit_line(tokenized.tokenizer, NAME), imgui.get_content_region_avail().x)
     text(ui, name, bold=True)
-    count = tr("{n:,} tokens").format(n=told.tokens)
-    n = a_word(told)
+    count = tr("{n:,} tokens").format(n=tokenized.tokens)
+    n = a_word(tokenized)
     words = tr("{n:.2f} a word").format(n=n) if n else ""
     text(ui, f"{count}  ·  {words}" if n else count, style="small", bold=True)
-    text(ui, kind_words(told), "muted", "small")
+    text(ui, kind_words(tokenized), "muted", "small")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    draw_pieces(ui, f"tokenizer.beside.{slot}", told)
+    draw_pieces(ui, f"tokenizer.beside.{slot}", tokenized)
 
 
 def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
-    """A row a language: a bar for each tokenizer, its tokens and tokens a word."""
+    """Draw a row a language: for each tokenizer a bar, its tokens, and tokens a word."""
     known = [answer for answer in answers if len(answer.samples) == len(LANGUAGES)]
     if not known:
         return
@@ -387,7 +541,7 @@ def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
 
 
 def _draw_key(ui: Ui, place: int, answer: Answer) -> None:
-    """A dot in the colour of a tokenizer's bars, and its name."""
+    """Draw a dot in the colour of a tokenizer's bars, and its name."""
     at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
     center, radius = ImVec2(at.x + ui.u(1.5), at.y + small * 0.6), ui.u(1)
     imgui.get_window_draw_list().add_circle_filled(center, radius, ui.color_of_series(place))

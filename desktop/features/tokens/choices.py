@@ -33,6 +33,15 @@ class Row(Struct, frozen=True):
     token: Token | None = None
 
 
+class ChoicesOpened(Struct):
+    """The answer whose tree was opened last, and its rows."""
+
+    index: int = 0  # of the message
+    at: tuple[float, float] = (0.0, 0.0)  # pixels
+    tokens: Sequence[Token] | None = None  # that the rows were made of
+    rows: tuple[Row, ...] = ()
+
+
 def rows_of(tokens: Sequence[Token]) -> tuple[Row, ...]:
     return tuple(_rows(tokens))
 
@@ -53,12 +62,13 @@ def _rows(tokens: Sequence[Token]) -> Iterator[Row]:
 
 
 def has_choices(message: Message) -> bool:
-    """Whether a schema or grammar held while it was written. Its last tokens may be a stop's."""
+    """Return whether a message was written under a schema or grammar."""
+    # Its last tokens may be those of a stop string, which no grammar held.
     return any(token.allowed is not None for token in message.tokens[:2])
 
 
 def draw_choices_button(state: AppState, ui: Ui, index: int, side: float) -> None:
-    """Behind other buttons of an answer, where it kept to a grammar."""
+    """Draw the button of the tree behind other buttons of an answer that kept to a grammar."""
     if not has_choices(state.messages[index]):
         return
     imgui.same_line(0, ui.u(1))
@@ -66,13 +76,15 @@ def draw_choices_button(state: AppState, ui: Ui, index: int, side: float) -> Non
     name = f"message.{index}.choices"
     if icon_button(ui, name, ICON_CHOICES, hint, side=side, style="small"):
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
-        ui.memory[PANEL] = (index, (low.x, high.y + ui.u(1)))
+        opened = ui.local(ChoicesOpened)
+        opened.index, opened.at = index, (low.x, high.y + ui.u(1))
         ui.opened = PANEL
 
 
 def draw_choices(state: AppState, ui: Ui) -> list[Action]:
-    """The tree, where it was opened."""
-    index, at = ui.memory.get(PANEL, (0, (0.0, 0.0)))
+    """Draw the tree at the button that opened it."""
+    opened = ui.local(ChoicesOpened)
+    index, at = opened.index, opened.at
     if index >= len(state.messages) or not has_choices(state.messages[index]):
         return []
     actions: list[Action] = []
@@ -98,12 +110,11 @@ def draw_choices(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _kept_rows(ui: Ui, message: Message) -> tuple[Row, ...]:
-    """Found again only when the answer grows."""
-    kept = ui.memory.get(f"{PANEL}.rows")
-    if kept is None or kept[0] is not message.tokens:
-        kept = ui.memory[f"{PANEL}.rows"] = (message.tokens, rows_of(message.tokens))
-    found: tuple[Row, ...] = kept[1]
-    return found
+    """Return the rows of an answer, which are made again only when it grows."""
+    opened = ui.local(ChoicesOpened)
+    if opened.tokens is not message.tokens:
+        opened.tokens, opened.rows = message.tokens, rows_of(message.tokens)
+    return opened.rows
 
 
 def _summary(message: Message) -> str:
@@ -122,7 +133,7 @@ def _summary(message: Message) -> str:
 
 
 def _draw_row(ui: Ui, row: Row, number: int, count: int) -> Alternative | None:
-    """The trunk of the tree, what came, and its branches; the branch that was clicked."""
+    """Draw the trunk of the tree, what came, and its branches; return the one that is clicked."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     height = ui.u(ROW)
     middle, trunk = at.y + height / 2, at.x + ui.u(3)
@@ -151,12 +162,12 @@ def _draw_row(ui: Ui, row: Row, number: int, count: int) -> Alternative | None:
 
 
 def _spelled(text: str) -> str:
-    """On one line, with signs for blanks: here they tell one token from another."""
+    """Show a token on one line, with signs for blanks, by which tokens may differ."""
     return text.replace("\n", "⏎").replace("\t", "→").replace(" ", "␣")
 
 
 def _draw_branches(ui: Ui, token: Token, number: int, right: float) -> Alternative | None:
-    """What else was allowed as buttons, as many as there is room for; then how many there were."""
+    """Draw what else was allowed as buttons, as many as fit, and the number of all."""
     allowed = token.allowed
     assert allowed is not None
     chosen = None

@@ -1,4 +1,4 @@
-"""What colours tokens: where a token looks, how likely each was, or only where each begins."""
+"""Colours of tokens: by attention, by likelihood, by drafts, or only to tell one from the next."""
 
 from __future__ import annotations
 
@@ -35,15 +35,23 @@ class Shades(Struct, frozen=True):
     beyond: bool = False  # whether there is more than that
 
 
+class KeptShades(Struct):
+    """The tints that were made last, and what they were made of."""
+
+    rows: AttentionRows | None = None
+    key: tuple[object, ...] = ()
+    shades: Shades | None = None
+
+
 def weights_of(state: AppState) -> AttentionRows | None:
-    """What is to be shown: the look at the token under the pointer, once it is there."""
+    """Return the attention of the token under the pointer, once it is read."""
     rows = state.attention_rows
     fits = rows is not None and rows.position == state.xray.at and rows.weights
     return rows if fits else None
 
 
 def shown_weights(rows: AttentionRows, choice: AttentionChoice) -> np.ndarray:
-    """Without the first token, and scaled to 1 again, where that is asked for."""
+    """Return the weights. If the first token is excluded, the others are scaled to the sum 1."""
     weights = np.array(rows.weights, np.float64)
     if not choice.exclude_first:
         return weights
@@ -53,7 +61,7 @@ def shown_weights(rows: AttentionRows, choice: AttentionChoice) -> np.ndarray:
 
 
 def shades(state: AppState, ui: Ui) -> Shades | None:
-    """Of the look that is shown; kept until it, the theme or the scale changes."""
+    """Return the tints of the attention that is shown, as `shades_of` does."""
     rows = weights_of(state)
     if rows is None:
         return None
@@ -63,19 +71,18 @@ def shades(state: AppState, ui: Ui) -> Shades | None:
 def shades_of(
     ui: Ui, rows: AttentionRows, choice: AttentionChoice, theme: str, *, first_counts: bool = False
 ) -> Shades:
-    """Of any look; kept until it, the theme or the scale changes. `first_counts`: the scale may end
-    at the first token's weight."""
+    """Return the tints of attention weights; they are kept until those, the theme or the scale
+    change. With `first_counts` the scale may end at the first token's weight."""
     key = (choice.colors, choice.exclude_first, theme, first_counts)
-    held = ui.memory.get("shades")
-    if held is None or held[0] is not rows or held[1] != key:
-        held = ui.memory["shades"] = (rows, key, _shade(rows, choice, ui, first_counts))
-    found: Shades = held[2]
-    return found
+    kept = ui.local(KeptShades)
+    if kept.shades is None or kept.rows is not rows or kept.key != key:
+        kept.rows, kept.key, kept.shades = rows, key, _shade(rows, choice, ui, first_counts)
+    return kept.shades
 
 
 def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui, first_counts: bool) -> Shades:
-    """Linear, or all of the text would light up; the scale ends at the largest weight but for the
-    first token, which swamps all others of a text that looks at itself."""
+    # The scale is linear, or all of the text would light up. It ends at the largest weight but for
+    # that of the first token, which exceeds all others in a text that attends to itself.
     weights = shown_weights(rows, choice)
     rest = weights[1:] if len(weights) > 1 and not first_counts else weights
     top = max(float(rest.max()), LEAST_TOP)
@@ -96,7 +103,7 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui, first_counts: b
 
 
 def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
-    """For the tokens of a message, and of the template around it."""
+    """Return the colours of the tokens of a message, and of the template around it."""
     first, own, behind = cut.first, cut.own, cut.behind
     found = shades(state, ui)
     text, faint = ui.color("text"), ui.color("muted")
@@ -123,8 +130,8 @@ def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
 
 
 def likely(ui: Ui, value: float) -> int:
-    """The tint of a probability: none for what was certain, strong for what was rare. What was
-    half likely can be told from what was certain."""
+    """Return the tint of a probability: none for what was certain, strong for what was rare. What
+    was half likely differs visibly from what was certain."""
     if math.isnan(value):
         return 0
     share = math.log(max(value, RAREST)) / math.log(RAREST)
@@ -132,7 +139,7 @@ def likely(ui: Ui, value: float) -> int:
 
 
 def draft_tint(ui: Ui, outcome: DraftOutcome) -> int:
-    """Of a token that was drafted, or that came in place of drafts."""
+    """Return the tint of a token that was drafted, or that came in place of drafts."""
     if outcome == "accepted":
         return ui.color("good", 0.4)
     return ui.color("warning", 0.6) if outcome == "rejected" else 0
@@ -140,7 +147,7 @@ def draft_tint(ui: Ui, outcome: DraftOutcome) -> int:
 
 @lru_cache(maxsize=8192)
 def mix(low: int, high: int, share: float) -> int:
-    """A colour between two, each 0xRRGGBB."""
+    """Return a colour between two, each 0xRRGGBB."""
     parts = [(low >> at & 255, high >> at & 255) for at in (16, 8, 0)]
     red, green, blue = (round(a + (b - a) * share) for a, b in parts)
     return red << 16 | green << 8 | blue
@@ -148,12 +155,12 @@ def mix(low: int, high: int, share: float) -> int:
 
 @lru_cache(maxsize=4096)
 def legible(fill: int) -> int:
-    """Black or white, whichever reads better on a colour, 0xRRGGBB."""
+    """Return dark ink or white, the more legible one on a colour, 0xRRGGBB."""
     parts = np.array([fill >> at & 255 for at in (16, 8, 0)], np.float64)
     return INK if luminance(parts) > BRIGHT else PAPER
 
 
 def luminance(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of sRGB 0..255 [..., 3], relative to white (Rec. 709, gamma 2.2)."""
+    """Return the luminance of sRGB 0..255 [..., 3] relative to white (Rec. 709, gamma 2.2)."""
     found: NDArray[np.float64] = (rgb / 255) ** 2.2 @ np.array([0.2126, 0.7152, 0.0722])
     return found

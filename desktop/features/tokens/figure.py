@@ -1,4 +1,4 @@
-"""The conversation under the X-ray as a picture: each token with what the colours say of it."""
+"""The conversation under the X-ray as a picture: each token in its colours, with their legend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHOSE: dict[LookBy, str] = {
 
 
 def text_figure(state: AppState, ui: Ui) -> Figure:
-    """All messages, with the look at the token that is held, or what else is shown of them."""
+    """Draw all messages, tinted by attention of the selected token or as the X-ray shows them."""
     if not state.messages:
         raise LlmLiteError(tr("there is no conversation to make a picture of"))
     figure = Figure(ui)
@@ -45,7 +45,7 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
 
 
 def draw_head(figure: Figure, state: AppState) -> tuple[float, float]:
-    """What is shown, and what colours mean; its width, and where it ends in y."""
+    """Draw the title and the legend; return their width, and where they end in y."""
     own, u, small = figure.ui, figure.ui.u, figure.ui.theme.size("small")
     words, note = _title(state), _note(state)
     y = u(8)
@@ -64,10 +64,10 @@ def _title(state: AppState) -> str:
     rows = weights_of(state)
     if rows is not None:
         at = rows.position
-        said = visible(state.positions[at]) if at < len(state.positions) else ""
+        token = visible(state.positions[at]) if at < len(state.positions) else ""
         if rows.direction == "to":
-            return tr("Who looks at “{said}”").format(said=said)
-        return tr("Where “{said}” looks").format(said=said)
+            return tr("Who looks at “{said}”").format(said=token)
+        return tr("Where “{said}” looks").format(said=token)
     return tr("How likely each token was") if state.xray.probabilities else tr("Token by token")
 
 

@@ -1,11 +1,11 @@
-"""The logit lens: what every layer would already say after a token."""
+"""The logit lens: the likeliest next tokens as each layer would predict them."""
 
 from __future__ import annotations
 
 import math
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Alternative, LensResult, LensRow
 from llm_lite.desktop.features.attention.model import ShowLens
@@ -35,7 +35,7 @@ CANDIDATES = mark("Likeliest next tokens, each with its probability; a stronger 
 SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
 
 
-class _Inked(Struct, frozen=True):
+class _Cell(Struct, frozen=True):
     """A cell of the table: words, probability with its width in pixels, packed colours."""
 
     words: str
@@ -44,6 +44,15 @@ class _Inked(Struct, frozen=True):
     fill: int
     ink: int
     final: bool  # the word that the model says in the end
+
+
+class LensShown(Struct):
+    """The cells that were made last, and the time of the last request."""
+
+    asked_at: float = -math.inf  # seconds, as `Ui.now`
+    result: LensResult | None = None
+    key: tuple[object, ...] = ()
+    cells: list[list[_Cell]] = field(default_factory=list)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -55,7 +64,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, tr(ABOUT), color="faint")
         return []
-    actions = _ask(state, ui, position)
+    actions = _request(state, ui, position)
     result = state.lens.result
     if result is None:
         wrapped(ui, tr("Asking every layer."))
@@ -67,7 +76,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _position(state: AppState) -> int | None:
-    """The token that is held, else the newest; None while there is none."""
+    """Return the position of the selected token, else of the newest; None while there is none."""
     last = state.context_used - 1
     if last < 0 or state.model is None:
         return None
@@ -75,22 +84,22 @@ def _position(state: AppState) -> int | None:
     return last if row is None else min(row, last)
 
 
-def _ask(state: AppState, ui: Ui, position: int) -> list[Action]:
-    """One question at a time; of the newest token of an answer no more than LIVE allows."""
+def _request(state: AppState, ui: Ui, position: int) -> list[Action]:
+    """Ask for one token at a time, while an answer is written at most once in LIVE seconds."""
     key = (position, state.next_request, state.steering.gains)
     if state.lens.request or state.lens.key == key:
         return []
     if state.busy and state.attention.row is None:
-        due = ui.memory.get("lens.asked", -math.inf) + LIVE
+        due = ui.local(LensShown).asked_at + LIVE
         if ui.now < due:
             ui.redraw_in(due - ui.now)
             return []
-    ui.memory["lens.asked"] = ui.now
+    ui.local(LensShown).asked_at = ui.now
     return [ShowLens(position, key)]
 
 
 def settled(rows: tuple[LensRow, ...]) -> int:
-    """The row from which on the likeliest token is the one at the end."""
+    """Return the row from which on the likeliest token is that of the last layer."""
     final = rows[-1].tokens[0].token
     at = len(rows) - 1
     while at > 0 and rows[at - 1].tokens[0].token == final:
@@ -99,7 +108,7 @@ def settled(rows: tuple[LensRow, ...]) -> int:
 
 
 def leads_words(rows: tuple[LensRow, ...], start: int) -> str:
-    """Since when the model's likeliest next token is the likeliest."""
+    """Name the layer from which on the model's likeliest next token is the likeliest."""
     best = visible(rows[-1].tokens[0].text, WHOLE)
     if start == len(rows) - 1:
         return tr("Only the last layer, at the top, finds “{best}” likeliest.").format(best=best)
@@ -110,16 +119,16 @@ def leads_words(rows: tuple[LensRow, ...], start: int) -> str:
 
 def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     words = state.positions
-    said = visible(words[result.position]) if result.position < len(words) else ""
+    here = visible(words[result.position]) if result.position < len(words) else ""
     following = result.position + 1
-    then, next_said = tr("After “{said}” at position {n:,}."), ""
+    then, next_token = tr("After “{said}” at position {n:,}."), ""
     if following < len(words):
-        next_said = visible(words[following])
+        next_token = visible(words[following])
         then = tr("After “{said}” at position {n:,}; the text goes on with “{next}”.")
         if not words[following]:
             then = tr("After “{said}” at position {n:,}; the token after it has no text.")
     start = settled(result.rows)
-    then = then.format(said=said, n=result.position, next=next_said)
+    then = then.format(said=here, n=result.position, next=next_token)
     wrapped(ui, f"{then} {leads_words(result.rows, start)}")
     gutter = _draw_names(ui)
     imgui.begin_child("lens", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
@@ -128,13 +137,13 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))
     height = float(int(height))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
-    count, inked = len(result.rows), _inked(ui, result, each - ui.u(0.5))
+    count, cells = len(result.rows), _cells(ui, result, each - ui.u(0.5))
     for number, row in enumerate(result.rows):
         y = top.y + (count - 1 - number) * height
         if y > low + imgui.get_window_height() or y + height < low:
             continue
         _draw_layer(ui, row.layer, top.x, y, height, number >= start)
-        for column, token in enumerate(inked[number]):
+        for column, token in enumerate(cells[number]):
             _draw_token(ui, token, (top.x + gutter + column * each, y), (each - ui.u(0.5), height))
     _draw_tip(result, top, gutter, each, height)
     y = top.y + (count - start) * height
@@ -163,31 +172,29 @@ def _draw_names(ui: Ui) -> float:
     return gutter
 
 
-def _inked(ui: Ui, result: LensResult, width: float) -> list[list[_Inked]]:
-    """The cells of every row, made once for a result, a width and a theme."""
-    key = (ui.theme, width)
-    held = ui.memory.get("lens.inked")
-    if held is None or held[0] is not result or held[1] != key:
+def _cells(ui: Ui, result: LensResult, width: float) -> list[list[_Cell]]:
+    """Return the cells of every row, which are made once for a result, a width and a theme."""
+    kept, key = ui.local(LensShown), (ui.theme, width)
+    if kept.result is not result or kept.key != key:
         final = result.rows[-1].tokens[0].token
         with ui.font(style="small"):
-            made = [[_ink(ui, t, width, final) for t in r.tokens[:COLUMNS]] for r in result.rows]
-        held = ui.memory["lens.inked"] = (result, key, made)
-    inked: list[list[_Inked]] = held[2]
-    return inked
+            made = [[_cell(ui, t, width, final) for t in r.tokens[:COLUMNS]] for r in result.rows]
+        kept.result, kept.key, kept.cells = result, key, made
+    return kept.cells
 
 
-def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
-    """As strong as the token is likely."""
+def _cell(ui: Ui, token: Alternative, width: float, final: int) -> _Cell:
+    """Make a cell, whose colour is the stronger, the likelier its token is."""
     palette = ui.theme.palette
     fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
     shown = percent(token.probability)
     wide = imgui.calc_text_size(shown).x
     words = fitting(visible(token.text, WHOLE), width - wide - ui.u(3))
-    return _Inked(words, shown, wide, u32(fill), u32(legible(fill)), token.token == final)
+    return _Cell(words, shown, wide, u32(fill), u32(legible(fill)), token.token == final)
 
 
 def fitting(words: str, room: float) -> str:
-    """A token with a name, as <|im_end|>, keeps its marks and is cut between them: without them it
+    """Cut a token to the room. One with a name, as <|im_end|>, keeps its marks: without them it
     would look like a word of the text."""
     named = NAMED.match(words)
     if named is None or imgui.calc_text_size(words).x <= room:
@@ -206,8 +213,8 @@ def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: boo
     draw.add_text(ui.fonts["bold" if done else "regular"], small, spot, color, f"{layer}")
 
 
-def _draw_token(ui: Ui, token: _Inked, at: tuple[float, float], size: tuple[float, float]) -> None:
-    """A cell; the model's final word with a line around."""
+def _draw_token(ui: Ui, token: _Cell, at: tuple[float, float], size: tuple[float, float]) -> None:
+    """Draw a cell; that of the model's final token has a line around."""
     draw, small, gap = imgui.get_window_draw_list(), ui.theme.size("small"), ui.u(0.25)
     low = ImVec2(at[0], at[1] + gap)
     high = ImVec2(at[0] + size[0], at[1] + size[1] - gap)
@@ -221,7 +228,7 @@ def _draw_token(ui: Ui, token: _Inked, at: tuple[float, float], size: tuple[floa
 
 
 def _draw_tip(result: LensResult, top: ImVec2, gutter: float, each: float, height: float) -> None:
-    """The whole token under the pointer, and how likely it was."""
+    """Draw a tip with the whole token under the pointer, and how likely it was."""
     if not imgui.is_window_hovered():
         return
     mouse, rows = imgui.get_mouse_pos(), result.rows

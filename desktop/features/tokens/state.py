@@ -1,7 +1,4 @@
-"""Text as the model has it: which token of the cache is which part of which message.
-
-Pure, like everything in the state. Positions are those of the cache.
-"""
+"""The tokens of messages: for each position in the cache, its message and its part of the text."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ PART = "\ufffd"  # what a token that is a part of a character stands for
 
 
 class XRay(Struct, frozen=True):
-    """How the conversation shows its tokens; `at` is the position under the pointer."""
+    """The way in which the conversation shows tokens; `at` is the position under the pointer."""
 
     shown: bool = False
     by: LookBy = "layer"
@@ -44,7 +41,7 @@ class XRay(Struct, frozen=True):
         return replace(self, at=None)
 
     def fit(self, layers: int, heads: int, fresh: bool) -> XRay:
-        """For a model of so many; a `fresh` one begins in the middle."""
+        """Fit layer and head to a model. For a `fresh` one the layer is the middle one."""
         layer = layers // 2 if fresh else min(self.layer, layers - 1)
         head = min(self.head, heads - 1)
         return replace(self, layer=max(layer, 0), head=max(head, 0), at=None)
@@ -76,29 +73,29 @@ class Passage(Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """The first token after those of the message."""
+        """Return the index of the first token after those of the message."""
         return len(self.spans) - self.tail
 
     @property
     def breaks(self) -> bool:
-        """Whether the template ends it with a break, behind which nothing stands."""
+        """Return whether the template ends the message with a line break."""
         return self.tail > 0 and self.text.endswith("\n")
 
     def token(self, at: int) -> int | None:
-        """Which token of the message is the one at `at` here; None: none, or not known."""
+        """Return the index in the message of the token at `at` here; None if none is known."""
         inside = self.own <= at < self.behind
         return at - self.own + self.skipped if self.sure and inside else None
 
 
 def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
-    """Whether a message that says something has no place in the cache."""
+    """Return whether a message with text has no place in the cache."""
     found = set(owners)
-    return any(said and index not in found for index, said in enumerate(spoken))
+    return any(has_text and index not in found for index, has_text in enumerate(spoken))
 
 
 def ending(labels: Sequence[str]) -> int:
-    """How many of the template's tokens between two messages end the first one: a token that says
-    so by its name, as <|im_end|>, </s> or [/INST] do, and the breaks behind it."""
+    """Count the template's tokens between two messages that end the first one: a token with the
+    name of an end, as <|im_end|>, </s> or [/INST], and the breaks behind it."""
     first = next((at for at, label in enumerate(labels) if label.strip()), None)
     if first is None or not ENDS.search(labels[first].strip()):
         return 0
@@ -109,7 +106,7 @@ def ending(labels: Sequence[str]) -> int:
 
 
 def places(owners: tuple[int, ...], labels: Sequence[str] = ()) -> dict[int, Place]:
-    """By index of the message; `labels` are the texts of all positions."""
+    """Find the place of each message by its index; `labels` are the texts of all positions."""
     found: dict[int, Place] = {}
     lead, last = 0, -1  # where the template goes on, and behind which message
     for position, owner in enumerate(owners):
@@ -127,7 +124,7 @@ def places(owners: tuple[int, ...], labels: Sequence[str] = ()) -> dict[int, Pla
 
 
 def cut(owners: tuple[int, ...], messages: int) -> tuple[int, ...]:
-    """Without the positions from the first on that belongs to a message after so many."""
+    """Cut the positions from the first one on that belongs to a message after so many."""
     for position, owner in enumerate(owners):
         if owner >= messages:
             return owners[:position]
@@ -135,7 +132,7 @@ def cut(owners: tuple[int, ...], messages: int) -> tuple[int, ...]:
 
 
 def align(text: str, pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Spans of characters of `text` that tokens stand for, in order; empty where unknown.
+    """Find the spans of characters of `text` that tokens stand for, in order; empty if unknown.
 
     Tokens that are parts of characters share what lies between their neighbours. The template may
     have trimmed the text, and a vocabulary may put a space before it.
@@ -164,7 +161,7 @@ def align(text: str, pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def tokens_until(text: str, pieces: Sequence[str], characters: int) -> int | None:
-    """How many first tokens reach so far in `text`; None where that is not known."""
+    """Count the first tokens that begin before so many characters; None if that is not known."""
     if not pieces:
         return None
     spans = align(text, pieces)
@@ -186,7 +183,7 @@ def passage(
     labels: Sequence[str],
     count: int | None = None,
 ) -> Passage:
-    """Of a message's text; `pieces` are its tokens as generated, where they are known.
+    """Cut a message's text into tokens; `pieces` are those generated, if they are known.
 
     `labels` are the texts of all positions. `count` is the number of its tokens, where what they
     spell is not known.
@@ -219,7 +216,7 @@ def passage(
 
 
 def _held(pieces: Sequence[str], labels: Sequence[str]) -> int:
-    """Which of `pieces` is the first of those that are still there, beginning or end."""
+    """Return the index of the first of `pieces` that are still there, at their beginning or end."""
     last = len(pieces) - len(labels)
 
     def alike(start: int) -> int:

@@ -6,35 +6,56 @@ Under the pointer, a token shows where it looks, or who looks at it.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay, SwitchVersion
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
-from llm_lite.desktop.features.program.requests import own_tokens
+from llm_lite.desktop.features.program.requests import obstacle, own_tokens
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.tokens.choice import CHOICE, Choice
 from llm_lite.desktop.features.tokens.colors import paint_of, shown_weights, weights_of
 from llm_lite.desktop.features.tokens.state import SYSTEM, Passage, Place, passage, places
-from llm_lite.desktop.features.tree.model import SpellAnswer
+from llm_lite.desktop.features.tree.model import ContinueFrom, ContinueText, SpellAnswer
 from llm_lite.desktop.features.tree.roles import speaker
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
+from llm_lite.desktop.widgets.by_keyboard import press_area
+from llm_lite.desktop.widgets.icons import ICON_BRANCH, ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.plots.shares import draw_share_lines
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
+from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, text, wrapped
 
+CHOICE = "tokens.choice"
+KEEPS = mark("Keeps the answer up to this token, and the model writes on.")
+AGAIN = mark("{writer} wrote this. The text up to here is cut into tokens of {reader}.")
+ALTERNATIVES = mark(
+    "Alternatives to this token, with their probabilities. Choose one, and the answer "
+    "goes on from it."
+)
+UNKNOWN = mark(
+    "Alternatives are known until the program ends; the history keeps the probability of each "
+    "token."
+)
+KEPT = mark("The present answer is kept as another version.")
 MOST = 5  # tokens that the tooltip names
 SWALLOWED = mark(
     "Through so many layers the first token takes nearly all: try it without the first."
 )
+
+
+class Choice(Struct, frozen=True):
+    """The token that was clicked."""
+
+    index: int  # of the answer
+    token: int | None  # of it; None: it is none of the tokens as they were generated
+    end: int  # character of all that the answer spells, behind the token
+    words: str
+    at: tuple[float, float]  # pixels
 
 
 class Pointed(Struct):
@@ -46,6 +67,27 @@ class Pointed(Struct):
     at: tuple[float, float]  # pointer, upper edge of its line
     line: float  # height of one
     cut: Passage
+
+
+class LaidPassage(Struct):
+    """A message cut into tokens and laid out, and what that was made for."""
+
+    message: Message
+    key: tuple[Place | None, float, float]  # place; pixels: width, size of text
+    passage: Passage
+    page: TokenPage
+
+
+class TokensShown(Struct):
+    """Values that the conversation in tokens keeps from frame to frame."""
+
+    pointed: Pointed | None = None
+    choice: Choice | None = None
+    passages: dict[int, LaidPassage] = field(default_factory=dict)  # by index of the message
+    owners: tuple[int, ...] | None = None  # that the places were made of
+    places: dict[int, Place] = field(default_factory=dict)
+    spelled_in: tuple[object, ...] = ()  # conversation and model
+    spelled: set[int] = field(default_factory=set)  # messages that were asked for, by key
 
 
 class TokenItem:
@@ -108,12 +150,12 @@ class TokenItem:
         position = None if first is None else first + token
         line = self.page.line
         edge = top + (mouse.y - top) // line * line
-        self.ui.memory["tokens.pointed"] = Pointed(
+        self.ui.local(TokensShown).pointed = Pointed(
             self.index, token, position, (mouse.x, edge), line, self.passage
         )
 
     def _mark_rects(self, x: float, top: float) -> None:
-        """Where the tokens in sight lie, for the tour and the tests."""
+        """Keep where the tokens in sight lie, for the tour and the tests."""
         draw, line = imgui.get_window_draw_list(), self.page.line
         low, high = draw.get_clip_rect_min().y - top, draw.get_clip_rect_max().y - top
         for box in self.page.between(low, high):
@@ -124,36 +166,38 @@ class TokenItem:
 
 
 def shown_height(passage: Passage, page: TokenPage) -> float:
-    """Without the empty line behind a break."""
+    """Return the height of a page without the empty line behind a break at its end."""
     return page.height - (page.line if passage.breaks else 0.0)
 
 
 def laid(
     state: AppState, ui: Ui, index: int, message: Message, width: float
 ) -> tuple[Passage, TokenPage]:
-    """Cut into tokens and laid out; kept while the message, its place and the width stay."""
-    known: dict[int, Any] = ui.memory.setdefault("passages", {})
+    """Return a message cut into tokens and laid out; both are kept while the message, its place and
+    the width stay."""
+    known = ui.local(TokensShown).passages
     place = place_of(state, ui, index)
     key = (place, width, ui.theme.text)
     held = known.get(index)
-    if held is None or held[0] is not message or held[1] != key:
+    if held is None or held.message is not message or held.key != key:
         words = message.pieces
         cut = passage(message.whole, words, place, state.positions, len(message.tokens))
-        held = known[index] = (message, key, cut, lay_out(ui, cut.text, cut.spans, width))
-    return held[2], held[3]
+        page = lay_out(ui, cut.text, cut.spans, width)
+        held = known[index] = LaidPassage(message, key, cut, page)
+    return held.passage, held.page
 
 
 def place_of(state: AppState, ui: Ui, index: int) -> Place | None:
-    held = ui.memory.get("places")
-    if held is None or held[0] is not state.owners:
-        held = ui.memory["places"] = (state.owners, places(state.owners, state.positions))
-    found: dict[int, Place] = held[1]
-    return found.get(index)
+    kept = ui.local(TokensShown)
+    if kept.owners is not state.owners:
+        kept.owners, kept.places = state.owners, places(state.owners, state.positions)
+    return kept.places.get(index)
 
 
 def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
-    """After all messages: what the pointer is over, and what a click does."""
-    pointed: Pointed | None = ui.memory.pop("tokens.pointed", None)
+    """Draw, after all messages, the tip of the token under the pointer; a click selects it."""
+    shown = ui.local(TokensShown)
+    pointed, shown.pointed = shown.pointed, None
     if imgui.is_popup_open(CHOICE):
         return []
     actions: list[Action] = []
@@ -173,13 +217,14 @@ def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _click(state: AppState, ui: Ui, pointed: Pointed) -> list[Action]:
-    """Hold the token; one of an answer shows what else it might have been, and the ways on."""
+    """Select the token; one of an answer opens its alternatives."""
     message, cut = state.messages[pointed.index], pointed.cut
     if message.role == "assistant" and pointed.token >= cut.own:
         end = cut.spans[pointed.token][1] - (len(cut.text) - len(message.whole))
         at = (pointed.at[0], pointed.at[1] + pointed.line)
         words = _words(state, pointed)
-        ui.memory[CHOICE] = Choice(pointed.index, cut.token(pointed.token), end, words, at)
+        choice = Choice(pointed.index, cut.token(pointed.token), end, words, at)
+        ui.local(TokensShown).choice = choice
         ui.opened = CHOICE
     same = pointed.position == state.attention.row
     row = None if same else pointed.position
@@ -192,17 +237,17 @@ def ask_spelling(state: AppState, ui: Ui, index: int) -> list[Action]:
     if not message.restored or not own_tokens(state, message):
         return []
     model = state.model.path if state.model else ""
-    held = ui.memory.get("spelled")
-    if held is None or held[0] != (state.chat, model):
-        held = ui.memory["spelled"] = ((state.chat, model), set[int]())
-    if message.key in held[1]:
+    kept, key = ui.local(TokensShown), (state.chat, model)
+    if kept.spelled_in != key:
+        kept.spelled_in, kept.spelled = key, set()
+    if message.key in kept.spelled:
         return []
-    held[1].add(message.key)
+    kept.spelled.add(message.key)
     return [SpellAnswer(index)]
 
 
 def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
-    """The token, how likely it was, and the tokens it looks at most."""
+    """Draw the token, how likely it was, and the tokens that it attends to most."""
     back, gap = state.xray.looks_back, ui.u(1)  # never over the words that light up
     y = pointed.at[1] - gap if back else pointed.at[1] + pointed.line + gap
     imgui.set_next_window_pos(ImVec2(pointed.at[0], y), 0, ImVec2(0, 1 if back else 0))
@@ -234,7 +279,7 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
 
 
 def _draw_drafts(ui: Ui, message: Message, token: int | None) -> None:
-    """What had been guessed for its place."""
+    """Draw what had been drafted for its place."""
     outcome = message.drafting(token)
     if outcome == "accepted":
         text(ui, tr("Drafted, and accepted."), "good", "small")
@@ -251,7 +296,7 @@ def _words(state: AppState, pointed: Pointed) -> str:
 
 
 def draw_looks(state: AppState, ui: Ui, width: float) -> None:
-    """The tokens that the one under the pointer looks at most, with their shares."""
+    """Draw the tokens that the one under the pointer attends to most, with their shares."""
     rows = state.attention_rows
     if rows is not None and rows.position == state.xray.at and rows.message:
         imgui.dummy(ImVec2(width, 0))
@@ -271,14 +316,14 @@ def draw_looks(state: AppState, ui: Ui, width: float) -> None:
 
 
 def versions_width(message: Message, ui: Ui) -> float:
-    """Of what `draw_versions` draws, in pixels."""
+    """Return the width of what `draw_versions` draws, in pixels."""
     with ui.font(style="small"):
         words = imgui.calc_text_size(f"{message.place + 1} / {len(message.versions) + 1}").x
     return float(ui.u(6) * 2 + ui.u(0.5) * 2 + words)
 
 
 def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
-    """Which of the versions of a message is shown: a step back, a step on."""
+    """Draw the number of the version of a message that is shown, between two buttons."""
     message, side = state.messages[index], ui.u(6)
     count, place = len(message.versions) + 1, message.place
     wanted = place
@@ -298,3 +343,80 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
     if icon_button(ui, f"{name}.next", ICON_CHEVRON_RIGHT, hint, side=side, style="small"):
         wanted = min(count - 1, place + 1)
     return [SwitchVersion(index, wanted)] if wanted != place else []
+
+
+def draw_choice(state: AppState, ui: Ui) -> list[Action]:
+    choice = ui.local(TokensShown).choice
+    if choice is None or choice.index >= len(state.messages):
+        return []
+    message = state.messages[choice.index]
+    title = tr("From “{token}” on").format(token=visible(choice.words))
+    with popover(ui, CHOICE, title, ImVec2(*choice.at), ui.u(84)) as shown:
+        if not shown:
+            return []
+        with ui.styled(item_spacing=(ui.u(2), ui.u(1.5))):
+            actions = _draw_continue(state, ui, choice, message)
+            at = choice.token
+            if at is not None and at < len(message.tokens):
+                actions += _draw_alternatives(ui, choice, message, at)
+        if actions:
+            imgui.close_current_popup()
+        return actions
+
+
+def _draw_continue(state: AppState, ui: Ui, choice: Choice, message: Message) -> list[Action]:
+    """Draw the button that goes on behind the token."""
+    own, model, written = own_tokens(state, message), state.model, message.written
+    if own or written is None or model is None or written.model.path == model.path:
+        wrapped(ui, tr(KEEPS))
+    else:
+        wrapped(ui, tr(AGAIN).format(writer=written.model.name, reader=model.name))
+    problem, label = obstacle(state), f"{ICON_BRANCH}  {tr('Continue from here')}"
+    clicked = primary_button(ui, f"{CHOICE}.on", label, problem, enabled=not problem)
+    wrapped(ui, tr(KEPT))
+    if not clicked:
+        return []
+    if choice.token is not None and own and not message.restored:
+        return [ContinueFrom(choice.index, choice.token + 1)]
+    return [ContinueText(choice.index, choice.end)]
+
+
+def _draw_alternatives(ui: Ui, choice: Choice, message: Message, count: int) -> list[Action]:
+    """Draw the alternatives that may take its place."""
+    token = message.tokens[count]
+    imgui.dummy(ImVec2(0, ui.u(1.5)))
+    if not token.alternatives:
+        wrapped(ui, tr(UNKNOWN))
+        return []
+    text(ui, tr("Or choose another token"), bold=True)
+    wrapped(ui, tr(ALTERNATIVES))
+    actions: list[Action] = []
+    for other in token.alternatives:
+        same = other.token == token.id
+        if _draw_alternative(ui, visible(other.text), other.probability, other.token, same):
+            actions.append(ContinueFrom(choice.index, count, other))
+    return actions
+
+
+def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool) -> bool:
+    """Draw a row with a bar behind it, as long as the token is likely; return whether it was
+    pressed."""
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    width, height = imgui.get_content_region_avail().x, ui.u(8)
+    name = f"{CHOICE}.{token}"
+    clicked = press_area(name, ImVec2(width, height)) and not same
+    ui.mark(name)
+    end = ImVec2(at.x + width, at.y + height)
+    hovered = imgui.is_item_hovered() and not same
+    draw.add_rect_filled(at, end, ui.color("pressed" if hovered else "hover"), ui.u(1.5))
+    bar = ImVec2(at.x + max(width * likely, ui.u(3)), end.y)
+    draw.add_rect_filled(at, bar, ui.color("accent_soft"), ui.u(1.5))
+    y = at.y + (height - ui.theme.text) / 2
+    with ui.font("bold" if same else "regular"):
+        draw.add_text(ImVec2(at.x + ui.u(2.5), y), ui.color("text"), label)
+    with ui.font(style="small"):
+        shown = f"{likely:.1%}" + (f"  ·  {tr('chosen')}" if same else "")
+        x = end.x - ui.u(2.5) - imgui.calc_text_size(shown).x
+        spot = ImVec2(x, at.y + (height - ui.theme.size("small")) / 2)
+        draw.add_text(spot, ui.color("muted"), shown)
+    return clicked

@@ -1,4 +1,4 @@
-"""The line above a conversation that shows its tokens: what their colours mean."""
+"""The switch of the X-ray, and the bar above the tokens: what tints them, and the legend."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_tints(state: AppState, ui: Ui, xray: XRay, edge: float) -> XRay:
-    """By what an answer's tokens are tinted while none is pointed at: one of them at most."""
+    """Draw the switches of likelihood and drafts; at most one of them is on."""
     _beside(ui, tr("Likelihood"), edge)
     likely = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
-    if state.elsewhere:  # a server does not tell what it has drafted
+    if state.elsewhere:  # a server does not report what it has drafted
         return replace(xray, probabilities=likely)
     _beside(ui, tr("Drafts"), edge)
     drafts = toggle(ui, "xray.drafts", tr("Drafts"), xray.drafts, tr(DRAFTS))
@@ -117,8 +117,8 @@ def _draw_tints(state: AppState, ui: Ui, xray: XRay, edge: float) -> XRay:
 
 
 def draw_look(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
-    """By which heads tokens look, and in which direction; whether the first token is left out. On
-    lines that end before `edge`, a position in the window."""
+    """Draw the choice of heads and direction, and whether the first token is left out, on lines
+    that end before `edge`, a position in the window."""
     xray, choice = state.xray, state.attention
     by = [(one, tr(NAMES[one])) for one in get_args(LookBy)]
     chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), tr(BY))
@@ -132,7 +132,7 @@ def draw_look(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
 
 
 def _draw_likelihood_alone(state: AppState, ui: Ui) -> list[Action]:
-    """Of an engine elsewhere that tells nothing of its heads."""
+    """Draw the bar for a server that does not report attention."""
     xray = state.xray
     with ui.font(style="small"):
         tinted = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
@@ -144,7 +144,7 @@ def _draw_likelihood_alone(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _beside(ui: Ui, label: str, edge: float) -> None:
-    """Go on behind the last item, or on a new line where a switch would reach over `edge`."""
+    """Go on behind the last item, or on a new line if a switch would reach over `edge`."""
     imgui.same_line(0, ui.u(4))
     width = ui.u(10) + imgui.calc_text_size(label).x
     if imgui.get_cursor_pos_x() + width > edge:
@@ -152,7 +152,7 @@ def _beside(ui: Ui, label: str, edge: float) -> None:
 
 
 def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
-    """Where the cache holds another text: the way back. None where all of this one is there."""
+    """Draw the way back if the cache holds another text; return None if it holds all of this."""
     reading = state.reading
     if reading is not None:
         words = tr("Reading {n:,} of {whole:,} tokens") if reading.total else tr("Reading")
@@ -192,7 +192,7 @@ def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
 
 
 class Legend(Struct, frozen=True):
-    """What the colours mean just now."""
+    """The meaning of the colours that are shown."""
 
     low: str
     stops: tuple[int, ...]  # packed colours, at even distances
@@ -201,7 +201,7 @@ class Legend(Struct, frozen=True):
 
 
 def legend(state: AppState, ui: Ui) -> Legend | None:
-    """None where the tokens have no colours."""
+    """Return the legend of the tokens' colours; None if they have none."""
     found = shades(state, ui)
     if found is not None:
         return weights_legend(state, found, back=state.xray.looks_back)
@@ -215,8 +215,7 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
 
 
 def _knows_probabilities(state: AppState) -> bool:
-    """Whether any answer has them, or there is none yet: servers may send none, and imported
-    answers have none."""
+    # Servers may send none, and imported answers have none.
     first = [
         message.likelihood(at)
         for message in state.messages
@@ -226,7 +225,7 @@ def _knows_probabilities(state: AppState) -> bool:
 
 
 def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
-    """Of what a token looks at, or `back` of what looks at it."""
+    """Return the legend of attention from a token or, `back`, to it."""
     high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
     note = tr("of this token's attention, linear")
     if back:
@@ -235,14 +234,14 @@ def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
 
 
 def likelihood_legend(ui: Ui) -> Legend:
-    """Of tints by how likely tokens were."""
+    """Return the legend of tints by how likely tokens were."""
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
     note = tr("probability of each token when it was chosen, logarithmic")
     return Legend("100%", colors, f"≤ {RAREST:.1%}", note)
 
 
 def draft_legend(ui: Ui) -> Legend:
-    """Of tints by what was guessed ahead: one half of the bar for each."""
+    """Return the legend of tints by drafts: one half of the bar for each outcome."""
     half = (STEPS + 1) // 2
     colors = (draft_tint(ui, "accepted"),) * half
     colors += (draft_tint(ui, "rejected"),) * (STEPS + 1 - half)
@@ -250,7 +249,7 @@ def draft_legend(ui: Ui) -> Legend:
 
 
 def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:
-    """On one line in small text; the right end of its bar."""
+    """Draw a legend on one line in small text; return the right end of its bar."""
     small, color, width = ui.theme.size("small"), ui.color("muted"), ui.u(30)
     font = ui.fonts["regular"]
     with ui.font(style="small"):
@@ -267,7 +266,7 @@ def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDr
 
 
 def draw_legend_line(state: AppState, ui: Ui) -> None:
-    """On a line of its own."""
+    """Draw the legend on a line of its own, or a sentence in its place."""
     if state.comparing is not None:
         text(ui, tr(APART), "muted", "small")
         return

@@ -1,10 +1,12 @@
-"""The calls of an answer, below what it says, as cards: those that wait for a result ask."""
+"""Calls of an answer as cards, which ask if they have no result, and results as messages."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.core.messages import ToolCall
+from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.core.tools.json_values import pretty
 from llm_lite.desktop.features.chat.rounds import (
     ROUNDS,
@@ -18,27 +20,111 @@ from llm_lite.desktop.features.chat.rounds import (
 )
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.tools.calling import (
+from llm_lite.desktop.features.selection.selecting import draw_page
+from llm_lite.desktop.features.selection.selection import SAID
+from llm_lite.desktop.features.tools.model import (
     AllowTool,
     AnswerCall,
     GoOn,
     RefuseCall,
     RunCall,
     StopCall,
+    UnfoldResult,
     may_run,
     why_not,
 )
-from llm_lite.desktop.features.tools.state import RunningCall
+from llm_lite.desktop.features.tools.state import RunningCall, ToolReply
 from llm_lite.desktop.language.incoming import fit_line, fit_lines
 from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.language.units import duration
 from llm_lite.desktop.widgets.controls import toggle
-from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_TERMINAL
+from llm_lite.desktop.widgets.icons import (
+    ICON_CHECK,
+    ICON_CHEVRON_DOWN,
+    ICON_CHEVRON_RIGHT,
+    ICON_TERMINAL,
+)
+from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, primary_button, tip, wrap_lines
 
-SHOWN = 8_000  # characters of arguments
+WAYS = {
+    "server": mark("{name} on {server} answered"),
+    "hand": mark("{name}, answered by you"),
+    "refused": mark("{name}, refused by you"),
+    "failed": mark("{name} on {server} failed"),
+}
+
+
+class ResultItem:
+    """One result at its width: its height, and how it is drawn at the cursor."""
+
+    def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
+        assert message.reply is not None
+        self.state, self.ui, self.index, self.message = state, ui, index, message
+        self.width, self.reply = width, message.reply
+        self.row, self.pad = ui.u(8), ui.u(3)
+        self.page: Page | None = None
+        if self.reply.unfolded:
+            room = float(round(width - self.pad * 2))
+            self.page = rich_text(ui).page(ui, result_as_code(message.text, SHOWN), room)
+
+    @property
+    def height(self) -> float:
+        return self.row + (self.page.height + self.pad if self.page else 0.0)
+
+    def draw(self) -> list[Action]:
+        at = imgui.get_cursor_screen_pos()
+        name = f"message.{self.index}"
+        self.ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        turned = self._draw_line(at)
+        if self.page is not None:
+            self._draw_text(self.page, ImVec2(at.x, at.y + self.row))
+        return [UnfoldResult(self.index, not self.reply.unfolded)] if turned else []
+
+    def _draw_line(self, at: ImVec2) -> bool:
+        """Draw the line of a result, and return whether it was clicked."""
+        ui, small = self.ui, self.ui.theme.size("small")
+        imgui.set_cursor_screen_pos(at)
+        size = ImVec2(self.width, self.row)
+        clicked = imgui.invisible_button(f"##result.{self.index}", size)
+        hovered = imgui.is_item_hovered()
+        ui.mark(f"message.{self.index}.result")
+        draw = imgui.get_window_draw_list()
+        if hovered:
+            end = ImVec2(at.x + self.width, at.y + self.row)
+            draw.add_rect_filled(at, end, ui.color("hover"), ui.u(1.5))
+        y = round(at.y + (self.row - small) / 2)
+        icon = ICON_CHEVRON_DOWN if self.reply.unfolded else ICON_CHEVRON_RIGHT
+        bad = self.reply.how == "failed"
+        color = ui.color("warning" if bad else "text" if hovered else "muted")
+        font, x = ui.fonts["regular"], at.x + self.pad
+        draw.add_text(font, small, ImVec2(x, y), color, icon)
+        x += small + ui.u(2)
+        with ui.font(style="small"):
+            facts = figures(self.message.text, self.reply)
+            right = imgui.calc_text_size(facts).x
+            words = heading(self.reply)
+            room = at.x + self.width - self.pad - right - ui.u(4) - x
+            words = fit(words, room)
+            draw.add_text(ImVec2(x, y), color, words)
+            x += imgui.calc_text_size(words).x + ui.u(3)
+            left = at.x + self.width - self.pad - right - ui.u(4) - x
+            if not self.reply.unfolded and self.reply.how != "refused" and left > ui.u(12):
+                brief = fit(fit_line(self.message.text[:400], 300), left)
+                draw.add_text(ImVec2(x, y), ui.color("text"), brief)
+            spot = ImVec2(at.x + self.width - self.pad - right, y)
+            draw.add_text(spot, ui.color("muted"), facts)
+        return clicked
+
+    def _draw_text(self, page: Page, at: ImVec2) -> None:
+        spot, name = (at.x + self.pad, at.y), f"result.{self.index}"
+        width = self.width - self.pad * 2
+        draw_page(self.state, self.ui, (self.index, SAID), page, spot, width, name)
+
+
+MOST_SHOWN = 8_000  # characters of arguments
 MOST_LINES = 12  # of arguments in sight; more are scrolled to
-HAND = "calls.hand"  # in the memory: the call that is being answered by hand, and its text
 HAND_HINT = mark("What the function returns: a text or JSON")
 ALLOW_HINT = mark(
     "Until another conversation is opened, calls of this function run at once. A new start of its "
@@ -48,8 +134,24 @@ RUN_HINT = mark("The server runs it with these arguments; it may do whatever its
 REFUSE_HINT = mark("The model is told that you refused, and goes on.")
 
 
+class CallByHand(Struct, frozen=True):
+    """A call that is being answered by hand, and the text that is typed for it."""
+
+    key: int  # of the message
+    number: int
+    text: str = ""
+
+
+class CallsShown(Struct):
+    """Values that the cards keep from frame to frame."""
+
+    by_hand: CallByHand | None = None
+    # text and height of arguments, by call, width and size of text
+    arguments: dict[tuple[ToolCall, float, float], tuple[str, float]] = field(default_factory=dict)
+
+
 class CallCards:
-    """Of message `index`, in `width` pixels; of no height where it calls nothing."""
+    """Cards of the calls of message `index`, in `width` pixels; without calls their height is 0."""
 
     def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
         self.state, self.ui, self.message, self.width = state, ui, message, width
@@ -94,12 +196,14 @@ class CallCards:
         return self.pad * 2 + self.row + tall
 
     def _is_open(self, number: int) -> bool:
-        """Whether it waits for a person: others are a line."""
+        """Return whether a call waits for a person; others are drawn as a line."""
         return self.asks and round_of(self.state, self.message).answer_of(number) is None
 
     def _by_hand(self, number: int) -> str | None:
-        key, at, text = self.ui.memory.get(HAND, (0, 0, ""))
-        return str(text) if (key, at) == (self.message.key, number) else None
+        written = self.ui.local(CallsShown).by_hand
+        if written is None or (written.key, written.number) != (self.message.key, number):
+            return None
+        return written.text
 
     def _small_line(self) -> float:
         return float(round(self.ui.theme.size("small") * 1.4))
@@ -161,7 +265,7 @@ class CallCards:
         draw.add_rect(at, end, edge, ui.theme.radius, ui.u(0.35))
 
     def _head(self, call: ToolCall, at: ImVec2, words: str) -> None:
-        """Icon, name and state, in the row at the top."""
+        """Draw icon, name and state in the row at the top."""
         ui, draw = self.ui, imgui.get_window_draw_list()
         size, small = ui.theme.text, ui.theme.size("small")
         x, y = at.x + self.pad, round(at.y + self.pad + (self.row - ui.u(2) - size) / 2)
@@ -175,7 +279,7 @@ class CallCards:
         draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)
 
     def _draw_line(self, call: ToolCall, at: ImVec2, height: float) -> None:
-        """One that has its result: name and arguments on a line, all of them in a tooltip."""
+        """Draw a call that has its result: name and arguments on a line, all of them in a tip."""
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
         x, y = at.x + self.pad, round(at.y + (height - small) / 2)
         done = self.asks
@@ -194,7 +298,7 @@ class CallCards:
         tip(ui, shown_arguments(call)[:2_000])
 
     def _arguments(self, call: ToolCall, at: ImVec2, name: str) -> float:
-        """In a window that scrolls where they are long; how tall it is."""
+        """Draw the arguments in a window that scrolls if they are long; return its height."""
         words, tall = arguments_shown(self.ui, call, self.width - self.pad * 2)
         imgui.set_cursor_screen_pos(at)
         size = ImVec2(self.width - self.pad * 2, tall)
@@ -228,7 +332,7 @@ class CallCards:
             imgui.same_line(0, ui.u(2))
         answer = button if server else primary_button
         if answer(ui, f"{name}.hand", tr("Answer by hand")):
-            ui.memory[HAND] = (self.message.key, number, "")
+            ui.local(CallsShown).by_hand = CallByHand(self.message.key, number)
         imgui.same_line(0, ui.u(2))
         if button(ui, f"{name}.refuse", tr("Refuse"), hint=tr(REFUSE_HINT)):
             actions.append(RefuseCall(number))
@@ -273,18 +377,19 @@ class CallCards:
             spot = ImVec2(low.x + ui.u(2), low.y + ui.u(1.5))
             draw = imgui.get_window_draw_list()
             draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), tr(HAND_HINT))
-        ui.memory[HAND] = (self.message.key, number, text)
+        shown = ui.local(CallsShown)
+        shown.by_hand = CallByHand(self.message.key, number, text)
         imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(22) + self.gap))
         label = tr("Give this answer")
         given = primary_button(ui, f"{name}.give", label, enabled=bool(text.strip()))
         imgui.same_line(0, ui.u(2))
         left = button(ui, f"{name}.back", tr("Back"))
         if given or left:
-            ui.memory.pop(HAND, None)
+            shown.by_hand = None
         return [AnswerCall(number, text)] if given else []
 
     def _draw_foot(self, at: ImVec2) -> list[Action]:
-        """Rounds behind each other end here until a person says so; or nothing could be asked."""
+        """Draw the button by which a person lets the model go on, if it did not by itself."""
         ui = self.ui
         imgui.set_cursor_screen_pos(at)
         clicked = primary_button(ui, "calls.go_on", tr("Go on"))
@@ -303,17 +408,17 @@ class CallCards:
 
 
 def shown_arguments(call: ToolCall) -> str:
-    """Of a call that can be read, a line for each; else what was written."""
+    """Show the arguments of a call that can be read on a line each; else what was written."""
     words = call.arguments if call.problem else pretty(call.arguments)
-    if len(words) > SHOWN:
-        more = tr("{n} more characters").format(n=f"{len(words) - SHOWN:,}")
-        words = f"{words[:SHOWN]}\n… {more}"
-    return fit_lines(words, SHOWN + 200)
+    if len(words) > MOST_SHOWN:
+        more = tr("{n} more characters").format(n=f"{len(words) - MOST_SHOWN:,}")
+        words = f"{words[:MOST_SHOWN]}\n… {more}"
+    return fit_lines(words, MOST_SHOWN + 200)
 
 
 def arguments_shown(ui: Ui, call: ToolCall, width: float) -> tuple[str, float]:
-    """The text, and how tall its window is."""
-    known = ui.memory.setdefault("calls.shown", {})
+    """Return the text of the arguments, and the height of its window."""
+    known = ui.local(CallsShown).arguments
     key = (call, width, ui.theme.text)
     if key not in known:
         words = shown_arguments(call)
@@ -324,5 +429,18 @@ def arguments_shown(ui: Ui, call: ToolCall, width: float) -> tuple[str, float]:
         if len(known) > 64:
             known.clear()
         known[key] = (words, float(round(min(tall, most) + ui.u(3))))
-    shown: tuple[str, float] = known[key]
-    return shown
+    return known[key]
+
+
+def heading(reply: ToolReply) -> str:
+    name = reply.name or tr("A call that cannot be read")
+    return tr(WAYS[reply.how]).format(name=name, server=reply.server)
+
+
+def figures(text: str, reply: ToolReply) -> str:
+    """Name the size of a result, and the time that a server took."""
+    if reply.how == "refused":
+        return ""
+    count = len(text)
+    size = trn("{n} character", "{n} characters", count).format(n=f"{count:,}")
+    return f"{size}  ·  {duration(1e3 * reply.seconds)}" if reply.server else size

@@ -1,74 +1,90 @@
-"""Between the window and the tool servers: does what actions ask for, tells in actions what became
-of it, and keeps what was declared a moment after it changed."""
+"""The host of tool servers: it runs them and their calls, reports on both by actions, and keeps
+declared functions and servers in a file of the data folder, which is read as untrusted."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import convert_in_file
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.places import expanded
+from llm_lite.core.files.json_text import read_bytes, read_object
+from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.messages import ServerSpec
+from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.arguments import coerced
-from llm_lite.core.tools.json_values import read_json
+from llm_lite.core.tools.declared import NAME, NAME_RULE
+from llm_lite.core.tools.json_values import MOST_CHARS, read_json
 from llm_lite.desktop.features.chat.rounds import calls_of, source_of, waiting
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.tools.calling import (
+from llm_lite.desktop.features.tools.model import (
     CallAnswered,
     CallHostAction,
+    ImportFunctions,
+    RemoveServer,
+    RestoreTools,
     RunCall,
+    SetFunctions,
+    SetServerStatus,
+    StartServer,
     StopCall,
+    StopServer,
+    ToolHostAction,
     allowed_calls,
     may_run,
 )
-from llm_lite.desktop.features.tools.host_files import read, read_functions_file, write
-from llm_lite.desktop.features.tools.model import (
-    ImportFunctions,
-    RemoveServer,
-    SetFunctions,
-    StartServer,
-    StopServer,
-    TellServer,
-    TellTools,
-    ToolHostAction,
+from llm_lite.desktop.features.tools.state import (
+    LONGEST_DECLARED,
+    MOST_SERVERS,
+    MOST_VARIABLES,
+    ToolsState,
 )
-from llm_lite.desktop.features.tools.state import ToolsState
+from llm_lite.desktop.language.incoming import typed
 
 if TYPE_CHECKING:
     from llm_lite.core.tools.servers import ServerEvent, ToolServers
 
 DELAY = 1.0  # seconds from a change to the file
+LARGEST_FILE = 4 << 20  # bytes
 
 
 CLOSE_SECONDS = 0.7  # for servers to end by themselves; only where some run
 
 
 class ToolHost(Host):
-    """`heard` is called, on another thread, when `poll` has something; `log` takes a line."""
+    """Runs tool servers. `wake` is called, on another thread, when `poll` has something to return;
+    `log` takes a line."""
 
     actions = (*get_args(ToolHostAction), *get_args(CallHostAction))
 
     def __init__(
-        self, path: Path, heard: Callable[[], None], log: Callable[[str], None] = lambda line: None
+        self, path: Path, wake: Callable[[], None], log: Callable[[str], None] = lambda line: None
     ) -> None:
         self.path = path
         self.log = log
-        self._heard = heard
+        self._wake = wake
         self._servers: ToolServers | None = None  # from the first one that is started
         self._kept: tuple[object, ...] | None = None  # None: not read, and so not written
         self._changed_at: float | None = None
 
     def begin(self) -> list[Action]:
-        """What is kept. FileError; then the file stays as it is."""
+        """Return the actions that restore what is kept. On a FileError the file stays as it is."""
         text, specs = read(self.path)
         self._kept = (text, specs)
-        return [TellTools(text, specs)]
+        return [RestoreTools(text, specs)]
 
     def do(self, action: ToolHostAction | CallHostAction, state: AppState) -> list[Action]:
-        """What follows of it. FileError."""
+        """Carry out an action, and return those that follow from it. Raise FileError."""
         if isinstance(action, ImportFunctions):
             return [SetFunctions(read_functions_file(expanded(action.path)))]
         if isinstance(action, StartServer):
@@ -87,12 +103,12 @@ class ToolHost(Host):
         return []
 
     def poll(self, state: AppState) -> list[Action]:
-        """What servers said, and the calls that run without asking."""
+        """Return actions for the events of servers, or the calls that run without asking."""
         self._keep(state.tools)
         actions: list[Action] = []
         if self._servers is not None:
             for event in self._servers.poll():
-                actions += self._told(event)
+                actions += self._actions_of(event)
         return actions or list(allowed_calls(state))
 
     def close(self, state: AppState, timeout: float = CLOSE_SECONDS) -> None:
@@ -104,7 +120,7 @@ class ToolHost(Host):
         if self._servers is None:
             from llm_lite.core.tools.servers import ToolServers
 
-            self._servers = ToolServers(self._heard)
+            self._servers = ToolServers(self._wake)
         return self._servers
 
     def _run(self, action: RunCall, state: AppState) -> None:
@@ -119,15 +135,15 @@ class ToolHost(Host):
         number = f"{message.key}.{action.number}"
         self._running().call(number, server, call.name, arguments, seconds)
 
-    def _told(self, event: ServerEvent) -> list[Action]:
+    def _actions_of(self, event: ServerEvent) -> list[Action]:
         from llm_lite.core.tools import servers
 
         if isinstance(event, servers.ServerReady):
-            return [TellServer(event.server, "on", event.tools)]
+            return [SetServerStatus(event.server, "on", event.tools)]
         if isinstance(event, servers.ServerEnded):
             if event.problem:
-                return [TellServer(event.server, "ended", (), event.problem)]
-            return [TellServer(event.server, "off")]
+                return [SetServerStatus(event.server, "ended", (), event.problem)]
+            return [SetServerStatus(event.server, "off")]
         if isinstance(event, servers.CallEnded):
             key, number = event.call.split(".")
             text, seconds = event.text, event.seconds
@@ -152,3 +168,72 @@ class ToolHost(Host):
             write(self.path, tools.text, specs)
         except FileError as error:
             self.log(str(error))
+
+
+def tools_file() -> Path:
+    return user_folder("data") / "tools.json"
+
+
+_Seconds = Annotated[float, Meta(ge=0.1, le=3600)]
+
+
+class _Server(Struct):
+    name: Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z", extra={"expected": NAME_RULE})]
+    command: Annotated[str, Meta(max_length=4096)]
+    environment: dict[str, str] = {}
+    start_seconds: _Seconds = 10.0
+    call_seconds: _Seconds = 30.0
+
+    def spec(self) -> ServerSpec:
+        variables = tuple(list(self.environment.items())[:MOST_VARIABLES])
+        command = one_line(self.command)
+        return ServerSpec(self.name, command, variables, self.start_seconds, self.call_seconds)
+
+
+class _ToolsFile(Struct):
+    functions: Annotated[str, Meta(max_length=LONGEST_DECLARED)] = ""
+    servers: Annotated[tuple[_Server, ...], Meta(max_length=MOST_SERVERS)] = ()
+
+
+def read(path: Path) -> tuple[str, tuple[ServerSpec, ...]]:
+    """Read the file; without one, return nothing. Raise a FileError that names the field."""
+    try:
+        if path.stat().st_size == 0:
+            return "", ()
+    except FileNotFoundError:
+        return "", ()
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror}") from None
+    data = read_object(path, limit=LARGEST_FILE)
+    kept = convert_in_file(data, _ToolsFile, path)
+    specs = {server.name: server.spec() for server in kept.servers}
+    return typed(kept.functions), tuple(specs.values())
+
+
+def write(path: Path, text: str, servers: tuple[ServerSpec, ...]) -> None:
+    """Write the file for its owner alone, as the environment of a server may hold a key. Raise
+    FileError."""
+    kept = [
+        {
+            "name": s.name,
+            "command": s.command,
+            "environment": dict(s.environment),
+            "start_seconds": s.start_seconds,
+            "call_seconds": s.call_seconds,
+        }
+        for s in servers
+    ]
+    make_folder(path.parent)
+    with suppress(OSError):  # one that is there keeps its mode
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    data = json.dumps({"functions": text, "servers": kept}, ensure_ascii=False, indent=2)
+    write_file(path, data.encode(errors="backslashreplace"))
+
+
+def read_functions_file(path: Path) -> str:
+    """Read the text of a file of functions, which is treated as if typed. Raise FileError."""
+    raw = read_bytes(path, MOST_CHARS)
+    try:
+        return typed(raw.decode())
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"is not valid UTF-8 at byte {error.start}") from None

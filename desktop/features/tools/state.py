@@ -16,7 +16,7 @@ from llm_lite.core.tools.calls import CallSplit
 from llm_lite.core.tools.json_values import MOST_CHARS
 
 MOST_OFFERED = 128 << 10  # characters of all schemas that are offered together
-LONGEST_DECLARED = MOST_CHARS + 1  # characters that are kept: of a text too long it is seen
+LONGEST_DECLARED = MOST_CHARS + 1  # characters that are kept, so that a text too long is recognized
 MOST_SERVERS = 32
 MOST_VARIABLES = 64  # of a server's environment
 DECLARED = ""  # the source of functions that a person declared; others are names of servers
@@ -26,7 +26,7 @@ ServerStatus = Literal["off", "starting", "on", "ended"]
 
 
 class ToolReply(Struct, frozen=True):
-    """How a call was answered; the words are the message's text."""
+    """The way in which a call was answered; the result itself is the message's text."""
 
     name: str  # of the function
     how: How
@@ -46,7 +46,7 @@ class RunningCall(Struct, frozen=True):
 
 
 class CallRound(Struct, frozen=True):
-    """The calls of one answer: what is known of each, by its number."""
+    """The state of the calls of one answer, by number."""
 
     key: int = 0  # of the message
     answered: tuple[tuple[int, AnsweredCall], ...] = ()
@@ -60,8 +60,8 @@ class CallRound(Struct, frozen=True):
 
 
 class Approval(Struct, frozen=True):
-    """What a person allowed to run without asking; something else that has the same names is not
-    meant by it."""
+    """A function that a person allowed to run without asking. It is void for another function or
+    server of the same name."""
 
     server: str  # its name
     digest: str  # of its command and environment, and of the function's name, text and schema
@@ -104,7 +104,7 @@ class ToolsState(Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def approval_of(server: ServerSpec, tool: ToolSpec) -> Approval:
-    """Asked in every frame for each call that waits."""
+    # It is cached, as each call that waits needs it in every frame.
     parts = (
         *(server.name, server.command, server.environment),
         *(tool.name, tool.description, tool.parameters),
@@ -120,14 +120,14 @@ def without_approvals(tools: ToolsState, server: str) -> ToolsState:
 
 
 def sources(tools: ToolsState) -> tuple[tuple[str, ToolSpec], ...]:
-    """All functions that there are, each with its source."""
+    """Return all functions, each with its source."""
     declared = tuple((DECLARED, spec) for spec in tools.functions)
     running = (server for server in tools.servers if server.status == "on")
     return (*declared, *((s.spec.name, spec) for s in running for spec in s.tools))
 
 
 def chosen(tools: ToolsState) -> tuple[tuple[str, ToolSpec], ...]:
-    """Those that are switched on; of one name the first."""
+    """Return the functions that are switched on; of one name the first."""
     found: dict[str, tuple[str, ToolSpec]] = {}
     for source, spec in sources(tools):
         if (source, spec.name) in tools.on:
@@ -136,12 +136,12 @@ def chosen(tools: ToolsState) -> tuple[tuple[str, ToolSpec], ...]:
 
 
 def size_of(specs: tuple[ToolSpec, ...]) -> int:
-    """Characters that they take in a prompt, about."""
+    """Estimate how many characters functions take in a prompt."""
     return sum(len(s.name) + len(s.description) + len(s.parameters) for s in specs)
 
 
 def heard(split: CallSplit | None, style: ToolStyle, text: str) -> CallSplit | None:
-    """The calls of an answer that says `text` so far; None where no functions were offered."""
+    """Split the calls from an answer's text so far; None if no functions were offered."""
     if split is None:
         if not style:
             return None

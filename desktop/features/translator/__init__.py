@@ -1,1 +1,1 @@
-"""The page of an encoder-decoder in the chat's place: a source, its target, what lies between."""
+"""The page of an encoder-decoder, which takes the place of the chat: a source and its target."""

@@ -1,33 +1,56 @@
-"""What a person does on the page of an encoder-decoder, as pure functions of the state."""
+"""Actions on the page of an encoder-decoder, the fold of its events, and what is derived of them:
+gains of one part of the model, and measures of speed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import ReadAttentionRows, ReadTarget, Stop, Translate
+from llm_lite.core.messages import (
+    AttentionPart,
+    Gains,
+    ModelInfo,
+    ReadAttentionRows,
+    ReadTarget,
+    SourceRead,
+    Stop,
+    TargetFinished,
+    TargetGrown,
+    Translate,
+    TranslationStats,
+)
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.performance import speed
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, hindrance
 from llm_lite.desktop.features.program.state import AppState, Lens
-from llm_lite.desktop.features.translator.fold import emptied, shown
+from llm_lite.desktop.features.tokens.state import TARGET
 from llm_lite.desktop.features.translator.state import (
     LONGEST,
-    CrossLook,
+    CrossHeads,
     TokenAt,
+    TranslatingState,
+    grown,
 )
 from llm_lite.desktop.language.incoming import typed
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.units import milliseconds, rate, tokens
+
+SOURCE_HINT = mark("How fast the encoder read the source.")
+TARGET_HINT = mark("How fast the decoder wrote the target: tokens of its best hypothesis.")
+STEP_HINT = mark("Of the decoder, for one token of each hypothesis.")
+FULL_HINT = mark("Tokens of the target in the decoder's cache, of those that fit.")
 
 
 class SetSource(Action, frozen=True):
-    """The text to be translated, as it is typed."""
+    """Keep the source as it is typed."""
 
     text: str
 
 
 class ChooseTask(Action, frozen=True):
-    """What goes before the source, as the model's file has it for a task; "": nothing."""
+    """Put the prefix of a task before the source, as the model's file has it; "" means none."""
 
     prefix: str
 
@@ -61,29 +84,29 @@ class StopTarget(Action, frozen=True):
 
 
 class TintTarget(Action, frozen=True):
-    """Whether tokens are tinted by how likely they were."""
+    """Tint tokens by how likely they were, or do not."""
 
     tinted: bool
 
 
-class LookAcross(Action, frozen=True):
+class ChooseCrossHeads(Action, frozen=True):
     """Tint by other heads of cross-attention."""
 
-    look: CrossLook
+    cross: CrossHeads
 
 
 class PointAtToken(Action, frozen=True):
-    """Ask where a token of the target looks, or who looks at one of the source; None: at none."""
+    """Point at a token, to see its weights of cross-attention; None: at none."""
 
     token: TokenAt | None
 
 
 class ClearTarget(Action, frozen=True):
-    """An empty page; what was there can be brought back until another target is written."""
+    """Empty the page; what was there can be brought back until another target is written."""
 
 
 class RestoreTarget(Action, frozen=True):
-    """The source and target that were cleared."""
+    """Bring back the source and target that were cleared."""
 
 
 def set_source(action: SetSource, state: AppState, now: float) -> Result:
@@ -118,7 +141,7 @@ def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
 
 
 def choose_hypothesis(action: ChooseHypothesis, state: AppState, now: float) -> Result:
-    """It is read by the decoder, in a step."""
+    # The decoder reads the hypothesis that was chosen, in a step.
     result, number = state.translating.result, action.number
     if result is None or not 0 <= number < len(result.others):
         return state, ()
@@ -143,8 +166,8 @@ def tint_target(action: TintTarget, state: AppState, now: float) -> Result:
     return replace(state, translating=replace(state.translating, tinted=action.tinted)), ()
 
 
-def look_across(action: LookAcross, state: AppState, now: float) -> Result:
-    state = replace(state, translating=replace(state.translating, look=action.look))
+def choose_cross_heads(action: ChooseCrossHeads, state: AppState, now: float) -> Result:
+    state = replace(state, translating=replace(state.translating, cross=action.cross))
     return _ask_rows(state)
 
 
@@ -155,8 +178,28 @@ def point_at(action: PointAtToken, state: AppState, now: float) -> Result:
     return _ask_rows(state)
 
 
+def _ask_rows(state: AppState) -> Result:
+    """Ask for the attention rows of the token under the pointer, and drop those of another."""
+    token, model, request = state.translating.pointed, state.model, state.next_step_request
+    state = replace(state, rows_request=0, attention_rows=None)
+    if token is None or model is None:
+        return state, ()
+    heads = state.translating.cross.heads(model.layers, model.heads)
+    asked = ReadAttentionRows(
+        request,
+        token.position,
+        "from" if token.side == "target" else "to",
+        "heads",
+        heads,
+        part="cross",
+    )
+    details = replace(state.row_details, request=0)  # one that waits gives way to this one
+    state = replace(state, rows_request=request, row_details=details)
+    return replace(state, next_step_request=request + 1), (asked,)
+
+
 def clear(action: ClearTarget, state: AppState, now: float) -> Result:
-    """A target that is being written is stopped first: the page is empty when it has ended."""
+    """Empty the page. A target that is being written is stopped first."""
     if state.translating.running:
         state, stop = stop_target(StopTarget(), state, now)
         return replace(state, translating=replace(state.translating, clearing=True)), stop
@@ -174,26 +217,6 @@ def restore(action: RestoreTarget, state: AppState, now: float) -> Result:
     return replace(state, context_used=length, owners=state.owners[:length]), ()
 
 
-def _ask_rows(state: AppState) -> Result:
-    """Of the token under the pointer; what was told of another is forgotten."""
-    token, model, request = state.translating.pointed, state.model, state.next_step_request
-    state = replace(state, rows_request=0, attention_rows=None)
-    if token is None or model is None:
-        return state, ()
-    heads = state.translating.look.heads(model.layers, model.heads)
-    asked = ReadAttentionRows(
-        request,
-        token.position,
-        "from" if token.side == "target" else "to",
-        "heads",
-        heads,
-        part="cross",
-    )
-    details = replace(state.row_details, request=0)  # one that waits gives way to this one
-    state = replace(state, rows_request=request, row_details=details)
-    return replace(state, next_step_request=request + 1), (asked,)
-
-
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetSource: set_source,
     ChooseTask: choose_task,
@@ -203,8 +226,122 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ChooseHypothesis: choose_hypothesis,
     StopTarget: stop_target,
     TintTarget: tint_target,
-    LookAcross: look_across,
+    ChooseCrossHeads: choose_cross_heads,
     PointAtToken: point_at,
     ClearTarget: clear,
     RestoreTarget: restore,
 }
+
+
+def _source_read(event: SourceRead, state: AppState, now: float) -> AppState:
+    translating = state.translating
+    if event.request != translating.request:
+        return state
+    translating = replace(translating, source=event.tokens, start=event.start)
+    translating = replace(translating, tokens=(), result=None, pointed=None)
+    state = replace(
+        state, attention=replace(state.attention, row=None), rows_request=0, attention_rows=None
+    )
+    return shown(state, translating)
+
+
+def _target_grown(event: TargetGrown, state: AppState, now: float) -> AppState:
+    if event.request != state.translating.request:
+        return state
+    tokens = grown(event.tokens, event.texts)
+    return shown(state, replace(state.translating, tokens=tokens))
+
+
+def _target_finished(event: TargetFinished, state: AppState, now: float) -> AppState:
+    if event.request != state.translating.request:
+        return state
+    mode = state.executor.mode if state.executor else None
+    ended = replace(state.translating, request=0, stopping=False, result=event, mode=mode)
+    if event.tokens or not event.problem:
+        ended = replace(ended, tokens=event.tokens)
+    state = speed.of_target(state, event, now)
+    state = emptied(shown(state, ended)) if ended.clearing else shown(state, ended)
+    return notify(state, "error", event.problem, now) if event.problem else state
+
+
+def emptied(state: AppState) -> AppState:
+    """Empty the page; the engine still holds the source and its target."""
+    known = state.translating
+    if not (known.draft or known.asked):
+        return state
+    translating, choice = known.emptied(), replace(state.attention, row=None)
+    state = replace(state, translating=translating, positions=(), owners=(), context_used=0)
+    return replace(state, attention=choice, rows_request=0, attention_rows=None)
+
+
+def shown(state: AppState, translating: TranslatingState) -> AppState:
+    """Show another state of the page, with the texts of the target's positions."""
+    positions = (translating.start, *(token.text for token in translating.tokens))
+    owners = (TARGET,) * len(positions)
+    return replace(state, translating=translating, positions=positions, owners=owners)
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    SourceRead: _source_read,
+    TargetGrown: _target_grown,
+    TargetFinished: _target_finished,
+}
+
+
+def rows_of(model: ModelInfo, part: AttentionPart) -> slice:
+    """Return the rows of a part among all gains: all, if the model is no encoder-decoder."""
+    if model.translator is None:
+        return slice(0, model.layers)
+    layers = model.layers
+    match part:
+        case "decoder":
+            return slice(0, layers)
+        case "cross":
+            return slice(layers, 2 * layers)
+        case "encoder":
+            return slice(2 * layers, 2 * layers + model.translator.encoder_layers)
+
+
+def all_gains(model: ModelInfo, gains: Gains | None) -> Gains:
+    """Return the gains in force; None stands for 1 everywhere."""
+    return gains or ((1.0,) * model.heads,) * model.gain_rows
+
+
+def with_part(gains: Gains, rows: slice, part: Gains) -> Gains:
+    """Replace the rows of one part."""
+    return (*gains[: rows.start], *part, *gains[rows.stop :])
+
+
+def target_measures(state: AppState) -> list[tuple[str, str, str]]:
+    """Return name, text and tip of each measure in the status bar, from left to right."""
+    result = state.translating.result
+    stats = result.stats if result is not None else TranslationStats()
+    used, whole = state.context_used, state.model.context if state.model else 0
+    return [
+        ("source", tr("Source {speed}").format(speed=_speed(source_rate(stats))), tr(SOURCE_HINT)),
+        ("target", tr("Target {speed}").format(speed=_speed(stats.tokens_per_s)), tr(TARGET_HINT)),
+        ("context", f"{used:,} / {whole:,}", tr(FULL_HINT)),
+    ]
+
+
+def target_facts(stats: TranslationStats) -> list[tuple[str, str, str]]:
+    """Name what was read and written for the last target, how fast, with how many hypotheses."""
+    pace = tr("{tokens} at {rate} tok/s")
+    read = pace.format(tokens=tokens(stats.source_tokens), rate=rate(source_rate(stats)))
+    wrote = pace.format(tokens=tokens(stats.new_tokens), rate=rate(stats.tokens_per_s))
+    each = stats.decode_ms / stats.new_tokens if stats.new_tokens else 0.0
+    return [
+        (tr("Source"), read, tr(SOURCE_HINT)),
+        (tr("Target"), wrote, tr(TARGET_HINT)),
+        (tr("Hypotheses"), f"{stats.beams:,}", tr("They share each step of the decoder.")),
+        (tr("A step"), milliseconds(each / 1e3), tr(STEP_HINT)),
+    ]
+
+
+def source_rate(stats: TranslationStats) -> float:
+    """Return how many tokens of the source were read a second; 0 if none were."""
+    return 1e3 * stats.source_tokens / stats.encode_ms if stats.encode_ms > 0 else 0.0
+
+
+def _speed(tokens_per_second: float) -> str:
+    return f"{rate(tokens_per_second)} tok/s" if tokens_per_second > 0 else "–"

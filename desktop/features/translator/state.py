@@ -1,7 +1,4 @@
-"""What a person has typed for an encoder-decoder, and what it has written about it.
-
-Pure, like everything in the state.
-"""
+"""State of the page of an encoder-decoder: the source that is typed, and its target."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from llm_lite.core.messages import Mode, OtherTarget, SourceToken, TargetFinishe
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
 
-LookBy = Literal["all", "layer", "head"]
+HeadsBy = Literal["all", "layer", "head"]
 Side = Literal["source", "target"]
 LONGEST = 100_000  # characters that can be typed or pasted
 
@@ -27,19 +24,19 @@ class TokenAt(Struct, frozen=True):
 
     @property
     def position(self) -> int:
-        """Where maps of cross-attention have it: targets start with a token of their own."""
+        """Return its row in maps of cross-attention, where a start token precedes the target."""
         return self.index + (self.side == "target")
 
 
-class CrossLook(Struct, frozen=True):
-    """By which heads of cross-attention tokens are tinted: the mean of all, of a layer, or one."""
+class CrossHeads(Struct, frozen=True):
+    """The heads of cross-attention by which tokens are tinted: all, those of a layer, or one."""
 
-    by: LookBy = "all"
+    by: HeadsBy = "all"
     layer: int = 0
     head: int = 0
 
     def heads(self, layers: int, heads: int) -> tuple[Head, ...]:
-        """Those of a model of so many."""
+        """Return the heads in a model of this many layers, with this many heads each."""
         if self.by == "all":
             return tuple((layer, head) for layer in range(layers) for head in range(heads))
         layer = min(self.layer, layers - 1)
@@ -49,7 +46,7 @@ class CrossLook(Struct, frozen=True):
 
 
 class TranslatingState(Struct, frozen=True):
-    """`request` is of the target that is being written; 0: none is."""
+    """The page's state. `request` identifies the target that is being written; 0 means none."""
 
     draft: str = ""
     prefix: str = ""  # of a task; goes before the draft
@@ -62,12 +59,12 @@ class TranslatingState(Struct, frozen=True):
     asked: str = ""  # the source of what is shown, its prefix included
     source: tuple[SourceToken, ...] = ()
     start: str = ""  # text of the token that the decoder begins with
-    tokens: tuple[TargetToken, ...] = ()  # nan: how likely one was is told at the end
+    tokens: tuple[TargetToken, ...] = ()  # their probabilities are nan until the end
     result: TargetFinished | None = None
     mode: Mode | None = None  # of the weights that wrote it
     choices: int = 0  # how often another hypothesis was chosen
     tinted: bool = True  # targets by how likely each token was
-    look: CrossLook = CrossLook()
+    cross: CrossHeads = CrossHeads()
     pointed: TokenAt | None = None
     cleared: TranslatingState | None = None  # what was here before it was cleared
 
@@ -77,18 +74,18 @@ class TranslatingState(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The target so far."""
+        """Return the text of the target so far."""
         if self.result is not None and not self.result.problem:
             return self.result.text
         return "".join(token.text for token in self.tokens).strip()
 
     def begun(self, request: int, source: str, now: float) -> TranslatingState:
-        """A target about a source was asked for: what was shown of another goes."""
+        """Begin the target of a source: what was shown of another is removed."""
         return replace(self._chosen(self.draft), request=request, began=now, asked=source)
 
     def choosing(self, number: int) -> TranslatingState:
-        """With another hypothesis as the target, and the one that was it among the others, the best
-        first."""
+        """Make another hypothesis the target. The one that was it joins the others, which are
+        ordered by score."""
         result = self.result
         if result is None:
             return self
@@ -97,34 +94,31 @@ class TranslatingState(Struct, frozen=True):
         others[number] = best
         others.sort(key=lambda other: -other.score)
         stats = replace(result.stats, new_tokens=len(chosen.tokens))
-        told = replace(
+        swapped = replace(
             result, tokens=chosen.tokens, text=chosen.text, score=chosen.score,
             others=tuple(others), stats=stats,
         )  # fmt: skip
         return replace(
-            self, tokens=chosen.tokens, result=told, pointed=None, choices=self.choices + 1
+            self, tokens=chosen.tokens, result=swapped, pointed=None, choices=self.choices + 1
         )
 
     def emptied(self) -> TranslatingState:
-        """Without a source and its target, which can be brought back."""
+        """Remove the source and its target, and keep them in `cleared`."""
         return replace(
             self._chosen(""), cleared=replace(self, clearing=False, pointed=None, cleared=None)
         )
 
     def _chosen(self, draft: str) -> TranslatingState:
-        """What a person has chosen, with a draft."""
+        """Keep only what a person has chosen, with a draft."""
         chosen = TranslatingState(draft, self.prefix, self.beams, self.longest)
-        return replace(chosen, tinted=self.tinted, look=self.look)
+        return replace(chosen, tinted=self.tinted, cross=self.cross)
 
     def forgotten(self) -> TranslatingState:
-        """For another model: what was typed stays."""
+        """Reset the page for another model; what was typed stays."""
         return TranslatingState(self.draft, tinted=self.tinted)
 
 
 def grown(tokens: tuple[int, ...], texts: tuple[str, ...]) -> tuple[TargetToken, ...]:
-    """While a target is being written nobody says how likely its tokens are."""
-    return tuple(map(_unjudged, tokens, texts))
-
-
-def _unjudged(token: int, text: str) -> TargetToken:
-    return TargetToken(token, text, math.nan)
+    """Return the tokens of an unfinished target, whose probabilities are not known yet."""
+    pairs = zip(tokens, texts, strict=False)
+    return tuple(TargetToken(token, text, math.nan) for token, text in pairs)

@@ -1,22 +1,23 @@
-"""The target as it grows, and when it is there how likely its tokens were and where they look."""
+"""Source and target as boxes of tokens, tinted by weights of cross-attention or by likelihood."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
-from llm_lite.core.messages import TargetFinished, TargetToken
+from llm_lite.core.messages import AttentionRows, SourceToken, TargetFinished, TargetToken
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.tokens.colors import shades_of
+from llm_lite.desktop.features.tokens.colors import Shades, likely, shades_of
 from llm_lite.desktop.features.tokens.view import draw_legend, likelihood_legend, weights_legend
-from llm_lite.desktop.features.translator.boxes import draw_tokens, look_of
-from llm_lite.desktop.features.translator.model import LookAcross, PointAtToken, TintTarget
-from llm_lite.desktop.features.translator.state import CrossLook, LookBy, TokenAt
+from llm_lite.desktop.features.translator.model import ChooseCrossHeads, PointAtToken, TintTarget
+from llm_lite.desktop.features.translator.state import CrossHeads, HeadsBy, Side, TokenAt
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
@@ -24,15 +25,14 @@ from llm_lite.desktop.language.units import sentence, signed
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_COPY
 from llm_lite.desktop.widgets.plots.shares import draw_share_lines
-from llm_lite.desktop.widgets.token_text import visible
+from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
+Tokens = Sequence[SourceToken] | Sequence[TargetToken]
 MOST = 5  # tokens of a list
 LAST = mark("The last token: the target ends here, and no step has read it, so it looks nowhere.")
-
-
-BY: tuple[tuple[LookBy, str], ...] = (
+BY: tuple[tuple[HeadsBy, str], ...] = (
     ("all", mark("Mean of all heads")),
     ("layer", mark("Mean of a layer")),
     ("head", mark("One head")),
@@ -41,6 +41,20 @@ BY_HINT = mark("Which heads of cross-attention say where a token looks.")
 LIKELY = mark("Tint each token of the target by how unlikely the model found it.")
 PROBLEM = 400  # characters of a sentence in the target's place
 READS = mark("The source as the encoder reads it, token by token.")
+
+
+class LaidTokens(Struct):
+    """The layout of a text in tokens, and what it was made of."""
+
+    tokens: Tokens
+    size: tuple[float, float]  # pixels: of the column, of the font
+    page: TokenPage
+
+
+class TokenLayouts(Struct):
+    """The layouts of source and target."""
+
+    sides: dict[Side, LaidTokens] = field(default_factory=dict)
 
 
 def draw_target(state: AppState, ui: Ui) -> list[Action]:
@@ -68,8 +82,8 @@ def draw_target(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _hold(state: AppState, token: TokenAt) -> list[Action]:
-    """Its row in the maps: of the source those of the encoder, of a target its own or those of
-    cross-attention. A second click lets go of it."""
+    """Select the token's row in the attention maps: of the encoder for the source, of the decoder
+    or of cross-attention for the target. A second click deselects it."""
     if token.position >= state.context_used and token.side == "target":
         return []  # the last one, which no step has read
     choice = state.attention
@@ -82,7 +96,7 @@ def _hold(state: AppState, token: TokenAt) -> list[Action]:
 
 
 def _draw_title(state: AppState, ui: Ui) -> list[Action]:
-    """With what tints tokens; likelihood and copy go below where there is no room beside it."""
+    """Draw the title and what tints tokens; switch and button go below if there is no room."""
     translating, actions = state.translating, list[Action]()
     edge = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     imgui.align_text_to_frame_padding()
@@ -90,7 +104,7 @@ def _draw_title(state: AppState, ui: Ui) -> list[Action]:
     if not translating.tokens:
         return actions
     imgui.same_line(0, ui.u(4))
-    look = _draw_look(state, ui)
+    cross = _draw_heads(state, ui)
     with ui.font(style="small"):
         room = imgui.calc_text_size(f"{tr('Likelihood')}{ICON_COPY}{tr('Copy')}").x + ui.u(28)
         if imgui.get_item_rect_max().x + room < edge:
@@ -101,37 +115,123 @@ def _draw_title(state: AppState, ui: Ui) -> list[Action]:
         imgui.same_line(ui.right(width))
         if button(ui, "translating.copy", label, ICON_COPY):
             imgui.set_clipboard_text(translating.text)
-    if look != translating.look:
-        actions.append(LookAcross(look))
+    if cross != translating.cross:
+        actions.append(ChooseCrossHeads(cross))
     if tinted != translating.tinted:
         actions.append(TintTarget(tinted))
     return actions
 
 
-def _draw_look(state: AppState, ui: Ui) -> CrossLook:
-    """Which heads tint the source."""
-    look, model = state.translating.look, state.model
+def _draw_heads(state: AppState, ui: Ui) -> CrossHeads:
+    """Draw the lists of heads that tint the source."""
+    cross, model = state.translating.cross, state.model
     assert model is not None
     width = min(ui.u(36), imgui.get_content_region_avail().x)
-    look = replace(
-        look, by=picker(ui, "translating.by", tr_labels(BY), look.by, width, tr(BY_HINT))
+    cross = replace(
+        cross, by=picker(ui, "translating.by", tr_labels(BY), cross.by, width, tr(BY_HINT))
     )
-    if look.by == "all":
-        return look
+    if cross.by == "all":
+        return cross
     imgui.same_line(0, ui.u(1))
     layers = [(str(i), tr("Layer {i}").format(i=i)) for i in range(model.layers)]
-    layer = str(min(look.layer, model.layers - 1))
-    look = replace(look, layer=int(picker(ui, "translating.layer", layers, layer, ui.u(22))))
-    if look.by == "layer":
-        return look
+    layer = str(min(cross.layer, model.layers - 1))
+    cross = replace(cross, layer=int(picker(ui, "translating.layer", layers, layer, ui.u(22))))
+    if cross.by == "layer":
+        return cross
     imgui.same_line(0, ui.u(1))
     heads = [(str(i), tr("Head {i}").format(i=i)) for i in range(model.heads)]
-    head = str(min(look.head, model.heads - 1))
-    return replace(look, head=int(picker(ui, "translating.head", heads, head, ui.u(22))))
+    head = str(min(cross.head, model.heads - 1))
+    return replace(cross, head=int(picker(ui, "translating.head", heads, head, ui.u(22))))
+
+
+def draw_tokens(state: AppState, ui: Ui, side: Side, tokens: Tokens) -> TokenAt | None:
+    """Draw a text across the column, and return its token under the pointer."""
+    at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
+    page = _laid(ui, side, tokens, width)
+    found = _shades(state, ui, side)
+    marked = _marked(state, ui, side)
+    chips = (ui.color("hover", 0.55), ui.color("hover"))
+    shift = int(side == "target")  # maps have the token that the decoder begins with before these
+
+    def paint(number: int) -> tuple[int, int]:
+        if not 0 <= number < len(tokens):
+            return 0, ui.color("text")
+        token = tokens[number]
+        color = ui.color("muted" if token.special else "text")
+        if found is not None:
+            place = number + shift
+            inside = place < len(found.fills)
+            return (found.fills[place], found.texts[place] or color) if inside else (0, color)
+        if isinstance(token, TargetToken) and state.translating.tinted:
+            return likely(ui, token.probability), color
+        return chips[number % 2], color
+
+    draw_boxes(ui, page, (at.x, at.y), paint, marked, imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(width, page.height))
+    ui.mark(f"translating.{side}.tokens")
+    _mark_rects(ui, side, page, at)
+    # The field above may be active still, and then no other item counts as hovered.
+    rect = (at.x, at.y, at.x + width, at.y + page.height)
+    if not (imgui.is_window_hovered() and ui.at_pointer(rect)):
+        return None
+    mouse = imgui.get_mouse_pos()
+    index = page.at(mouse.x - at.x, mouse.y - at.y)
+    return None if index == NO_TOKEN else TokenAt(side, index)
+
+
+def _laid(ui: Ui, side: Side, tokens: Tokens, width: float) -> TokenPage:
+    """Return the layout of tokens, which is made once for these tokens and a width."""
+    kept, size = ui.local(TokenLayouts).sides, (width, ui.theme.text)
+    laid = kept.get(side)
+    if laid is None or laid.tokens is not tokens or laid.size != size:
+        spans, at = [], 0
+        for token in tokens:
+            spans.append((at, at + len(token.text)))
+            at += len(token.text)
+        words = "".join(token.text for token in tokens)
+        laid = kept[side] = LaidTokens(tokens, size, lay_out(ui, words, tuple(spans), width))
+    return laid.page
+
+
+def _shades(state: AppState, ui: Ui, side: Side) -> Shades | None:
+    """Return the tints of the tokens that the pointed one attends to, or that attend to it."""
+    rows = cross_rows(state)
+    if rows is None or (rows.direction == "from") == (side == "target"):
+        return None
+    return shades_of(ui, rows, state.attention, state.theme, first_counts=True)
+
+
+def cross_rows(state: AppState) -> AttentionRows | None:
+    """Return the weights of cross-attention for the token under the pointer, once they are read."""
+    rows, token = state.attention_rows, state.translating.pointed
+    if rows is None or token is None or not rows.weights:
+        return None
+    direction = "from" if token.side == "target" else "to"
+    return rows if (rows.position, rows.direction) == (token.position, direction) else None
+
+
+def _marked(state: AppState, ui: Ui, side: Side) -> dict[int, int]:
+    """Return the colours of frames around the selected token and the one under the pointer."""
+    marked, row = {}, state.attention.row
+    if row is not None and (state.attention.part == "encoder") == (side == "source"):
+        marked[row - (side == "target")] = ui.color("text")
+    pointed = state.translating.pointed
+    if pointed is not None and pointed.side == side:
+        marked[pointed.index] = ui.color("accent")
+    return marked
+
+
+def _mark_rects(ui: Ui, side: Side, page: TokenPage, at: ImVec2) -> None:
+    """Keep where tokens lie, for the tour and the tests."""
+    for box in page.boxes[:400]:
+        if box.token >= 0:
+            y = at.y + box.line * page.line
+            rect = (at.x + box.x, y, at.x + box.x + box.width, y + page.line)
+            ui.rects.setdefault(f"translating.{side}.{box.token}", rect)
 
 
 def _draw_foot(state: AppState, ui: Ui) -> None:
-    """What the colours mean, and what it took; why there is nothing more."""
+    """Draw the legend and the facts of a finished target, or why there is none."""
     translating = state.translating
     result = translating.result
     if result is None:
@@ -144,14 +244,14 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
         text(ui, tr("It was stopped before the first token."), "muted", "small")
         return
     _draw_legend(state, ui)
-    told = facts(result) if translating.mode is None else [*facts(result), translating.mode]
-    wrapped(ui, "  ·  ".join(told), "muted", "small")
+    words = facts(result) if translating.mode is None else [*facts(result), translating.mode]
+    wrapped(ui, "  ·  ".join(words), "muted", "small")
     ui.mark("translating.facts")
 
 
 def _draw_legend(state: AppState, ui: Ui) -> None:
-    """On a line of its own, which is kept free where nothing has colours."""
-    rows, found = look_of(state), None
+    """Draw the legend on a line of its own, which stays empty while nothing has colours."""
+    rows, found = cross_rows(state), None
     if rows is not None:
         shades = shades_of(ui, rows, state.attention, state.theme, first_counts=True)
         found = weights_legend(state, shades, back=rows.direction == "to")
@@ -165,7 +265,7 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
 
 
 def facts(result: TargetFinished) -> list[str]:
-    """How it was found, how long that took, and how it ended."""
+    """Name how the target was found, how long that took, and how it ended."""
     stats = result.stats
     found = [
         tr("{n:,} tokens").format(n=stats.new_tokens),
@@ -199,11 +299,11 @@ def draw_tip(state: AppState, ui: Ui, pointed: TokenAt) -> None:
             text(ui, tr("Likeliest here"), style="small", bold=True)
             likeliest = [(a.text, a.probability) for a in token.alternatives[:MOST]]
             draw_share_lines(ui, "translating.likely", likeliest)
-        _draw_looks(state, ui, pointed)
+        _draw_weights(state, ui, pointed)
         imgui.end_tooltip()
 
 
-def _draw_looks(state: AppState, ui: Ui, pointed: TokenAt) -> None:
+def _draw_weights(state: AppState, ui: Ui, pointed: TokenAt) -> None:
     translating, rows = state.translating, state.attention_rows
     if pointed != translating.pointed:
         return
@@ -214,7 +314,7 @@ def _draw_looks(state: AppState, ui: Ui, pointed: TokenAt) -> None:
     if rows is not None and rows.message and rows.position == pointed.position:
         imgui.dummy(ImVec2(ui.u(60), 0))
         wrapped(ui, f"{rows.message[:1].upper()}{rows.message[1:]}.")
-    found = look_of(state)
+    found = cross_rows(state)
     if found is None:
         return
     weights = np.array(found.weights)

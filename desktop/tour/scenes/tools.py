@@ -21,8 +21,14 @@ from llm_lite.core.tools.calls import read_calls
 from llm_lite.desktop.features.chat.model import UnfoldThought
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message, Running
-from llm_lite.desktop.features.tools.calling import CallAnswered, RunCall, UnfoldResult
-from llm_lite.desktop.features.tools.model import SetServer, TellServer, TellTools
+from llm_lite.desktop.features.tools.model import (
+    CallAnswered,
+    RestoreTools,
+    RunCall,
+    SetServer,
+    SetServerStatus,
+    UnfoldResult,
+)
 from llm_lite.desktop.features.tools.state import ToolReply
 from llm_lite.desktop.tour.input_driver import InputDriver
 
@@ -76,7 +82,7 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
     program = driver.program
     model = driver.state.model
     assert model is not None
-    program.do(TellTools("", (SPEC,)))
+    program.do(RestoreTools("", (SPEC,)))
     driver.click("rail.tools")
     driver.leave()
     picture(f"{name}-not-known")
@@ -92,7 +98,7 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
     picture(f"{name}-start")
     driver.click("tools.start_not")
     program.do(SetServer(SPEC))
-    program.do(TellServer(SPEC.name, "on", TOOLS))
+    program.do(SetServerStatus(SPEC.name, "on", TOOLS))
     driver.frames(2)
     driver.click("tools.tab.offer")
     driver.leave()

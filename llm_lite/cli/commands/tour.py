@@ -8,7 +8,7 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.cli.terminal.output import show
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.asked import with_asked
+from llm_lite.desktop.features.sampling.model import with_asked
 from llm_lite.desktop.tour.clock import process_start
 from llm_lite.desktop.tour.stage import SAMPLING
 from llm_lite.desktop.tour.tour import run_tour

@@ -33,7 +33,7 @@ EXCEPTIONS = {
         "path.unlink",
     ): "a prompt that a person deletes or renames",
     (
-        "desktop/features/tools/host_files.py",
+        "desktop/features/tools/host.py",
         "os.open",
     ): "an empty file for its owner alone, which the door then writes",
     ("core/generation/speculation/ngrams/file.py", "os.open"): "an empty file for its owner alone, "

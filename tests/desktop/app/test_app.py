@@ -20,7 +20,7 @@ from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.chat.model import Send, SetSampling
 from llm_lite.desktop.features.program.model import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.asked import with_asked
+from llm_lite.desktop.features.sampling.model import with_asked
 from llm_lite.desktop.render.window import Window
 from llm_lite.desktop.tour.input_driver import InputDriver
 

@@ -6,7 +6,7 @@ import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.messages import ServerSpec
-from llm_lite.desktop.features.tools.host_files import read, write
+from llm_lite.desktop.features.tools.host import read, write
 from llm_lite.desktop.features.tools.model import (
     ImportFunctions,
     RemoveServer,

@@ -18,28 +18,26 @@ from llm_lite.desktop.features.chat.rounds import ROUNDS, approval, calls_of, ma
 from llm_lite.desktop.features.history.host import HistoryKeeper
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.tools.calling import (
+from llm_lite.desktop.features.tools.host import ToolHost
+from llm_lite.desktop.features.tools.model import (
     REFUSED,
     AllowTool,
     AnswerCall,
     CallAnswered,
     GoOn,
+    OfferTool,
     RefuseCall,
+    RemoveServer,
     RunCall,
+    SetFunctions,
+    SetServer,
+    SetServerStatus,
+    StartServer,
     StopCall,
+    StopServer,
     allowed_calls,
     may_run,
     why_not,
-)
-from llm_lite.desktop.features.tools.host import ToolHost
-from llm_lite.desktop.features.tools.model import (
-    OfferTool,
-    RemoveServer,
-    SetFunctions,
-    SetServer,
-    StartServer,
-    StopServer,
-    TellServer,
 )
 from llm_lite.desktop.features.tools.state import ToolServer, approval_of
 from tests.children import PATIENCE
@@ -174,7 +172,7 @@ def other_tools(**changes):
     def change(one):
         server = one.state.tools.servers[0]
         weather = replace(server.tools[0], **changes)
-        one.do(TellServer("test", "on", (weather, *server.tools[1:])))
+        one.do(SetServerStatus("test", "on", (weather, *server.tools[1:])))
 
     return change
 
@@ -183,7 +181,7 @@ def other_server(**changes):
     def change(one):
         spec = one.state.tools.servers[0].spec
         tools = one.state.tools.servers[0].tools
-        one.do(SetServer(replace(spec, **changes)), TellServer("test", "on", tools))
+        one.do(SetServer(replace(spec, **changes)), SetServerStatus("test", "on", tools))
 
     return change
 

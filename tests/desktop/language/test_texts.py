@@ -35,7 +35,7 @@ QUIET = {
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
     "features/remote/kept.py": (".*", "the same, of addresses in it"),
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
-    "features/sampling/fields.py": (".*", "the same, of lists in them"),
+    "features/sampling/lists.py": (".*", "the same, of lists in them"),
     "features/tokenizer/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
     "features/program/defects.py": ("A defect of the program|please report it:", "for the report"),
     "app/interface.py": (
@@ -67,7 +67,7 @@ QUIET = {
     "features/performance/kernel_study.py": ("Vulkan", "a name"),
     "features/program/status_bar.py": ("Vulkan|NumPy", "names"),
     "features/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
-    "features/tools/calling.py": ("The user refused this call.", "said to the model"),
+    "features/tools/model.py": ("The user refused this call.", "said to the model"),
     "features/tools/view.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
     "features/serving/running.py": (
         "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"

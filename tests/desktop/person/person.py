@@ -48,7 +48,7 @@ from llm_lite.desktop.features.remote.host_router import Router
 from llm_lite.desktop.features.remote.model import Disconnect, TellConnected
 from llm_lite.desktop.features.remote.state import Connection
 from llm_lite.desktop.features.resume import model as resuming
-from llm_lite.desktop.features.sampling.asked import with_asked
+from llm_lite.desktop.features.sampling.model import with_asked
 from llm_lite.desktop.features.tree import model as forking
 from tests.children import PATIENCE
 from tests.desktop.person import checks

@@ -21,7 +21,7 @@ from llm_lite.desktop.features.program import model as program_actions
 from llm_lite.desktop.features.program import requests, scopes, status_bar
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote import model as connecting
-from llm_lite.desktop.features.sampling.asked import note_choices
+from llm_lite.desktop.features.sampling.model import note_choices
 from llm_lite.desktop.features.steer.state import Steering
 from tests.desktop.person import checks
 from tests.desktop.person.person import Person, walk

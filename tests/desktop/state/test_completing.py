@@ -21,8 +21,7 @@ from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.presets.model import UsePreset, preset_of
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState, Message, Token
-from llm_lite.desktop.features.sampling.advised import advice, sampler
-from llm_lite.desktop.features.sampling.form import completes
+from llm_lite.desktop.features.sampling.model import advice, completes, sampler
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.desktop.fake_model import EXECUTOR, MODEL
 

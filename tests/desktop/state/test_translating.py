@@ -29,22 +29,24 @@ from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import RunTask
 from llm_lite.desktop.features.resume.model import keeping
 from llm_lite.desktop.features.tokens.state import TARGET
-from llm_lite.desktop.features.translator.gains import all_gains, rows_of, with_part
 from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
+    ChooseCrossHeads,
     ChooseHypothesis,
     ChooseLongest,
     ChooseTask,
     ClearTarget,
-    LookAcross,
     PointAtToken,
     RestoreTarget,
     SetSource,
     StopTarget,
     TintTarget,
     WriteTarget,
+    all_gains,
+    rows_of,
+    with_part,
 )
-from llm_lite.desktop.features.translator.state import LONGEST, CrossLook, TokenAt
+from llm_lite.desktop.features.translator.state import LONGEST, CrossHeads, TokenAt
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.translating_fake import (
     ENCODER_LAYERS,
@@ -173,7 +175,7 @@ def test_tokens_ask_where_they_look():
     assert isinstance(asked, ReadAttentionRows)
     assert (asked.position, asked.direction, asked.part) == (2, "from", "cross")
     assert len(asked.heads) == LAYERS * HEADS
-    state, (asked,) = do(state, LookAcross(CrossLook("head", 1, 2)))
+    state, (asked,) = do(state, ChooseCrossHeads(CrossHeads("head", 1, 2)))
     assert asked.heads == ((1, 2),)
     state, (asked,) = do(state, PointAtToken(TokenAt("source", 0)))
     assert (asked.position, asked.direction) == (0, "to")
@@ -247,7 +249,7 @@ actions = st.one_of(
     st.builds(ChooseTask, st.sampled_from(["", TASK])),
     st.builds(TintTarget, st.booleans()),
     st.builds(PointAtToken, tokens),
-    st.builds(LookAcross, st.builds(CrossLook, st.sampled_from(["all", "layer", "head"]))),
+    st.builds(ChooseCrossHeads, st.builds(CrossHeads, st.sampled_from(["all", "layer", "head"]))),
     st.builds(RunSentence, texts),
     st.sampled_from(
         [StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), UndoHistory(), StopAnswer()]

@@ -20,7 +20,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.library.state import LibraryState
-from llm_lite.desktop.features.performance.drafting import by_source
+from llm_lite.desktop.features.performance.model import by_source
 from llm_lite.desktop.features.performance.view import _read_rate
 from llm_lite.desktop.features.program import status_bar
 from llm_lite.desktop.features.program.act import act

@@ -12,7 +12,12 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.inspecting.profiling import SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.performance.kernel_study import RateAxis, gflops, percent_of
+from llm_lite.desktop.features.performance.kernel_study import (
+    KernelStudyControls,
+    RateAxis,
+    gflops,
+    percent_of,
+)
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.core_words import WORDS
@@ -43,9 +48,9 @@ def test_the_forms_are_measured_and_a_click_shows_the_lines_of_one(panel, size):
     for number in range(len(FORMS)):
         x0, _, x1, _ = one.driver.rect(f"kernels.form.{number}")
         assert left <= x0 < x1 <= right
-    assert "kernels.shown" not in one.ui.memory
+    assert one.ui.local(KernelStudyControls).shown is None
     click(one, "kernels.form.2")
-    assert one.ui.memory["kernels.shown"] == 2
+    assert one.ui.local(KernelStudyControls).shown == 2
     scroll_to(one.driver, "kernels.code")
     x0, _, x1, _ = one.driver.rect("kernels.code")
     assert left <= x0 < x1 <= right

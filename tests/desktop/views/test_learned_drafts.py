@@ -11,8 +11,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import EmptyTrash
-from llm_lite.desktop.features.performance.drafting import by_source
-from llm_lite.desktop.features.performance.model import ForgetLearned
+from llm_lite.desktop.features.performance.model import ForgetLearned, by_source
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import fold
 from llm_lite.desktop.features.program.model import SetOptions

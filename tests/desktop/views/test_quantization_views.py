@@ -16,8 +16,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.model import SetLanguage
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.quantization import divergence, tensors
-from llm_lite.desktop.features.quantization import report as quant_report
+from llm_lite.desktop.features.quantization import divergence, measurements
 from llm_lite.desktop.features.quantization import view as quant_modes
 from llm_lite.desktop.features.quantization.model import SetQuantization
 from llm_lite.desktop.features.quantization.state import RunAnswer, RunComparison, RunToken
@@ -148,10 +147,10 @@ def test_strip_and_tokens_point_at_the_same(panel, size):
     for name in (f"runs.bar.{PARTING}", f"runs.a.token.{PARTING}"):
         one.driver.point(name)
         one.driver.frames(2)
-        assert one.ui.memory["runs.pointed"] == PARTING
+        assert one.ui.local(divergence.PointedToken).number == PARTING
     one.driver.leave()
     one.driver.frames(2)
-    assert one.ui.memory["runs.pointed"] is None
+    assert one.ui.local(divergence.PointedToken).number is None
 
 
 def test_a_run_has_a_type_of_cache(panel):
@@ -222,19 +221,19 @@ def test_the_table_of_tensors(panel):
     assert last(engine, AnalyzeTensors).mode == "int4"
     one.driver.frames(2)
     assert one.driver.shows("tensors.table")
-    words = tensors.summary(one.state.quantization.tensors)
+    words = measurements.tensors_summary(one.state.quantization.tensors)
     assert "least exact is blk.0.ffn_up with 12.5 dB" in words
     weights = 49152 * 576 + 576 + 1536 * 576
     bits = (4.5 * (weights - 576) + 32 * 576) / weights
     assert f"{bits:.2f} bits a weight" in words
     exact = replace(one.state.quantization.tensors, rows=TENSORS[1:2])
-    assert "exact" in tensors.summary(exact)
+    assert "exact" in measurements.tensors_summary(exact)
 
 
 def test_a_file_that_was_quantized_before_is_told(panel):
-    assert "Q4_1, Q8_0" in quant_report.born(MODEL)
-    assert quant_report.born(replace(MODEL, block_formats=())) == ""
-    assert quant_report.born(None) == ""
+    assert "Q4_1, Q8_0" in measurements.requantized_warning(MODEL)
+    assert measurements.requantized_warning(replace(MODEL, block_formats=())) == ""
+    assert measurements.requantized_warning(None) == ""
 
 
 CONVERSION = "12 tensors of type iq2_xs are multiplied as int8"
@@ -258,9 +257,9 @@ def test_words_on_the_mode_as_stored():
 
 
 def test_cells_of_a_report():
-    assert len(quant_report.cells(REPORT)) == len(quant_report.ROWS)
+    assert len(measurements.cells(REPORT)) == len(measurements.ROWS)
     row = dict(
-        zip([name for name, _ in quant_report.ROWS], quant_report.cells(REPORT), strict=True)
+        zip([name for name, _ in measurements.ROWS], measurements.cells(REPORT), strict=True)
     )
     assert row["Perplexity"] == "21.600 ± 0.50"
     assert row["KL mean"] == "0.08 ± 0.0016"

@@ -8,7 +8,7 @@ from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.presets.model import ChoosePreset, ImportPreset, SavePreset
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.texts import bias_lines, biases_of, stop_lines, stops_of
+from llm_lite.desktop.features.sampling.lists import bias_lines, biases_of, stop_lines, stops_of
 
 SIZE = (1280, 1500)
 

@@ -11,27 +11,23 @@ from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.desktop.features.chat import view as chat
 from llm_lite.desktop.features.program.state import AppState, Message, Running
-from llm_lite.desktop.features.tools.calling import (
+from llm_lite.desktop.features.tools.calls import figures, heading, shown_arguments
+from llm_lite.desktop.features.tools.model import (
     AllowTool,
     AnswerCall,
     GoOn,
-    RefuseCall,
-    RunCall,
-    StopCall,
-    UnfoldResult,
-)
-from llm_lite.desktop.features.tools.calls import shown_arguments
-from llm_lite.desktop.features.tools.model import (
     OfferTool,
+    RefuseCall,
     RemoveServer,
+    RunCall,
     SetFunctions,
     SetServer,
+    SetServerStatus,
     StartServer,
+    StopCall,
     StopServer,
-    TellServer,
+    UnfoldResult,
 )
-from llm_lite.desktop.features.tools.results import figures, heading
-from llm_lite.desktop.features.tools.servers import read_form
 from llm_lite.desktop.features.tools.state import (
     MOST_SERVERS,
     MOST_VARIABLES,
@@ -42,7 +38,7 @@ from llm_lite.desktop.features.tools.state import (
     ToolsState,
     approval_of,
 )
-from llm_lite.desktop.features.tools.view import model_note
+from llm_lite.desktop.features.tools.view import ServerForm, model_note, read_form
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.scripted_engine import WEATHER, call
 
@@ -63,7 +59,7 @@ def asking(headless, *said):
     one.program.do(SetFunctions(WEATHER))
     tools = one.state.tools.functions
     one.program.do(SetServer(SPEC))
-    one.program.do(TellServer("test", "on", tools))
+    one.program.do(SetServerStatus("test", "on", tools))
     one.program.do(SetFunctions(""))
     messages = (Message("user", "Weather?"), *(answer(text) for text in said))
     one.program.state = replace(one.state, messages=messages)
@@ -169,7 +165,7 @@ def test_a_server_starts_only_after_its_command_was_seen(headless):
     assert one.did(StartServer) == [StartServer("test")]
     assert one.state.tools.servers[0].status == "starting"
     one.driver.click("tools.server.test.stop")
-    one.program.do(TellServer("test", "ended", (), "it ended with code 3"))
+    one.program.do(SetServerStatus("test", "ended", (), "it ended with code 3"))
     one.driver.frames(2)
     assert one.did(StopServer) and one.driver.shows("tools.server.test.problem")
     one.driver.click("tools.server.test.remove")
@@ -191,10 +187,10 @@ def test_a_server_is_added_in_a_form(headless):
 def test_no_more_is_taken_than_is_read_again():
     full = tuple(ToolServer(ServerSpec(f"s{n}", "a")) for n in range(MOST_SERVERS))
     state = AppState(tools=ToolsState(servers=full))
-    form = {"name": "new", "command": "a"}
+    form = ServerForm(name="new", command="a")
     assert read_form(form, AppState())[0] and "32 servers" in read_form(form, state)[1]
-    assert read_form({**form, "name": "s1", "old": "s1"}, state)[0]
-    form["environment"] = "\n".join(f"V{n}=" for n in range(MOST_VARIABLES + 1))
+    assert read_form(replace(form, name="s1", old="s1"), state)[0]
+    form.environment = "\n".join(f"V{n}=" for n in range(MOST_VARIABLES + 1))
     assert "65 variables, at most 64" in read_form(form, AppState())[1]
 
 
@@ -204,7 +200,7 @@ def test_with_a_server_it_promises_no_more_than_is_true(headless, monkeypatch):
     one.driver.frames(1)
     one.program.do(SetServer(SPEC))
     one.driver.frames(1)
-    one.program.do(TellServer("test", "on", ()))
+    one.program.do(SetServerStatus("test", "on", ()))
     one.driver.frames(1)
     assert said == [chat.ALONE, chat.ALONE, chat.WITH_SERVERS]
 

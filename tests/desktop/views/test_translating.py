@@ -20,10 +20,10 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.steer.view import effect_is_shown
 from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
+    ChooseCrossHeads,
     ChooseLongest,
     ChooseTask,
     ClearTarget,
-    LookAcross,
     PointAtToken,
     RestoreTarget,
     SetSource,
@@ -31,7 +31,7 @@ from llm_lite.desktop.features.translator.model import (
     TintTarget,
     WriteTarget,
 )
-from llm_lite.desktop.features.translator.state import CrossLook, TokenAt
+from llm_lite.desktop.features.translator.state import CrossHeads, TokenAt
 from llm_lite.desktop.features.translator.target import facts
 from llm_lite.desktop.widgets import controls
 from llm_lite.desktop.widgets.widgets import fit
@@ -108,7 +108,7 @@ def test_choices_are_shown_whole(headless, monkeypatch, size, font_size):
 def test_everything_of_a_target_lies_inside_the_page(headless, size):
     one = headless(READY, size=size)
     one.program.do(ChooseBeams(4))
-    one.program.do(LookAcross(CrossLook("head", 1, 2)))
+    one.program.do(ChooseCrossHeads(CrossHeads("head", 1, 2)))
     written(one)
     shown = {name: rect for name, rect in one.ui.rects.items() if name.startswith("translating.")}
     assert {f"translating.{n}" for n in ("by", "layer", "head", "likely", "copy", "facts")} < set(
@@ -242,7 +242,7 @@ def actions_of(rng):
             ChooseBeams(rng.choice([0, 1, 4])), ChooseLongest(rng.choice([0, 50])),
             ChooseTask(rng.choice(["", TASK])), TintTarget(rng.random() < 0.5),
             PointAtToken(rng.choice([None, TokenAt(side, rng.randrange(9))])),
-            LookAcross(CrossLook(rng.choice(["all", "layer", "head"]), 9, 9)),
+            ChooseCrossHeads(CrossHeads(rng.choice(["all", "layer", "head"]), 9, 9)),
             SetAttention(READY.attention.showing(rng.choice(["encoder", "decoder", "cross"]))),
             StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), Steer(None), "events",
         ]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from llm_lite.core.messages import ProfileStep
-from llm_lite.desktop.features.quantization.step_profile import milliseconds
+from llm_lite.desktop.features.quantization.step_profile import StepShown, milliseconds
 from llm_lite.desktop.widgets.step_flame import kinds, lay_out, shared_parts
 from tests.desktop.fake_tasks import STEP
 from tests.desktop.views.test_quantization_views import at_rest, last, panel  # noqa: F401
@@ -65,8 +65,8 @@ def test_a_step_is_measured_and_a_click_looks_closer(panel, size):  # noqa: F811
     assert last(engine, ProfileStep).tokens == 128
     one.driver.frames(2)
     one.driver.click("step.layer 0")
-    assert one.ui.memory["step.zoom"] == (1, 4)
+    assert one.ui.local(StepShown).zoom == (1, 4)
     whole, part = one.driver.rect("step.flame"), one.driver.rect("step.layer 0")
     assert part[0] == pytest.approx(whole[0]) and part[2] == pytest.approx(whole[2])
     one.driver.click("step.layer 0")
-    assert one.ui.memory["step.zoom"] is None
+    assert one.ui.local(StepShown).zoom is None

@@ -15,7 +15,7 @@ from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.declared import checked, offered, read_functions
 from llm_lite.core.tools.json_values import JsonProblem
-from llm_lite.desktop.features.tools import host_files as files
+from llm_lite.desktop.features.tools import host as files
 from llm_lite.desktop.features.tools.state import approval_of
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_text, special_file, to_json

@@ -1,31 +1,43 @@
-"""Perplexity and divergence of weight modes over a text: a table and two plots."""
+"""Measurements of weight modes: perplexity and divergence over a text, and errors of tensors."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
 
-from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
+from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo, TensorReport, TensorRow
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.divergence import nats
-from llm_lite.desktop.features.quantization.model import ForgetReports, RunTask, SetQuantization
-from llm_lite.desktop.features.quantization.progress import draw_work
-from llm_lite.desktop.features.quantization.state import Choices
+from llm_lite.desktop.features.quantization.model import (
+    ForgetReports,
+    RunTask,
+    SetQuantization,
+    StopTask,
+)
+from llm_lite.desktop.features.quantization.state import Choices, TaskKind
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
-from llm_lite.desktop.language.units import signed, size
+from llm_lite.desktop.language.units import capital, sentence, signed, size
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.icons import ICON_TRASH
 from llm_lite.desktop.widgets.plots.axes import Axis, line_spec, plot, point_spec, series
 from llm_lite.desktop.widgets.plots.legend import LegendEntry, Sign, draw_legend
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    fit,
+    icon_button,
+    primary_button,
+    progress,
+    text,
+    tip,
+    wrapped,
+)
 
-TICKS = 12  # below a plot, at most
-TREND = 5  # chunks from which a line joins them
-HEIGHT = 38.0  # of a plot, in spacing units
-LEAST = 1e-8  # nats that a logarithmic axis shows
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = mark(
     "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
@@ -54,9 +66,47 @@ ROWS = (
     (mark("Weights"), mark("In memory.")),
     (mark("Tokens scored"), ""),
 )
+TICKS = 12  # below a plot, at most
+TREND = 5  # chunks from which a line joins them
+HEIGHT = 38.0  # of a plot, in spacing units
+LEAST = 1e-8  # nats that a logarithmic axis shows
+TENSORS_ABOUT = mark(
+    "Every tensor is converted and compared with what the file holds. Signal to noise is the "
+    "power of the weights over that of the error: 20 dB is an error of a tenth, 40 dB of a "
+    "hundredth. Vectors stay in 32 bits, and rows that fill no whole block in 16."
+)
+TENSOR_HEADS = (
+    (mark("Tensor"), 0.0),
+    (mark("Shape"), 21.0),
+    (mark("Format"), 12.0),
+    (mark("Bits"), 10.0),
+    (mark("SNR dB"), 13.0),
+)
+TENSOR_HINTS = (
+    "",
+    mark("Rows by columns"),
+    mark("As loaded"),
+    mark("A weight, with its share of scales"),
+    TENSORS_ABOUT,
+)
+GOOD_SNR = 40.0  # dB
+POOR_SNR = 15.0
 
 
-def draw(state: AppState, ui: Ui) -> list[Action]:
+def draw_work(state: AppState, ui: Ui, kind: TaskKind) -> list[Action]:
+    """Draw the progress of a task of this kind with a button that stops it, or its problem."""
+    work = state.quantization.work
+    if work is None or work.kind != kind:
+        if problem := state.quantization.problem(kind):
+            wrapped(ui, sentence(problem), "error")
+        return []
+    progress(ui, capital(said_stage(work.stage)), work.fraction)
+    if button(ui, f"quantization.stop.{kind}", tr("Stop"), enabled=not work.stopping):
+        return [StopTask()]
+    return []
+
+
+def draw_report(state: AppState, ui: Ui) -> list[Action]:
     held = state.quantization
     actions = _draw_setting(state, ui)
     actions += draw_work(state, ui, "report")
@@ -64,7 +114,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, tr(ABOUT))
         return actions
     _draw_table(ui, held.reports)
-    if words := born(state.model):
+    if words := requantized_warning(state.model):
         wrapped(ui, words)
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_quantiles(ui, held.reports)
@@ -72,8 +122,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
-def born(model: ModelInfo | None) -> str:
-    """A warning where the file's own weights are in blocks; "" where they are floats."""
+def requantized_warning(model: ModelInfo | None) -> str:
+    """Return a warning if the file's own weights are quantized in blocks; "" if they are floats."""
     if model is None or not model.block_formats:
         return ""
     names = ", ".join(name.upper() for name in sorted(model.block_formats))
@@ -126,7 +176,7 @@ def _draw_path(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list
 
 
 def cells(report: DivergenceReport) -> tuple[str, ...]:
-    """A column of the table, by ROWS."""
+    """Return the cells of a report's column, in the order of ROWS."""
     return (
         f"{report.ppl:.3f} ± {report.ppl_error:.2f}",
         f"{report.ppl_reference:.3f} ± {report.ppl_reference_error:.2f}",
@@ -196,7 +246,7 @@ def name_of(report: DivergenceReport) -> str:
 
 
 def _draw_quantiles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
-    """The share of tokens that diverge by no more than so much."""
+    """Draw the share of tokens that diverge by no more than a value."""
     text(ui, tr("Tokens that diverge by no more than that"), style="small", bold=True)
     share = np.linspace(0.0, 100.0, 101)
     x = Axis(tr("KL divergence"), tr("nats"), logarithmic=True, lines=True)
@@ -209,7 +259,7 @@ def _draw_quantiles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
 
 
 def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
-    """Where in the text they diverge."""
+    """Draw the mean divergence of each chunk of the text."""
     most = max(report.chunks for report in reports)
     if most < 2:
         return
@@ -236,8 +286,98 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
 
 
 def _draw_names(ui: Ui, name: str, reports: tuple[DivergenceReport, ...], sign: Sign) -> None:
-    """Draw which report each colour is."""
+    """Draw the legend of the reports' colours."""
     named = enumerate(map(name_of, reports))
     entries = [LegendEntry(ui.color_of_series(number), words, sign) for number, words in named]
     draw_legend(ui, name, entries)
     imgui.dummy(ImVec2(0, ui.u(1)))
+
+
+def draw_tensors(state: AppState, ui: Ui) -> list[Action]:
+    held = state.quantization
+    choices, free = held.choices, held.work is None
+    actions: list[Action] = []
+    room = imgui.get_content_region_avail().x - ui.u(22) - ui.u(1.5)
+    mode = picker(ui, "tensors.mode", LABELS, choices.tensors, room, tr("The mode to look at"))
+    if mode != choices.tensors:
+        actions.append(SetQuantization(replace(choices, tensors=mode)))
+    imgui.same_line(0, ui.u(1.5))
+    if primary_button(
+        ui, "tensors.run", tr("Analyze"), tr(TENSORS_ABOUT), enabled=free, width=ui.u(22)
+    ):
+        actions.append(RunTask("tensors"))
+    actions += draw_work(state, ui, "tensors")
+    if held.tensors is None:
+        wrapped(ui, tr(TENSORS_ABOUT))
+    else:
+        wrapped(ui, tensors_summary(held.tensors))
+        _draw_tensors_table(ui, held.tensors.rows)
+    return actions
+
+
+def tensors_summary(report: TensorReport) -> str:
+    """Name the mean bits a weight, and the tensor with the largest error."""
+    sizes = [math.prod(row.shape) for row in report.rows]
+    bits = sum(n * row.bits_per_weight for n, row in zip(sizes, report.rows, strict=True))
+    bits /= max(sum(sizes), 1)
+    worst = min(report.rows, key=lambda row: row.snr_db, default=None)
+    if worst is None or math.isinf(worst.snr_db):
+        words = tr("{mode}: {bits:.2f} bits a weight, all of them exact.")
+        return words.format(mode=report.mode, bits=bits)
+    words = tr("{mode}: {bits:.2f} bits a weight; the least exact is {name} with {snr:.1f} dB.")
+    name = short_name(worst.name)
+    return words.format(mode=report.mode, bits=bits, name=name, snr=worst.snr_db)
+
+
+def _draw_tensors_table(ui: Ui, rows: tuple[TensorRow, ...]) -> None:
+    flags = imgui.TableFlags_
+    height = max(imgui.get_content_region_avail().y, ui.u(30))
+    kind = flags.scroll_y | flags.row_bg | flags.sizing_fixed_fit
+    with ui.font(style="small"):
+        if not imgui.begin_table("tensors", len(TENSOR_HEADS), kind, ImVec2(0, height)):
+            return
+        imgui.table_setup_scroll_freeze(0, 1)
+        for title, wide in TENSOR_HEADS:
+            column = imgui.TableColumnFlags_
+            stretch = column.width_fixed if wide else column.width_stretch
+            imgui.table_setup_column(title, stretch, ui.u(wide) if wide else 1.0)
+        _draw_tensor_heads(ui)
+        clipper = imgui.ListClipper()
+        clipper.begin(len(rows))
+        while clipper.step():
+            for number in range(clipper.display_start, clipper.display_end):
+                _draw_tensor(ui, rows[number])
+        imgui.end_table()
+    ui.mark("tensors.table")
+
+
+def _draw_tensor_heads(ui: Ui) -> None:
+    imgui.table_next_row(imgui.TableRowFlags_.headers)
+    for (title, _), hint in zip(TENSOR_HEADS, TENSOR_HINTS, strict=True):
+        imgui.table_next_column()
+        with ui.colored(text="muted"):
+            imgui.text_unformatted(tr(title))
+        tip(ui, hint and tr(hint))
+
+
+def _draw_tensor(ui: Ui, row: TensorRow) -> None:
+    imgui.table_next_row()
+    imgui.table_next_column()
+    imgui.text_unformatted(fit(short_name(row.name), imgui.get_content_region_avail().x))
+    tip(ui, row.name)
+    shape = " × ".join(f"{n:,}" for n in row.shape)
+    for words in (shape, row.format, f"{row.bits_per_weight:.2f}"):
+        imgui.table_next_column()
+        with ui.colored(text="muted"):
+            imgui.text_unformatted(words)
+    imgui.table_next_column()
+    exact = math.isinf(row.snr_db)
+    color = "muted" if exact else "warning" if row.snr_db < POOR_SNR else "text"
+    color = "good" if not exact and row.snr_db >= GOOD_SNR else color
+    with ui.colored(text=color):
+        imgui.text_unformatted(tr("exact") if exact else f"{row.snr_db:.1f}")
+
+
+def short_name(name: str) -> str:
+    """Return a tensor's name without the ending that all of them share."""
+    return name.removesuffix(".weight")
