@@ -9,6 +9,7 @@ from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.features.chat.model import Send, StopAnswer
+from llm_lite.desktop.features.chat.places import Stack
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.rail import PANELS, icon_style
 from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
@@ -324,7 +325,7 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
         for n in range(200)
     )
     one = headless(replace(READY, messages=messages))
-    while one.ui.memory["chat.measuring"]:
+    while one.ui.local(Stack).measuring:
         one.driver.frames(1)
     shown = [name for name in one.ui.rects if name.startswith("message.") and name.count(".") == 1]
     assert 1 <= len(shown) <= 4

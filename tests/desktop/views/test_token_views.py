@@ -21,6 +21,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay, Steer
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.conversation import first_difference
+from llm_lite.desktop.features.chat.places import Stack
 from llm_lite.desktop.features.program.model import SetTheme
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.steer.view import SteerControls
@@ -246,7 +247,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
         messages, owners, labels = long_chat(count)
         state = replace(READY, messages=messages, owners=owners, positions=labels)
         one = headless(replace(state, xray=XRay(shown=True, at=5)))
-        while one.ui.memory["chat.measuring"]:
+        while one.ui.local(Stack).measuring:
             one.driver.frames(1)
         laid.clear()
         calls[count] = python_calls(one.driver.frames)
