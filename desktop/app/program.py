@@ -38,8 +38,6 @@ from llm_lite.desktop.features.library.model import ChooseImport
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.apply import apply, fold
-from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.features.program.defects import defect_of
 from llm_lite.desktop.features.program.model import (
     ChooseFile,
     ExportAttention,
@@ -47,8 +45,8 @@ from llm_lite.desktop.features.program.model import (
     OpenModel,
     SaveText,
 )
-from llm_lite.desktop.features.program.notices import add_log, expire, notify
-from llm_lite.desktop.features.program.state import AppState, LogLine
+from llm_lite.desktop.features.program.notices import add_log, defect_of, expire, notify
+from llm_lite.desktop.features.program.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.features.resume.model import IdleWork, keeping
 from llm_lite.desktop.features.serving.host_door import ServingDoor
 from llm_lite.desktop.features.serving.model import SwitchServing

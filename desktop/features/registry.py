@@ -37,7 +37,7 @@ from llm_lite.desktop.features.palette.view import draw as draw_palette
 from llm_lite.desktop.features.performance import model as performance
 from llm_lite.desktop.features.performance.view import draw as draw_performance
 from llm_lite.desktop.features.presets import model as presets
-from llm_lite.desktop.features.program import defects, fitting, loading, requests
+from llm_lite.desktop.features.program import loading, requests
 from llm_lite.desktop.features.program import model as program
 from llm_lite.desktop.features.program.log import draw as draw_log
 from llm_lite.desktop.features.program.memory_question import draw as draw_memory_question
@@ -220,7 +220,7 @@ FEATURES = (
     Feature("file_chooser", file_chooser.HANDLERS, overlays={"file chooser": draw_file_chooser}),
     Feature(
         "program",
-        {**program.HANDLERS, **fitting.HANDLERS, **defects.HANDLERS},
+        program.HANDLERS,
         loading.EVENTS,
         due=(requests.send_queued,),
         views=(View("log", mark("Log"), ICON_LOG, "lower right", "program", draw_log, turn=2),),

@@ -14,7 +14,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.features.program.defects import defects
+from llm_lite.desktop.features.program.notices import defects
 from llm_lite.desktop.features.program.state import AppState
 
 AWAY = (-1.0e6, -1.0e6)

@@ -10,8 +10,8 @@ from llm_lite.core.errors import CancelledError, FileError
 from llm_lite.desktop.features.attachments.model import FileRead
 from llm_lite.desktop.features.attachments.state import DraftFile, DraftFiles
 from llm_lite.desktop.features.host import Host
-from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
 from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.notices import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 
 Act = FileRead | OpenModel | ReportDefect

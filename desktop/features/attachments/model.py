@@ -15,7 +15,7 @@ from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, DraftFile, Part
 from llm_lite.desktop.features.chat.turns import tokens_in_front
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -56,7 +56,7 @@ class AttachFiles(Action, frozen=True):
     paths: tuple[str, ...]
 
 
-class ChooseAttachments(Action, frozen=True):
+class ChooseAttachments(HostAction, frozen=True):
     """Choose files in the system's file dialog."""
 
 
@@ -230,10 +230,6 @@ def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
     return replace(state, files=state.files.with_paths(tuple(fresh.items())[:room])), ()
 
 
-def _leave_to_the_program(action: ChooseAttachments, state: AppState, now: float) -> Result:
-    return state, ()
-
-
 def _read(action: FileRead, state: AppState, now: float) -> Result:
     file = _file(state, action.key)
     if file is None or file.attached is not None:  # gone, or read twice
@@ -361,7 +357,6 @@ def _unfold(action: UnfoldAttachment, state: AppState, now: float) -> Result:
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     AttachFiles: _attach,
-    ChooseAttachments: _leave_to_the_program,
     FileRead: _read,
     RemoveFile: _remove,
     RemoveFiles: _remove_all,

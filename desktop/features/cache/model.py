@@ -9,7 +9,7 @@ from llm_lite.core.messages import CacheMeasured, CacheStatus, Measure, MeasureC
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.cache.state import ColorBy
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
@@ -37,7 +37,7 @@ class SetOverflow(Action, frozen=True):
     overflow: Overflow
 
 
-class AskFreeMemory(Action, frozen=True):
+class AskFreeMemory(HostAction, frozen=True):
     """Find out how much memory the machine has free; the program does it."""
 
 
@@ -71,16 +71,11 @@ def set_overflow(action: SetOverflow, state: AppState, now: float) -> Result:
     return replace(state, overflow=action.overflow), ()
 
 
-def nothing(action: AskFreeMemory, state: AppState, now: float) -> Result:
-    return state, ()
-
-
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ColorCache: color,
     PointAt: point,
     AskMeasure: measure,
     SetOverflow: set_overflow,
-    AskFreeMemory: nothing,
 }
 
 

@@ -8,8 +8,7 @@ from llm_lite.core.messages import PromptToken
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.chat import turns
-from llm_lite.desktop.features.program.context import Counted
-from llm_lite.desktop.features.program.state import AppState, Lens, RowDetails, Running
+from llm_lite.desktop.features.program.state import AppState, Counted, Lens, RowDetails, Running
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, cut
 
 

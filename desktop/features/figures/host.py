@@ -16,9 +16,9 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.figures import grid_figure, heads_figure
 from llm_lite.desktop.features.attention.state import MOST_LOCKED, FigureName
 from llm_lite.desktop.features.encoder.text_page import encoded_figure
-from llm_lite.desktop.features.program.defects import ReportDefect
 from llm_lite.desktop.features.program.guard import Failed, attempt
 from llm_lite.desktop.features.program.model import ExportAttention
+from llm_lite.desktop.features.program.notices import ReportDefect
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.figure import text_figure
 from llm_lite.desktop.language.translate import tr

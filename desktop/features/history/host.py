@@ -48,7 +48,7 @@ from llm_lite.desktop.features.history.state import ROWS, ConversationRow, Found
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
+from llm_lite.desktop.features.program.notices import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.resume.model import KeptFound, KeptListed

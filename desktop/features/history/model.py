@@ -21,7 +21,7 @@ from llm_lite.desktop.features.history.state import (
     FoundRow,
     Shelf,
 )
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -89,7 +89,7 @@ class RedoHistory(Action, frozen=True):
     pass
 
 
-class ForkConversation(Action, frozen=True):
+class ForkConversation(HostAction, frozen=True):
     """Make a conversation with the path to a message of the chat, by its key, and nothing else."""
 
     key: int
@@ -103,17 +103,17 @@ class ShowShelf(Action, frozen=True):
     shelf: Shelf
 
 
-class WantMoreRows(Action, frozen=True):
+class WantMoreRows(HostAction, frozen=True):
     """The end of the list is in sight."""
 
 
-class ExportConversation(Action, frozen=True):
+class ExportConversation(HostAction, frozen=True):
     id: int
     kind: FileKind
     path: str
 
 
-class ImportConversations(Action, frozen=True):
+class ImportConversations(HostAction, frozen=True):
     path: str
 
 
@@ -332,10 +332,6 @@ def _leave(action: LeaveConversations, state: AppState, now: float) -> Result:
     return turn_to(state, ()) if state.history.open in action.ids else (state, ())
 
 
-def _leave_to_host(action: NeedsHistory, state: AppState, now: float) -> Result:
-    return state, ()
-
-
 def _journalled(action: NeedsHistory, state: AppState, now: float) -> Result:
     return done_since(state), ()
 
@@ -359,9 +355,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     RestoreConversation: _journalled,
     SearchHistory: _search,
     ShowShelf: _show_shelf,
-    WantMoreRows: _leave_to_host,
-    ExportConversation: _leave_to_host,
-    ImportConversations: _leave_to_host,
     RowsRead: _rows_read,
     RowsChanged: _rows_changed,
     ConversationRead: _conversation_read,
@@ -370,6 +363,5 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SearchAnswered: _search_answered,
     Reveal: _reveal,
     LeaveConversations: _leave,
-    ForkConversation: _leave_to_host,
     TellHistory: _tell,
 }

@@ -10,8 +10,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.model import InstallModel, ModelInstalled
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.choices import CatalogueEntry
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, CatalogueEntry
 from llm_lite.desktop.language.incoming import fit_to_show
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
@@ -20,12 +20,11 @@ from llm_lite.desktop.features.library.state import (
     LibraryTab,
     Weighed,
 )
-from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.choices import CatalogueEntry
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, CatalogueEntry
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
@@ -132,55 +131,55 @@ class QuantizeModel(Action, frozen=True):
     calibrate: bool = True  # int4 by a text, which takes minutes
 
 
-class SliceModel(Action, frozen=True):
+class SliceModel(HostAction, frozen=True):
     """Make Gemma 3n's E2B, as a view of an E4B on this machine."""
 
     name: str
 
 
-class PauseJob(Action, frozen=True):
+class PauseJob(HostAction, frozen=True):
     id: str
 
 
-class ResumeJob(Action, frozen=True):
+class ResumeJob(HostAction, frozen=True):
     id: str
 
 
-class CancelJob(Action, frozen=True):
+class CancelJob(HostAction, frozen=True):
     """Stop a job; what was fetched stays, and it can be tried again."""
 
     id: str
 
 
-class RetryJob(Action, frozen=True):
+class RetryJob(HostAction, frozen=True):
     """Start a job again that failed or was cancelled."""
 
     id: str
 
 
-class DismissJob(Action, frozen=True):
+class DismissJob(HostAction, frozen=True):
     """Remove a row from the list."""
 
     id: str
 
 
-class DismissEnded(Action, frozen=True):
+class DismissEnded(HostAction, frozen=True):
     """Remove the rows of jobs that are done or have failed."""
 
 
-class UndoRemoval(Action, frozen=True):
+class UndoRemoval(HostAction, frozen=True):
     """Cancel a deletion that waits."""
 
     id: str
 
 
-class RemoveNow(Action, frozen=True):
+class RemoveNow(HostAction, frozen=True):
     """Carry out a deletion that waits."""
 
     id: str
 
 
-class KeepSource(Action, frozen=True):
+class KeepSource(HostAction, frozen=True):
     """Keep the source that a job is to delete."""
 
     id: str
@@ -210,19 +209,19 @@ class TellRemoval(Action, frozen=True):
     removal: Mapping[tuple[str, ...], Weighed]
 
 
-class RemoveModels(Action, frozen=True):
+class RemoveModels(HostAction, frozen=True):
     """Queue a deletion, which can be undone until the queue is empty."""
 
     names: tuple[str, ...]
 
 
-class ImportLocal(Action, frozen=True):
+class ImportLocal(HostAction, frozen=True):
     """Remember a model where it lies."""
 
     path: str
 
 
-class ChooseImport(Action, frozen=True):
+class ChooseImport(HostAction, frozen=True):
     """Open the system's dialog for a model to import; the window does it."""
 
 
@@ -230,7 +229,7 @@ class TellImported(Action, frozen=True):
     name: str
 
 
-class RevealModel(Action, frozen=True):
+class RevealModel(HostAction, frozen=True):
     """Show its file in the system's file manager."""
 
     path: str
@@ -383,10 +382,6 @@ def _add_fits(action: TellFits, state: AppState, now: float) -> Result:
     return replace(state, library=state.library.with_fits(action.fits)), ()
 
 
-def _leave_to_host(action: Any, state: AppState, now: float) -> Result:
-    return state, ()
-
-
 def _show_queue(action: FetchModel | QuantizeModel, state: AppState, now: float) -> Result:
     """Show the queue, where the action's job is."""
     return with_library(state, tab="queue"), ()
@@ -456,7 +451,6 @@ def leave_page(action: object, before: AppState, result: Result, now: float) -> 
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    **dict.fromkeys(get_args(JobAction), _leave_to_host),
     ShowLibrary: _show,
     ListModels: _list,
     TellModels: _set_models,
@@ -474,17 +468,12 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     TellFits: _add_fits,
     FetchModel: _show_queue,
     QuantizeModel: _show_queue,
-    SliceModel: _leave_to_host,
     TellJobs: _set_jobs,
     VerifyModel: _verify,
     TellVerified: _set_verified,
     WeighRemoval: _weigh,
     TellRemoval: _set_removal,
-    RemoveModels: _leave_to_host,
-    ImportLocal: _leave_to_host,
-    ChooseImport: _leave_to_host,
     TellImported: _imported,
-    RevealModel: _leave_to_host,
     TellLibrary: _notify,
     InstallModel: _install,
     ModelInstalled: _installed,

@@ -10,9 +10,8 @@ from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.library.model import InstallModel, ShowLibrary
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, CatalogueEntry
 from llm_lite.desktop.features.remote.view import draw_connect, draw_connection, is_open
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.incoming import shown_path

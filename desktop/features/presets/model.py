@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -11,7 +11,7 @@ from llm_lite.core.messages import Gains, Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer, steer
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
@@ -30,25 +30,25 @@ class Preset(Struct, frozen=True):
     gains: Gains | None = None  # None: 1 for every head
 
 
-class SavePreset(Action, frozen=True):
+class SavePreset(HostAction, frozen=True):
     """Keep what is set now under a name; one of that name is replaced."""
 
     name: str
 
 
-class ChoosePreset(Action, frozen=True):
+class ChoosePreset(HostAction, frozen=True):
     name: str
 
 
-class DeletePreset(Action, frozen=True):
+class DeletePreset(HostAction, frozen=True):
     name: str
 
 
-class ImportPreset(Action, frozen=True):
+class ImportPreset(HostAction, frozen=True):
     path: str
 
 
-class ExportPreset(Action, frozen=True):
+class ExportPreset(HostAction, frozen=True):
     """Write what is set now to a file."""
 
     path: str
@@ -72,10 +72,6 @@ def preset_of(state: AppState, name: str) -> Preset:
     """Return a preset of the current settings."""
     gains = state.steering.gains
     return Preset(name, state.system_prompt, sampler(state), state.options.mode, gains)
-
-
-def _leave_to_host(action: PresetFileAction, state: AppState, now: float) -> Result:
-    return state, ()
 
 
 def _list(action: ListPresets, state: AppState, now: float) -> Result:
@@ -112,7 +108,6 @@ def _fit(preset: Preset, state: AppState) -> bool:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    **dict.fromkeys(get_args(PresetFileAction), _leave_to_host),
     ListPresets: _list,
     UsePreset: _use,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llm_lite.core.messages import Command
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import FEATURES, joined
@@ -17,9 +17,13 @@ def act(action: Action, state: AppState, now: float) -> Result:
     """Return the state after `action`, done at `now`, in seconds, and the engine's commands. Each
     feature that follows actions adds what they mean for it. Raises TypeError for what is no
     action."""
-    if type(action) not in ACTIONS:
+    result: Result
+    if type(action) in ACTIONS:
+        result = ACTIONS[type(action)](action, state, now)
+    elif isinstance(action, HostAction):
+        result = state, ()
+    else:
         raise TypeError(f"not an action: {action!r}")
-    result = ACTIONS[type(action)](action, state, now)
     for follow in _FOLLOWS:
         result = follow(action, state, result, now)
     return result

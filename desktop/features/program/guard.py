@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import DeviceError
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.defects import ReportDefect
+from llm_lite.desktop.features.program.notices import ReportDefect
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.ui import Ui

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.defects import defect_of
+from llm_lite.desktop.features.program.notices import defect_of
 from llm_lite.desktop.language.translate import tr
 
 Job = Callable[[], Iterable[Action]]

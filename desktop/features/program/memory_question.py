@@ -8,7 +8,7 @@ from llm_lite.core.messages import EngineOptions, LoadNeedsMemory
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.fitting import AnswerMemory
+from llm_lite.desktop.features.program.model import AnswerMemory
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import short_name, size

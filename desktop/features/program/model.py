@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from llm_lite.core.messages import (
     CancelLoad,
+    Command,
     EngineOptions,
     ExportMaps,
     LoadModel,
@@ -16,8 +17,8 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.attention.state import AttentionChoice, FigureName
-from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.notices import notify
+from llm_lite.desktop.features.program.action import Action, HostAction
+from llm_lite.desktop.features.program.notices import ReportDefect, notify, report
 from llm_lite.desktop.features.program.requests import Result, end_reading
 from llm_lite.desktop.features.program.state import AppState, Load
 from llm_lite.desktop.features.remote.model import disconnected
@@ -33,6 +34,13 @@ class SetOptions(Action, frozen=True):
 
 class OpenModel(Action, frozen=True):
     source: str | None
+
+
+class AnswerMemory(Action, frozen=True):
+    """Answer the question before a model is loaded for which memory is short. `options`: what to
+    load it with; None: not at all."""
+
+    options: EngineOptions | None
 
 
 class CancelLoading(Action, frozen=True):
@@ -87,24 +95,24 @@ class ExportAttention(Action, frozen=True):
     path: str
 
 
-class SaveText(Action, frozen=True):
+class SaveText(HostAction, frozen=True):
     """Write a file that is not there yet; the program does it."""
 
     path: str
     text: str
 
 
-class OpenLink(Action, frozen=True):
+class OpenLink(HostAction, frozen=True):
     """Show an address in the browser, as a person was asked; the program does it."""
 
     address: str
 
 
-class ChooseFile(Action, frozen=True):
+class ChooseFile(HostAction, frozen=True):
     """Ask the system for a file; the window does it, the state does not change."""
 
 
-class ResetLayout(Action, frozen=True):
+class ResetLayout(HostAction, frozen=True):
     """Put the docked views back where they were at first; the window does it."""
 
 
@@ -211,15 +219,26 @@ def _export_attention(action: ExportAttention, state: AppState, now: float) -> R
     return replace(state, next_step_request=state.next_step_request + 1), (export,)
 
 
-def _leave_to_the_program(
-    action: SaveText | OpenLink | ChooseFile | ResetLayout, state: AppState, now: float
-) -> Result:
-    return state, ()
+def _answer_memory(action: AnswerMemory, state: AppState, now: float) -> Result:
+    asked, state = state.memory_question, replace(state, memory_question=None)
+    if asked is None or action.options is None:
+        return state, ()
+    if state.load:
+        problem = tr("A model is already loading. Cancel it first.")
+        return notify(state, "warning", problem, now), ()
+    commands: tuple[Command, ...] = (LoadModel(asked.source, action.options),)
+    if asked.in_use:
+        state, commands = reconfigure(state, action.options)
+    else:
+        state = replace(state, load=Load(asked.source or tr("the default model")))
+    # To load it all the same is said of this load only.
+    return replace(state, options=replace(action.options, force=False)), commands
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetOptions: set_options,
     OpenModel: _open_model,
+    AnswerMemory: _answer_memory,
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,
     TellSystemTheme: _tell_system_theme,
@@ -230,8 +249,5 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ClearLog: _clear_log,
     SetAttention: _set_attention,
     ExportAttention: _export_attention,
-    SaveText: _leave_to_the_program,
-    OpenLink: _leave_to_the_program,
-    ChooseFile: _leave_to_the_program,
-    ResetLayout: _leave_to_the_program,
+    ReportDefect: report,
 }

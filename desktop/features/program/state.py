@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from itertools import count
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -48,8 +48,6 @@ from llm_lite.desktop.features.layouts.state import Layouts
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.library.state import LibraryState
 from llm_lite.desktop.features.palette.state import PaletteState
-from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.features.program.context import Counted
 from llm_lite.desktop.features.program.scopes import divided, made, of
 from llm_lite.desktop.features.program.switches import Switches
 from llm_lite.desktop.features.prompts.state import PromptLibrary
@@ -65,15 +63,48 @@ from llm_lite.desktop.features.translator.state import TranslatingState
 from llm_lite.desktop.features.undo.state import Undoing
 from llm_lite.desktop.system_theme import Appearance, ThemeName
 
+
+class Counted(Struct, frozen=True):
+    """Tokens of a conversation as the model in use is told it: its messages, and `beside` them the
+    system prompt, the switch for thoughts and the functions that are offered."""
+
+    messages: tuple[Any, ...] | None = None  # None: nothing was counted
+    beside: tuple[object, ...] = ()
+    tokens: int | None = None  # None: not counted yet, or it cannot be
+    request: int = 0  # not answered yet; 0: none
+
+    def is_of(self, messages: tuple[Any, ...], beside: tuple[object, ...]) -> bool:
+        return self.messages is messages and self.beside == beside
+
+
+class DeviceChoice(Struct, frozen=True):
+    """A Vulkan device of this machine, and why it cannot be used where it cannot."""
+
+    index: int
+    name: str
+    kind: str
+    usable: bool
+    why_not: str = ""
+
+
+class CatalogueEntry(Struct, frozen=True):
+    """A model that can be opened by its name."""
+
+    source: str  # what LoadModel takes
+    path: str  # of its file; "" while it is not installed
+    title: str
+    description: str
+    bytes: int = 0
+    installing: bool = False  # pip brings it now
+
+
 LOG_LINES = 1000
 NOTICES = 4
 RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
-
 ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
-
 _keys = count(1)
 
 

@@ -18,7 +18,7 @@ from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
+from llm_lite.desktop.features.program.notices import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts import model as does
 from llm_lite.desktop.features.prompts.state import LONGEST_NAME, LONGEST_PROMPT, SavedPrompt

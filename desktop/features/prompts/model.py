@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from llm_lite.core.messages import Level
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -15,11 +15,11 @@ from llm_lite.desktop.features.prompts.state import PromptLibrary, SavedPrompt
 from llm_lite.desktop.language.incoming import typed
 
 
-class WantPrompts(Action, frozen=True):
+class WantPrompts(HostAction, frozen=True):
     """Read the folder."""
 
 
-class SavePrompt(Action, frozen=True):
+class SavePrompt(HostAction, frozen=True):
     """Keep a text under a name. `before` is the name that it had; "" for a new one."""
 
     name: str
@@ -27,28 +27,28 @@ class SavePrompt(Action, frozen=True):
     before: str = ""
 
 
-class DeletePrompt(Action, frozen=True):
+class DeletePrompt(HostAction, frozen=True):
     name: str
 
 
-class RestorePrompt(Action, frozen=True):
+class RestorePrompt(HostAction, frozen=True):
     """Bring back the prompt that was deleted last."""
 
 
-class ImportPrompts(Action, frozen=True):
+class ImportPrompts(HostAction, frozen=True):
     """Import files, or all files of a folder."""
 
     paths: tuple[str, ...]
 
 
-class ExportPrompts(Action, frozen=True):
+class ExportPrompts(HostAction, frozen=True):
     """Write all prompts to a folder, or the one of this name to a file."""
 
     path: str
     name: str = ""
 
 
-class AddExamples(Action, frozen=True):
+class AddExamples(HostAction, frozen=True):
     pass
 
 
@@ -82,10 +82,6 @@ PromptFileAction = (
 PromptAction = PromptFileAction | PromptsRead | TellPrompts | InsertPrompt
 
 
-def _leave_to_host(action: PromptFileAction, state: AppState, now: float) -> Result:
-    return state, ()
-
-
 def _read(action: PromptsRead, state: AppState, now: float) -> Result:
     return replace(state, prompts=PromptLibrary(action.prompts, True, action.deleted)), ()
 
@@ -103,7 +99,6 @@ def _insert(action: InsertPrompt, state: AppState, now: float) -> Result:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    **dict.fromkeys(get_args(PromptFileAction), _leave_to_host),
     PromptsRead: _read,
     TellPrompts: _tell,
     InsertPrompt: _insert,

@@ -8,7 +8,7 @@ from typing import Any
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.loading import model_loaded
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_reading, leave_answer
@@ -28,7 +28,7 @@ class FindServer(Action, frozen=True):
     model: str = ""
 
 
-class ConnectModel(Action, frozen=True):
+class ConnectModel(HostAction, frozen=True):
     """Let a model of the server that was found answer the chat."""
 
     name: str
@@ -133,13 +133,8 @@ def _tell_held(action: TellHeld, state: AppState, now: float) -> Result:
     return replace(state, remote=replace(state.remote, cache=action.cache)), ()
 
 
-def _connect(action: ConnectModel, state: AppState, now: float) -> Result:
-    return state, ()  # TellConnected follows
-
-
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     FindServer: _find,
-    ConnectModel: _connect,
     Disconnect: _disconnect,
     ForgetServer: _forget_server,
     ForgetAddress: _forget_address,

@@ -20,7 +20,7 @@ from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.defects import ReportDefect, defect_of
+from llm_lite.desktop.features.program.notices import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.model import (
     CancelServed,

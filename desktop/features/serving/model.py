@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_lite.core.messages import ServingChanged, ServingStatus, StartServing, StopServing
 from llm_lite.core.records import replace, repr_without
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState, LogLine
@@ -33,7 +33,7 @@ class SwitchServing(Action, frozen=True):
     on: bool
 
 
-class RenewKey(Action, frozen=True):
+class RenewKey(HostAction, frozen=True):
     """Another key in the place of the one that clients have; the server begins again with it."""
 
 
@@ -107,10 +107,6 @@ def due(state: AppState) -> Result:
     return replace(state, serving=replace(serving, asked=True)), (command,)
 
 
-def _renew(action: RenewKey, state: AppState, now: float) -> Result:
-    return state, ()  # ServerBegan brings the new key
-
-
 def _hide(action: HideKey, state: AppState, now: float) -> Result:
     return replace(state, serving=replace(state.serving, fresh_key="")), ()
 
@@ -158,7 +154,6 @@ def _ended(action: ServerEnded, state: AppState, now: float) -> Result:
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetServing: _set,
     SwitchServing: _switch,
-    RenewKey: _renew,
     HideKey: _hide,
     CancelServed: _cancel,
     ServerBegan: _began,

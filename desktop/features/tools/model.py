@@ -23,7 +23,7 @@ from llm_lite.desktop.features.chat.rounds import (
     source_of,
     waiting,
 )
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, ask, obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -57,7 +57,7 @@ class SetFunctions(Action, frozen=True):
     text: str
 
 
-class ImportFunctions(Action, frozen=True):
+class ImportFunctions(HostAction, frozen=True):
     path: str
 
 
@@ -85,7 +85,7 @@ class StartServer(Action, frozen=True):
     name: str
 
 
-class StopServer(Action, frozen=True):
+class StopServer(HostAction, frozen=True):
     name: str
 
 
@@ -226,10 +226,6 @@ def _start_server(action: StartServer, state: AppState, now: float) -> Result:
     return replace(state, tools=tools), ()
 
 
-def _stop_server(action: StopServer, state: AppState, now: float) -> Result:
-    return state, ()  # the host reports when it has ended
-
-
 def _set_server_status(action: SetServerStatus, state: AppState, now: float) -> Result:
     tools = state.tools
     if tools.server(action.name) is None:
@@ -252,10 +248,6 @@ def _restore_tools(action: RestoreTools, state: AppState, now: float) -> Result:
     servers = tuple(ToolServer(spec) for spec in action.servers)
     # What was kept is offered when a person switches it on.
     return replace(state, tools=replace(tools, servers=servers, on=frozenset())), ()
-
-
-def _leave_to_host(action: ImportFunctions, state: AppState, now: float) -> Result:
-    return state, ()
 
 
 def may_run(state: AppState, number: int) -> str:
@@ -430,12 +422,10 @@ def _with_round(state: AppState, known: CallRound) -> AppState:
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetFunctions: _set_functions,
-    ImportFunctions: _leave_to_host,
     OfferTool: _offer,
     SetServer: _set_server,
     RemoveServer: _remove_server,
     StartServer: _start_server,
-    StopServer: _stop_server,
     SetServerStatus: _set_server_status,
     RestoreTools: _restore_tools,
     RunCall: _run,

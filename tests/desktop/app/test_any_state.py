@@ -6,10 +6,11 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.program.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.features.program.state import (
     AnswerComparison,
     AppState,
+    CatalogueEntry,
+    DeviceChoice,
     Lens,
     Load,
     LogLine,

@@ -9,8 +9,8 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app import program
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.library import models
-from llm_lite.desktop.features.program.defects import ReportDefect
 from llm_lite.desktop.features.program.guard import attempt
+from llm_lite.desktop.features.program.notices import ReportDefect
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.tour.input_driver import InputDriverError

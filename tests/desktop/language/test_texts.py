@@ -37,7 +37,7 @@ QUIET = {
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
     "features/sampling/lists.py": (".*", "the same, of lists in them"),
     "features/tokenizer/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
-    "features/program/defects.py": ("A defect of the program|please report it:", "for the report"),
+    "features/program/notices.py": ("A defect of the program|please report it:", "for the report"),
     "app/interface.py": (
         "status bar|memory question|file chooser|(upper|lower) right",
         "a part, for the report, and places",

@@ -16,7 +16,7 @@ from llm_lite.desktop.features.library.model import (
     VerifyModel,
 )
 from llm_lite.desktop.features.library.state import HubSearch
-from llm_lite.desktop.features.program.defects import defects
+from llm_lite.desktop.features.program.notices import defects
 from llm_lite.desktop.tour.example_models import FOUND, LOCAL, QUEUE, ExampleServices
 from tests.children import PATIENCE
 

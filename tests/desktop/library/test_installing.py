@@ -8,8 +8,8 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.hub import bundled, installing
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.model import InstallModel, ModelInstalled
-from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import CatalogueEntry
 from tests.desktop.headless import READY
 
 LACKING = CatalogueEntry("small", "", "Small model", "pip install small")

@@ -28,9 +28,8 @@ from llm_lite.desktop.features.chat.model import (
 )
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
-from llm_lite.desktop.features.program.context import Counted
 from llm_lite.desktop.features.program.requests import told_beside
-from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.program.state import AppState, Counted, Message
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL
 

@@ -1,19 +1,42 @@
 """Whatever a person does and whatever the engine says has a function of its own."""
 
+import importlib
+import pkgutil
+from collections import Counter
 from typing import get_args
 
 import pytest
 
 from llm_lite.core.messages import Event
+from llm_lite.desktop import features
+from llm_lite.desktop.features.attachments.model import ChooseAttachments
+from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.library.model import ChooseImport
 from llm_lite.desktop.features.program.act import ACTIONS
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.apply import EVENTS
+from llm_lite.desktop.features.program.model import ChooseFile, OpenLink, ResetLayout, SaveText
 from llm_lite.desktop.features.registry import FEATURES, joined
+
+OF_THE_PROGRAM = {AskFreeMemory, ChooseAttachments, ChooseFile, ChooseImport, OpenLink, SaveText}
+OF_THE_INTERFACE = {ResetLayout}
 
 
 def test_each_action_and_each_event_is_handled():
-    assert set(ACTIONS) == set(Action.__subclasses__())
+    assert set(ACTIONS) == set(Action.__subclasses__()) - {HostAction}
     assert set(EVENTS) == set(get_args(Event))
+
+
+def test_an_action_of_hosts_has_one_host():
+    for info in pkgutil.walk_packages(features.__path__, f"{features.__name__}."):
+        if info.name.rpartition(".")[2].startswith("host"):
+            importlib.import_module(info.name)
+    hosts = [host for host in Host.__subclasses__() if host.__module__.startswith("llm_lite.")]
+    given = Counter(action for host in hosts for action in host.actions)
+    assert max(given.values()) == 1
+    alone = set(HostAction.__subclasses__())
+    assert alone - set(given) == OF_THE_PROGRAM | OF_THE_INTERFACE
 
 
 def test_a_name_is_of_one_feature():

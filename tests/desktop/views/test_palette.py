@@ -19,9 +19,8 @@ from llm_lite.desktop.features.palette.matching import fold, match
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
 from llm_lite.desktop.features.palette.state import MOST_RECENT, PaletteState
 from llm_lite.desktop.features.presets.model import ChoosePreset
-from llm_lite.desktop.features.program.choices import CatalogueEntry
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetLanguage
-from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.features.program.state import AppState, CatalogueEntry, Message, Running
 from llm_lite.desktop.widgets.ui import Ui
 from tests.desktop.headless import READY, Headless
 

@@ -17,7 +17,7 @@ from llm_lite.desktop.app.input_method.overlay import _in_line
 from llm_lite.desktop.features.chat.model import SetDraft
 from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.history.view import SearchField, focus_search
-from llm_lite.desktop.features.program.defects import ReportDefect
+from llm_lite.desktop.features.program.notices import ReportDefect
 from tests.desktop import x11
 from tests.desktop.app.input_method.fake_ibus import FakeIbus, commit, compose
 from tests.desktop.app.test_app import app, ready, turn  # noqa: F401
