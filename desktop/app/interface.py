@@ -18,7 +18,6 @@ from llm_lite.desktop.app.docking import focus, layout, sizes
 from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
-from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.features.commands.dispatch import answer_keys
 from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
@@ -34,6 +33,7 @@ from llm_lite.desktop.features.program import rail, status_bar
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.guard import Guard, say_failed
 from llm_lite.desktop.features.program.model import DismissNotice, ResetLayout
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Notice
 from llm_lite.desktop.features.registry import OVERLAYS, PAGES, VIEWS
 from llm_lite.desktop.features.selection.find import open_find

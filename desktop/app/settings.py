@@ -8,10 +8,9 @@ default, keys we do not know are kept and written back. Writing never raises for
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, get_args
-
-from msgspec import Meta, Struct, field
+from typing import Any, get_args
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT
@@ -20,103 +19,26 @@ from llm_lite.core.files.json_text import check_depth, found, read_bytes
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.renaming import rename_free
 from llm_lite.core.files.writing import make_folder, reason, write_file
-from llm_lite.core.messages import (
-    EngineOptions,
-    Overflow,
-    SamplingOptions,
-)
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import asdict, replace
-from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
-from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles
-from llm_lite.desktop.features.attention.state import AttentionChoice
-from llm_lite.desktop.features.chat.model import new_draft
-from llm_lite.desktop.features.layouts.state import LayoutName, Panel
+from llm_lite.desktop.features.attachments.state import MOST_FILES
+from llm_lite.desktop.features.layouts.state import LAYOUTS, KeptSides, Panel
 from llm_lite.desktop.features.palette.state import LONGEST_CHOICE, MOST_RECENT
-from llm_lite.desktop.features.presets.setting_values import CHOICES, LONGEST_PATH, values_of
-from llm_lite.desktop.features.program.model import MAX_FONT, MIN_FONT
+from llm_lite.desktop.features.presets.setting_values import LONGEST_PATH, values_of
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState
-from llm_lite.desktop.features.program.switches import Switches, switched
+from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.remote.kept import (
-    KeptAddress,
     kept_addresses,
     own,
-    remembered,
-    restored,
 )
-from llm_lite.desktop.features.resume.state import BUDGET, ResumeMode
 from llm_lite.desktop.features.sampling.lists import read_chosen, read_lists
-from llm_lite.desktop.features.sampling.model import to_keep
-from llm_lite.desktop.features.serving.state import ServingChoice
-from llm_lite.desktop.features.tokens.state import LookBy
-from llm_lite.desktop.language.catalogues import SYSTEM
-from llm_lite.desktop.language.incoming import TYPED, fit_line
-from llm_lite.desktop.system_theme import Appearance, ThemeName
+from llm_lite.desktop.language.incoming import fit_line
 
-_CHOICE = AttentionChoice()
-_XRAY = ("by", "reverse", "probabilities", "drafts")
-_COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
-_Place = Annotated[int, Meta(ge=-32768, le=32767)]  # screen units
-_Typed = Annotated[str, Meta(max_length=TYPED)]
 LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a draft
-
-
-class WindowPlace(Struct, frozen=True):
-    """Where the window was, in screen units; None: let the system choose."""
-
-    x: _Place | None = None
-    y: _Place | None = None
-    width: Annotated[int, Meta(ge=480, le=16384)] = 1280
-    height: Annotated[int, Meta(ge=320, le=16384)] = 800
-    maximized: bool = False
-
-
-class Looks(Struct, frozen=True):
-    """How attention is shown: what the X-ray asks, and the colours of maps and text."""
-
-    by: LookBy = "layer"
-    reverse: bool = False
-    probabilities: bool = False
-    drafts: bool = False
-    colors: str = _CHOICE.colors
-    logarithmic: bool = _CHOICE.logarithmic
-    high: Annotated[float, Meta(ge=0.02, le=1)] = _CHOICE.high
-    exclude_first: bool = _CHOICE.exclude_first
-
-
-class Settings(Switches, frozen=True):
-    theme: ThemeName = "dark"  # what was shown last
-    appearance: Appearance = "system"
-    language: str = SYSTEM
-    font_size: Annotated[float, Meta(ge=MIN_FONT, le=MAX_FONT)] = 15.0
-    window: WindowPlace = field(default_factory=WindowPlace)
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-    sampling_chosen: tuple[str, ...] = ()  # fields of it that were set, whatever to
-    options: EngineOptions = field(default_factory=EngineOptions)
-    looks: Looks = field(default_factory=Looks)
-    system_prompt: _Typed = ""
-    overflow: Overflow = "stop"
-    thinking: bool = True
-    model_titles: bool = True
-    resume: ResumeMode = "ask"
-    resume_budget: Annotated[int, Meta(ge=0, le=1 << 44)] = BUDGET  # bytes of kept caches
-    serving: ServingChoice = field(default_factory=ServingChoice)
-    layout_name: LayoutName = "inspect"
-    read: KeptSides = field(default_factory=KeptSides)
-    inspect: KeptSides = field(default_factory=KeptSides)
-    compare: KeptSides = field(default_factory=KeptSides)
-    choices: tuple[str, ...] = ()  # of the command palette, the last one first
-    draft: _Typed = ""  # of a chat that has not begun
-    draft_files: tuple[str, ...] = ()  # paths of the files that go with it
-    draft_texts: tuple[tuple[str, str], ...] = ()  # names and texts of what no file holds
-    recent: tuple[str, ...] = ()
-    addresses: tuple[KeptAddress, ...] = ()
-    layout: Annotated[str, Meta(max_length=1 << 18)] = ""  # Dear ImGui's ini text
-    layout_version: int = 0
-    unknown: dict[str, Any] = field(default_factory=dict)
 
 
 def settings_path() -> Path:
@@ -249,93 +171,32 @@ def _texts(
     return tuple(texts)
 
 
-def _pasted(files: tuple[DraftFile, ...]) -> tuple[tuple[str, str], ...]:
-    """Return names and whole texts of what no file holds, as many as `_texts` reads."""
-    texts, room = [], LONGEST_TEXT
-    for file in files:
-        if file.path or file.attached is None or file.attached.kind == "picture":
-            continue
-        text = file.text or file.attached.text
-        if len(text) <= room:
-            texts.append((file.name, text))
-            room -= len(text)
-    return tuple(texts[:MOST_FILES])
-
-
-def _draft_files(settings: Settings) -> DraftFiles:
-    files = DraftFiles().with_paths(tuple((p, Path(p).name) for p in settings.draft_files))
-    for name, text in settings.draft_texts:
-        files = files.with_text(name, text)
-    return files
-
-
 def remember(state: AppState, settings: Settings) -> Settings:
-    """`settings` with what the person changed in `state`; no system prompt of an old chat."""
-    own, drafted = state.history.own_prompt, new_draft(state)
-    looks = {name: getattr(state.xray, name) for name in _XRAY}
-    looks |= {name: getattr(state.attention, name) for name in _COLORS}
-    options = replace(
-        to_keep(state, "options", settings.options), draft_model=""
-    )  # of the model in use
-    if options.speculate not in CHOICES["speculate"]:  # what few models can do
-        options = replace(options, speculate=settings.options.speculate)
-    return replace(
-        settings,
-        theme=state.theme,
-        language=state.language,
-        font_size=state.font_size,
-        **switched(state),
-        sampling=to_keep(state, "sampling", settings.sampling),
-        sampling_chosen=tuple(sorted(state.sampling_chosen)),
-        options=options,
-        system_prompt=state.system_prompt if own is None else own,
-        overflow=state.overflow,
-        thinking=state.thinking,
-        model_titles=state.history.titles,
-        resume=state.resume.mode,
-        resume_budget=state.resume.budget,
-        serving=state.serving.choice,
-        appearance=state.appearance,
-        choices=state.palette.recent,
-        **kept_layouts(state.layouts),
-        draft=drafted.text,
-        draft_files=tuple(file.path for file in drafted.files if file.path),
-        draft_texts=_pasted(drafted.files),
-        recent=state.recent,
-        addresses=remembered(state.remote),
-        looks=Looks(**looks),
-    )
+    """Return `settings` with what the person changed in `state`, as the features keep it."""
+    kept: dict[str, Any] = {}
+    for feature in FEATURES:
+        kept |= {name: attrgetter(path)(state) for name, path in feature.settings.items()}
+        if feature.remember is not None:
+            kept |= feature.remember(state, settings)
+    return replace(settings, **kept)
 
 
 def restore(settings: Settings, state: AppState) -> AppState:
-    """`state` as the person left it."""
-    return replace(
-        state,
-        theme=settings.theme,
-        language=settings.language,
-        font_size=settings.font_size,
-        **switched(settings),
-        sampling=settings.sampling,
-        sampling_chosen=frozenset(settings.sampling_chosen),
-        options=settings.options,
-        system_prompt=settings.system_prompt,
-        overflow=settings.overflow,
-        thinking=settings.thinking,
-        history=replace(state.history, titles=settings.model_titles),
-        resume=replace(state.resume, mode=settings.resume, budget=settings.resume_budget),
-        serving=replace(state.serving, choice=settings.serving),
-        appearance=settings.appearance,
-        palette=replace(state.palette, recent=settings.choices),
-        layouts=layouts_of(settings.layout_name, settings),
-        draft=settings.draft,
-        files=_draft_files(settings),
-        recent=settings.recent,
-        remote=restored(settings.addresses),
-        xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
-        attention=replace(
-            state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}
-        ),
-    )
+    """Return `state` as the person left it."""
+    for feature in FEATURES:
+        for name, path in feature.settings.items():
+            state = _placed(state, path.split("."), getattr(settings, name))
+        if feature.restore is not None:
+            state = feature.restore(settings, state)
+    return state
+
+
+def _placed(record: Any, path: list[str], value: Any) -> Any:
+    """Return `record` with `value` in the field of a field that `path` names."""
+    name, *inner = path
+    if inner:
+        value = _placed(getattr(record, name), inner, value)
+    return replace(record, **{name: value})
 
 
 def _set_aside(path: Path) -> str:

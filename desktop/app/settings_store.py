@@ -7,7 +7,8 @@ from pathlib import Path
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.settings import WindowPlace, load, remember, save
+from llm_lite.desktop.app.settings import load, remember, save
+from llm_lite.desktop.features.program.settings import WindowPlace
 from llm_lite.desktop.features.program.state import AppState
 
 DELAY = 2.0  # seconds between a change and its writing

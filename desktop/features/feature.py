@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Ui
@@ -53,3 +54,8 @@ class Feature(Struct, frozen=True):
     views: tuple[View, ...] = ()
     page: Draw | None = None  # it stands in the place of the docked views while it is shown
     overlays: Mapping[str, Draw] = field(default_factory=dict)  # over everything, where open
+    # What is kept between runs: names of settings and where the state has each ("resume.mode"), and
+    # for what is not the same in both, functions; `remember` is given the settings as they were.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    remember: Callable[[AppState, Settings], dict[str, Any]] | None = None
+    restore: Callable[[Settings, AppState], AppState] | None = None

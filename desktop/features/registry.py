@@ -45,6 +45,7 @@ from llm_lite.desktop.features.prompts import model as prompts
 from llm_lite.desktop.features.quantization import model as quantization
 from llm_lite.desktop.features.quantization.comparison import draw as draw_runs
 from llm_lite.desktop.features.quantization.view import draw as draw_modes
+from llm_lite.desktop.features.remote import kept as kept_servers
 from llm_lite.desktop.features.remote import model as remote
 from llm_lite.desktop.features.resume import model as resume
 from llm_lite.desktop.features.sampling import model as sampling
@@ -79,6 +80,9 @@ FEATURES = (
         chat.HANDLERS,
         chat_events.EVENTS,
         views=(View("chat", mark("Chat"), ICON_CHAT, "middle", "conversation", draw_chat),),
+        settings={"overflow": "overflow", "thinking": "thinking"},
+        remember=chat.remember,
+        restore=chat.restore,
     ),
     Feature(
         "history",
@@ -94,6 +98,7 @@ FEATURES = (
                 turn=2,
             ),
         ),
+        settings={"model_titles": "history.titles"},
     ),
     Feature("undo", undo.HANDLERS, follow=undo.note_step),
     Feature(
@@ -103,8 +108,20 @@ FEATURES = (
         page=draw_library,
     ),
     Feature("lesson", lesson.HANDLERS, follow=lesson.leave_page, page=draw_lesson),
-    Feature("resume", resume.HANDLERS, resume.EVENTS, resume.keep_left, (resume.due,)),
-    Feature("sampling", follow=sampling.note_choices),
+    Feature(
+        "resume",
+        resume.HANDLERS,
+        resume.EVENTS,
+        resume.keep_left,
+        (resume.due,),
+        settings={"resume": "resume.mode", "resume_budget": "resume.budget"},
+    ),
+    Feature(
+        "sampling",
+        follow=sampling.note_choices,
+        remember=sampling.remember,
+        restore=sampling.restore,
+    ),
     Feature(
         "performance",
         performance.HANDLERS,
@@ -140,6 +157,8 @@ FEATURES = (
                 "head", mark("Head"), ICON_GRID, "lower right", "conversation", draw_heads, turn=0
             ),
         ),
+        remember=attention.remember,
+        restore=attention.restore,
     ),
     Feature(
         "tokens",
@@ -205,14 +224,25 @@ FEATURES = (
         ),
     ),
     Feature("attachments", attachments.HANDLERS, due=(counting.count_due, attachments.count_due)),
-    Feature("serving", serving.HANDLERS, serving.EVENTS, due=(serving.due,)),
+    Feature(
+        "serving",
+        serving.HANDLERS,
+        serving.EVENTS,
+        due=(serving.due,),
+        settings={"serving": "serving.choice"},
+    ),
     Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
     Feature("translator", translator.HANDLERS, translator.EVENTS),
     Feature("tree", tree.HANDLERS),
-    Feature("remote", remote.HANDLERS),
-    Feature("layouts", layouts.HANDLERS),
     Feature(
-        "palette", palette.HANDLERS, overlays={"palette": draw_palette, "shortcuts": draw_shortcuts}
+        "remote", remote.HANDLERS, remember=kept_servers.remember, restore=kept_servers.restore
+    ),
+    Feature("layouts", layouts.HANDLERS, remember=layouts.remember, restore=layouts.restore),
+    Feature(
+        "palette",
+        palette.HANDLERS,
+        overlays={"palette": draw_palette, "shortcuts": draw_shortcuts},
+        settings={"choices": "palette.recent"},
     ),
     Feature("presets", presets.HANDLERS),
     Feature("prompts", prompts.HANDLERS),
@@ -225,6 +255,11 @@ FEATURES = (
         due=(requests.send_queued,),
         views=(View("log", mark("Log"), ICON_LOG, "lower right", "program", draw_log, turn=2),),
         overlays={"memory question": draw_memory_question},
+        settings={
+            name: name for name in ("theme", "appearance", "language", "font_size", "recent")
+        },
+        remember=program.remember,
+        restore=program.restore,
     ),
 )
 _PLACES = get_args(Place)

@@ -6,7 +6,7 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.screen import Screen
-from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.render.offscreen import OffscreenTarget
 from llm_lite.desktop.widgets.fonts import load_fonts

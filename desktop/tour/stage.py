@@ -17,7 +17,7 @@ from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOp
 from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.app.program import lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
-from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
+from llm_lite.desktop.app.settings import DEFAULTS, parse, restore
 from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.features.attention.state import FigureName, Head
 from llm_lite.desktop.features.program.model import (
@@ -27,6 +27,7 @@ from llm_lite.desktop.features.program.model import (
     SetTheme,
 )
 from llm_lite.desktop.features.program.rail import PANELS
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.registry import VIEWS

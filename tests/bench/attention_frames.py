@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Running
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp

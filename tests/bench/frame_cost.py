@@ -25,7 +25,7 @@ from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking import layout
 from llm_lite.desktop.app.program import Program, open_first_model
-from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.render.frame import FrameLoop

@@ -24,11 +24,12 @@ from typing import Any
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.app import SWITCH, App
-from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path
+from llm_lite.desktop.app.settings import restore, settings_path
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.features.lesson import motion
 from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
 from llm_lite.desktop.features.lesson.state import STEPS
+from llm_lite.desktop.features.program.settings import WindowPlace
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.frame_times import percentiles
 from llm_lite.desktop.widgets.markup.process import markup

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.program.model import (
@@ -16,6 +15,7 @@ from llm_lite.desktop.features.program.model import (
     SetLanguage,
     SetTheme,
 )
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.remote.host import RemoteHost

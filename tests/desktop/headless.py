@@ -4,7 +4,7 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.widgets.fonts import load_fonts

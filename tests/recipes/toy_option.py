@@ -50,7 +50,8 @@ from pathlib import Path
 from llm_lite.cli.conversation.commands import COMMANDS
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.features.presets import host as files
-from llm_lite.desktop.app.settings import Settings, load, save
+from llm_lite.desktop.app.settings import load, save
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.commands.settings import SETTINGS
 from llm_lite.desktop.features.presets.model import Preset
 from llm_lite.server import routes

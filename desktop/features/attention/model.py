@@ -36,6 +36,7 @@ from llm_lite.desktop.features.program.requests import (
     switch,
     versions,
 )
+from llm_lite.desktop.features.program.settings import Looks, Settings
 from llm_lite.desktop.features.program.state import AnswerComparison, AppState, RowDetails
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.language.translate import mark, tr
@@ -47,6 +48,10 @@ MODES: dict[str, AttentionRowsMode] = {
     "locked": "heads",
     "rollout": "rollout",
 }
+
+# Fields of `Looks` that are of the X-ray, and of the choice of maps
+_KEPT_OF_TOKENS = ("by", "reverse", "probabilities", "drafts")
+_KEPT_OF_MAPS = ("colors", "logarithmic", "high", "exclude_first")
 
 
 class SetXRay(Action, frozen=True):
@@ -309,3 +314,16 @@ EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     GainsEffect: _gains_effect,
     TokenFollowed: _token_followed,
 }
+
+
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    looks = {name: getattr(state.xray, name) for name in _KEPT_OF_TOKENS}
+    looks |= {name: getattr(state.attention, name) for name in _KEPT_OF_MAPS}
+    return {"looks": Looks(**looks)}
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    tokens = {name: getattr(settings.looks, name) for name in _KEPT_OF_TOKENS}
+    maps = {name: getattr(settings.looks, name) for name in _KEPT_OF_MAPS}
+    xray, attention = replace(state.xray, **tokens), replace(state.attention, **maps)
+    return replace(state, xray=xray, attention=attention)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from llm_lite.core.attached_text import ConversationExtras, DraftedFile
+from llm_lite.core.attached_text import LONGEST_TEXT, ConversationExtras, DraftedFile
 from llm_lite.core.messages import Role, SamplingOptions, Stop
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import files_obstacle
-from llm_lite.desktop.features.attachments.state import DraftFile, NewDraft
+from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles, NewDraft
 from llm_lite.desktop.features.chat.rounds import waiting
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
@@ -25,6 +26,7 @@ from llm_lite.desktop.features.program.requests import (
     wrote,
 )
 from llm_lite.desktop.features.program.scopes import fields_of, next_conversation
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, ChatForm, Message
 from llm_lite.desktop.features.sampling.model import completes, differing, sampler
 from llm_lite.desktop.features.tools.model import results
@@ -348,3 +350,36 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetThinking: _set_thinking,
     UnfoldThought: _unfold_thought,
 }
+
+
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    """Return the draft of a chat that has not begun, with its files and pasted texts, and the
+    system prompt, but not that of an older chat in front."""
+    drafted, own = new_draft(state), state.history.own_prompt
+    return {
+        "system_prompt": state.system_prompt if own is None else own,
+        "draft": drafted.text,
+        "draft_files": tuple(file.path for file in drafted.files if file.path),
+        "draft_texts": _pasted_texts(drafted.files),
+    }
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    files = DraftFiles().with_paths(tuple((p, Path(p).name) for p in settings.draft_files))
+    for name, text in settings.draft_texts:
+        files = files.with_text(name, text)
+    prompt, draft = settings.system_prompt, settings.draft
+    return replace(state, system_prompt=prompt, draft=draft, files=files)
+
+
+def _pasted_texts(files: tuple[DraftFile, ...]) -> tuple[tuple[str, str], ...]:
+    """Return names and whole texts of what no file holds, as many as the settings may have."""
+    texts, room = [], LONGEST_TEXT
+    for file in files:
+        if file.path or file.attached is None or file.attached.kind == "picture":
+            continue
+        text = file.text or file.attached.text
+        if len(text) <= room:
+            texts.append((file.name, text))
+            room -= len(text)
+    return tuple(texts[:MOST_FILES])

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.records import replace
-from llm_lite.desktop.features.layouts.state import LayoutName, Sizes
+from llm_lite.core.records import asdict, replace
+from llm_lite.desktop.features.layouts.state import (
+    LAYOUTS,
+    KeptSides,
+    LayoutName,
+    Layouts,
+    Sides,
+    Sizes,
+)
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import ShowRuns, show_runs
 
@@ -49,3 +57,24 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowInspector: _show_inspector,
     KeepSizes: _keep_sizes,
 }
+
+
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    """Return the layouts as the settings keep them. A comparison is not what a person wants to
+    begin with: the layout before it is kept."""
+    layouts = state.layouts
+    name = layouts.before if layouts.name == "compare" else layouts.name
+    kept: dict[str, Any] = {"layout_name": name}
+    for one in LAYOUTS:
+        sides = layouts.of(one)
+        kept[one] = KeptSides(sides.list, sides.inspector, **asdict(sides.sizes))
+    return kept
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    found = Layouts(settings.layout_name, settings.layout_name)
+    for one in LAYOUTS:
+        kept: KeptSides = getattr(settings, one)
+        sizes = Sizes(**{name: getattr(kept, name) for name in Sizes.__struct_fields__})
+        found = found.with_sides(one, Sides(kept.list, kept.inspector, sizes))
+    return replace(state, layouts=found)

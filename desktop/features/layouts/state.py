@@ -5,15 +5,19 @@ Widths are in text sizes, so that they hold on a denser screen; 0 is the default
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from llm_lite.core.records import replace
 
 LayoutName = Literal["read", "inspect", "compare"]
 Panel = Literal["auto", "shown", "hidden"]  # a side panel; auto: where the window has room for it
+LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
 ROOM: dict[LayoutName, float] = {"read": 56.0, "inspect": 72.0, "compare": 150.0}  # for the list
+
+
+_Width = Annotated[float, Meta(ge=0, le=1000)]  # logical pixels
 
 
 class Sizes(Struct, frozen=True):
@@ -83,3 +87,14 @@ class Layouts(Struct, frozen=True):
     def shows_inspector(self) -> bool:
         panel = self.sides.inspector
         return panel == "shown" or (panel == "auto" and self.name == "inspect")
+
+
+class KeptSides(Struct, frozen=True):
+    """The side panels of a layout as the settings keep them: plain values."""
+
+    list: Panel = "auto"
+    inspector: Panel = "auto"
+    list_width: _Width = 0.0
+    inspector_width: _Width = 0.0
+    upper_share: Annotated[float, Meta(ge=0, le=0.95)] = 0.0
+    runs_width: _Width = 0.0

@@ -20,12 +20,13 @@ from llm_lite.desktop.features.attention.state import AttentionChoice, FigureNam
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import ReportDefect, notify, report
 from llm_lite.desktop.features.program.requests import Result, end_reading
-from llm_lite.desktop.features.program.state import AppState, Load
+from llm_lite.desktop.features.program.settings import Settings
+from llm_lite.desktop.features.program.state import MAX_FONT, MIN_FONT, AppState, Load
+from llm_lite.desktop.features.program.switches import switched
 from llm_lite.desktop.features.remote.model import disconnected
+from llm_lite.desktop.features.sampling.model import to_keep
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.system_theme import Appearance, ThemeName
-
-MIN_FONT, MAX_FONT = 10.0, 32.0
 
 
 class SetOptions(Action, frozen=True):
@@ -251,3 +252,16 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ExportAttention: _export_attention,
     ReportDefect: report,
 }
+
+
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    """Return switches, and the engine's options without what is of the model in use: a draft model,
+    and drafts of its own slice, which few have."""
+    options = replace(to_keep(state, "options", settings.options), draft_model="")
+    if options.speculate == "slice":
+        options = replace(options, speculate=settings.options.speculate)
+    return {**switched(state), "options": options}
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    return replace(state, **switched(settings), options=settings.options)

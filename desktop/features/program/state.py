@@ -98,6 +98,7 @@ class CatalogueEntry(Struct, frozen=True):
     installing: bool = False  # pip brings it now
 
 
+MIN_FONT, MAX_FONT = 10.0, 32.0  # logical pixels
 LOG_LINES = 1000
 NOTICES = 4
 RECENT_FILES = 8

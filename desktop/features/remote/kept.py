@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-from msgspec import Meta, Struct
+from typing import Any
 
 from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import lines
-from llm_lite.core.records import repr_without
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.settings import Settings
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.state import (
-    LONGEST_ADDRESS,
     MOST_RECENT,
+    KeptAddress,
     RecentAddress,
     RemoteState,
 )
 
 LONGEST_NAME = 300
 LONGEST_KEY = 4096
-
-
-class KeptAddress(Struct, frozen=True):
-    """The key stands there only where a person wanted it to be kept."""
-
-    address: Annotated[str, Meta(max_length=LONGEST_ADDRESS, pattern="^https?://")]
-    model: str = ""
-    key: str = ""
-    __repr__ = repr_without("key")
 
 
 def kept_addresses(found: Any, problems: list[str]) -> tuple[KeptAddress, ...]:
@@ -65,11 +56,11 @@ def own(path: Path) -> None:
         raise FileError(path, f"cannot be made yours alone: {reason(error)}") from None
 
 
-def restored(kept: tuple[KeptAddress, ...]) -> RemoteState:
-    return RemoteState(
-        recent=tuple(RecentAddress(one.address, one.model, ApiKey(one.key)) for one in kept)
-    )
+def restore(settings: Settings, state: AppState) -> AppState:
+    recent = (RecentAddress(one.address, one.model, ApiKey(one.key)) for one in settings.addresses)
+    return replace(state, remote=RemoteState(recent=tuple(recent)))
 
 
-def remembered(remote: RemoteState) -> tuple[KeptAddress, ...]:
-    return tuple(KeptAddress(one.address, one.model, one.key.text) for one in remote.recent)
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    recent = state.remote.recent
+    return {"addresses": tuple(KeptAddress(one.address, one.model, one.key.text) for one in recent)}

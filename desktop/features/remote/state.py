@@ -3,10 +3,12 @@ who it is, and addresses that were used."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
-from llm_lite.core.records import replace
+from llm_lite.core.records import replace, repr_without
 
 MOST_RECENT = 8  # addresses
 LONGEST_ADDRESS = 500  # characters
@@ -30,6 +32,15 @@ class RecentAddress(Struct, frozen=True):
     address: str
     model: str = ""
     key: ApiKey = NO_KEY
+
+
+class KeptAddress(Struct, frozen=True):
+    """An address as the settings keep it; the key stands there only where a person wants that."""
+
+    address: Annotated[str, Meta(max_length=LONGEST_ADDRESS, pattern="^https?://")]
+    model: str = ""
+    key: str = ""
+    __repr__ = repr_without("key")
 
 
 class RemoteState(Struct, frozen=True):

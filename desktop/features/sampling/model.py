@@ -12,6 +12,7 @@ from typing import Any
 from llm_lite.core.messages import Command, SamplingDefault, SamplingOptions, in_force
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 
 PARTS = ("sampling", "options")  # that options of the command line are of
@@ -95,3 +96,15 @@ def completes(state: AppState) -> bool:
 def has_template(state: AppState) -> bool:
     """Return whether the model in use was made for chats; without a model, return true."""
     return state.model is None or state.model.has_chat_template
+
+
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    return {
+        "sampling": to_keep(state, "sampling", settings.sampling),
+        "sampling_chosen": tuple(sorted(state.sampling_chosen)),
+    }
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    chosen = frozenset(settings.sampling_chosen)
+    return replace(state, sampling=settings.sampling, sampling_chosen=chosen)

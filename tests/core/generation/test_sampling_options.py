@@ -15,9 +15,10 @@ from llm_lite.core.generation.sampling import check
 from llm_lite.core.generation.token_choice import kernel_options
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.sampling_options import NUMBERS, OPTIONS
-from llm_lite.desktop.app.settings import Settings, parse
+from llm_lite.desktop.app.settings import parse
 from llm_lite.desktop.features.commands.settings import SETTINGS
 from llm_lite.desktop.features.presets.host import read
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.server.document import document
 from llm_lite.server.routes import ENDPOINTS
 from tests.paths import ROOT

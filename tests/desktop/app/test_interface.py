@@ -7,11 +7,11 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.features.chat.model import Send, StopAnswer
 from llm_lite.desktop.features.chat.places import Stack
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.rail import PANELS, icon_style
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.tour.input_driver import InputDriverError

@@ -7,9 +7,10 @@ from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.settings import Settings, parse, remember, restore
+from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.layouts.model import KeepSizes, UseLayout
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.registry import VIEWS

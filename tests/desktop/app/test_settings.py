@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -11,20 +12,13 @@ from hypothesis import strategies as st
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.settings import (
-    LARGEST_FILE,
-    Settings,
-    WindowPlace,
-    load,
-    parse,
-    remember,
-    restore,
-    save,
-)
+from llm_lite.desktop.app.settings import LARGEST_FILE, load, parse, remember, restore, save
 from llm_lite.desktop.app.settings_store import DELAY, SettingsStore
 from llm_lite.desktop.features.attachments.state import DraftFiles
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.program.settings import Settings, WindowPlace
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.tokens.state import XRay
 
 LAYOUT = "[Window][chat]\nPos=0,0\nSize=300,200\n"
@@ -397,3 +391,18 @@ def test_the_window_learns_drafts_until_it_is_told_not_to(tmp_path):
     path.write_text('{"options": {"learned_drafts": "everything"}}', "utf-8")
     again, problems = load(path)
     assert again.options.learned_drafts == "learn" and "learned_drafts" in problems[0]
+
+
+def test_each_setting_is_of_one_feature():
+    """A field that no feature keeps and restores would stay at its default; those of the window
+    are of the program that opens it."""
+    restored = Counter()
+    state = AppState()
+    kept = remember(state, Settings())
+    for feature in FEATURES:
+        restored.update(list(feature.settings))
+        if feature.remember is not None:
+            restored.update(list(feature.remember(state, kept)))
+    assert set(restored.values()) == {1}
+    window = {"window", "layout", "layout_version", "unknown"}
+    assert set(restored) == set(Settings.__struct_fields__) - window

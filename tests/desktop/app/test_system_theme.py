@@ -7,9 +7,10 @@ import pytest
 
 from llm_lite.core.records import replace
 from llm_lite.desktop import system_theme
-from llm_lite.desktop.app.settings import Settings, parse, remember, restore
+from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.model import SetTheme, TellSystemTheme
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.system_theme import MOST_FAILURES, SystemTheme, ask_system
 from tests.children import PATIENCE

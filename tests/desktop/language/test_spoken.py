@@ -6,10 +6,11 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
-from llm_lite.desktop.app.settings import Settings, parse, remember, restore
+from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.program.model import SetLanguage
 from llm_lite.desktop.features.program.notices import defects
 from llm_lite.desktop.features.program.rail import PANELS
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.language.translate import number, use

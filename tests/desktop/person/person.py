@@ -16,7 +16,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
+from llm_lite.desktop.app.settings import restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.features.attachments import model as attaching
@@ -42,6 +42,7 @@ from llm_lite.desktop.features.program.model import (
 )
 from llm_lite.desktop.features.program.requests import conversation
 from llm_lite.desktop.features.program.scopes import fields_of
+from llm_lite.desktop.features.program.settings import Looks, WindowPlace
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.program.switches import SWITCHES
 from llm_lite.desktop.features.remote.host_router import Router

@@ -20,10 +20,11 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
+from llm_lite.desktop.app.settings import load, remember, restore, save
 from llm_lite.desktop.features.chat.model import ContinueAnswer, Regenerate, Send
 from llm_lite.desktop.features.commands.fields import ServerFields
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.model import Disconnect, FindServer

@@ -9,7 +9,8 @@ import pytest
 
 from llm_lite.core.messages import LoadStarted, ServingChanged, StartServing, StopServing
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
+from llm_lite.desktop.app.settings import load, remember, restore, save
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.host import config_of, key_file, new_key, reachable, read_key
 from llm_lite.desktop.features.serving.model import (

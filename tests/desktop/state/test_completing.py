@@ -6,7 +6,7 @@ import pytest
 from llm_lite.core.history import ConversationSummary, StoredConversation, StoredMessage
 from llm_lite.core.messages import Alternative, Generate, SamplingDefault, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings, parse, remember, restore
+from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.chat.model import (
     ContinueAnswer,
     EditMessage,
@@ -20,6 +20,7 @@ from llm_lite.desktop.features.chat.model import (
 from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.presets.model import UsePreset, preset_of
 from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.sampling.model import advice, completes, sampler
 from llm_lite.desktop.features.tree.model import ContinueFrom

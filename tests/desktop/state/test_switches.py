@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
+from llm_lite.desktop.app.settings import load, remember, restore, save
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.program.switches import SWITCHES
 

@@ -11,10 +11,11 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import EncodeText, TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings, restore
+from llm_lite.desktop.app.settings import restore
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.state import SENTENCES, TEXT, spelling
 from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import use
 from tests.desktop.headless import Headless

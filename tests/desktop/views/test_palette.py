@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core import history as kept
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.settings import Settings, parse, remember, restore
+from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.commands.settings import SETTINGS
 from llm_lite.desktop.features.history.host import HistoryKeeper
@@ -20,6 +20,7 @@ from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalet
 from llm_lite.desktop.features.palette.state import MOST_RECENT, PaletteState
 from llm_lite.desktop.features.presets.model import ChoosePreset
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetLanguage
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, CatalogueEntry, Message, Running
 from llm_lite.desktop.widgets.ui import Ui
 from tests.desktop.headless import READY, Headless
