@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.convert.quantizing import quantize
@@ -22,6 +24,7 @@ from llm_lite.core.messages import (
     KernelsStudied,
     KernelStudy,
     MeasureDivergence,
+    MeasureModes,
     ModesMeasured,
     ProfileStep,
     StepProfiled,
@@ -47,26 +50,7 @@ LOADING = 0.1  # of the time that a measurement takes, about
 def run_task(task: Task, context: TaskContext) -> str:
     """Run a task, which emits its results; return "" or, if it did not end, a sentence."""
     try:
-        if isinstance(task, CompareRuns):
-            compare_runs(task, context)
-        elif isinstance(task, MeasureDivergence):
-            _measure_divergence(task, context)
-        elif isinstance(task, AnalyzeTensors):
-            _analyze(task, context)
-        elif isinstance(task, KeepVariant):
-            _keep(task, context)
-        elif isinstance(task, DropVariant):
-            _drop(task, context)
-        elif isinstance(task, ProfileStep):
-            found = profile_step(context.runner, task.tokens, _Report(task.request, context))
-            context.emit(StepProfiled(task.request, found))
-        elif isinstance(task, StudyKernels):
-            _study_kernels(task, context)
-        else:
-            device = context.runner.executor_info.device
-            report = _Report(task.request, context)
-            rows = measure_modes(context.file, task.options, context.device, report)
-            context.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
+        _TASKS[type(task)](task, context)
     except CancelledError:
         return STOPPED
     except LlmLiteError as error:
@@ -154,3 +138,27 @@ def _drop(task: DropVariant, context: TaskContext) -> None:
     nbytes = remove(path)
     del context.file.kept[task.mode]
     context.emit(VariantDropped(task.request, task.mode, nbytes))
+
+
+def _profile_step(task: ProfileStep, context: TaskContext) -> None:
+    found = profile_step(context.runner, task.tokens, _Report(task.request, context))
+    context.emit(StepProfiled(task.request, found))
+
+
+def _measure_modes(task: MeasureModes, context: TaskContext) -> None:
+    report = _Report(task.request, context)
+    rows = measure_modes(context.file, task.options, context.device, report)
+    device = context.runner.executor_info.device
+    context.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
+
+
+_TASKS: dict[type[Any], Callable[[Any, TaskContext], None]] = {
+    CompareRuns: compare_runs,
+    MeasureDivergence: _measure_divergence,
+    MeasureModes: _measure_modes,
+    AnalyzeTensors: _analyze,
+    KeepVariant: _keep,
+    DropVariant: _drop,
+    ProfileStep: _profile_step,
+    StudyKernels: _study_kernels,
+}

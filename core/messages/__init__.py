@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
-
 from llm_lite.core.messages.answers import (
     OVERFLOWS,
     AllowedTokens,
@@ -124,6 +122,7 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.kinds import Command, Event, StepRequest, Task
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -190,117 +189,15 @@ from llm_lite.core.messages.translating import (
 Level = Literal["info", "warning", "error"]
 
 
-class Shutdown(Struct, frozen=True):
+class Shutdown(Command, frozen=True):
     pass
 
 
-StepRequest = (  # between steps
-    SetGains
-    | Inspect
-    | CompareGains
-    | ReadAttentionRows
-    | ExportMaps
-    | MeasureCache
-    | CountTokens
-    | FollowToken
-    | EncodeText
-    | CompareTexts
-)
-Task = (  # ends with TaskFinished
-    CompareRuns
-    | MeasureDivergence
-    | MeasureModes
-    | AnalyzeTensors
-    | KeepVariant
-    | DropVariant
-    | ProfileStep
-    | StudyKernels
-)
-
-Command = (
-    LoadModel
-    | CancelLoad
-    | Reconfigure
-    | SwitchMode
-    | Generate
-    | Read
-    | Translate
-    | ReadTarget
-    | SpellTokens
-    | StepRequest
-    | TokenizeText
-    | SaveCache
-    | OpenCache
-    | KeepConversation
-    | CheckKept
-    | ResumeKept
-    | ForgetLearnedDrafts
-    | MakeTitle
-    | Task
-    | CompareElsewhere
-    | StartServing
-    | StopServing
-    | Stop
-    | Shutdown
-)
-
-
-class Logged(Struct, frozen=True):
+class Logged(Event, frozen=True):
     level: Level
     text: str
     time: float  # seconds since the epoch
 
-
-Event = (
-    LoadStarted
-    | LoadProgress
-    | ModelLoaded
-    | LoadFailed
-    | LoadNeedsMemory
-    | ExecutorChanged
-    | FileDamaged
-    | GenerationStarted
-    | ConversationRead
-    | PrefillProgress
-    | TokenDecoded
-    | TokensSpelled
-    | GenerationFinished
-    | SourceRead
-    | TargetGrown
-    | TargetFinished
-    | LensResult
-    | GainsEffect
-    | AttentionRows
-    | CacheRewritten
-    | CacheStatus
-    | CacheMeasured
-    | CacheKept
-    | KeptChecked
-    | KeptResumed
-    | DraftsLearned
-    | TitleMade
-    | MapsExported
-    | TokensCounted
-    | TextTokenized
-    | TokenFollowed
-    | TextEncoded
-    | TextsCompared
-    | RunReady
-    | RunToken
-    | RunFinished
-    | RunsForced
-    | TaskProgress
-    | TaskFinished
-    | DivergenceMeasured
-    | ModesMeasured
-    | StepProfiled
-    | KernelsStudied
-    | TensorReport
-    | VariantKept
-    | VariantDropped
-    | ServingChanged
-    | Logged
-)
 
 __all__ = [
     "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES",

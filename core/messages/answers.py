@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
 
@@ -40,7 +41,7 @@ class ModelGains(Struct, frozen=True):
     gains: Gains
 
 
-class Generate(Struct, frozen=True):
+class Generate(Command, frozen=True):
     """Answer the conversation. `request` is the caller's number and comes back in every event.
 
     With `continue_last`, the last message is an assistant's and is continued where it ended.
@@ -70,20 +71,20 @@ class Generate(Struct, frozen=True):
     conversation: int = 0  # its number in the history; 0: not known
 
 
-class SpellTokens(Struct, frozen=True):
+class SpellTokens(Command, frozen=True):
     """Ask what tokens of an answer that was kept stand for; `key` comes back."""
 
     key: int
     tokens: tuple[int, ...]
 
 
-class TokensSpelled(Struct, frozen=True):
+class TokensSpelled(Event, frozen=True):
     key: int
     tokens: tuple[int, ...]
     texts: tuple[str, ...]  # as those of TokenDecoded; () where they are not of this vocabulary
 
 
-class Read(Struct, frozen=True):
+class Read(Command, frozen=True):
     """Read a conversation into the cache without answering, as when another branch of it is to be
     inspected. PrefillProgress reports how far it is, ConversationRead how it ended. Stop ends it;
     what was read so far stays."""
@@ -96,7 +97,7 @@ class Read(Struct, frozen=True):
     afresh: bool = False  # nothing is reused, so that queries of all tokens are kept
 
 
-class Stop(Struct, frozen=True):
+class Stop(Command, frozen=True):
     """Stop the running answer; what was said stays."""
 
 
@@ -113,7 +114,7 @@ class Thinking(Struct, frozen=True):
     inside: bool = False  # the prompt has begun them: the answer starts within
 
 
-class GenerationStarted(Struct, frozen=True):
+class GenerationStarted(Event, frozen=True):
     request: int
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
@@ -121,7 +122,7 @@ class GenerationStarted(Struct, frozen=True):
     thinking: Thinking | None = None  # None: the model marks no thoughts
 
 
-class ConversationRead(Struct, frozen=True):
+class ConversationRead(Event, frozen=True):
     """The end of a Read: what the cache holds now, by position."""
 
     request: int
@@ -129,7 +130,7 @@ class ConversationRead(Struct, frozen=True):
     message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
 
 
-class PrefillProgress(Struct, frozen=True):
+class PrefillProgress(Event, frozen=True):
     request: int
     done: int  # tokens
     total: int
@@ -163,7 +164,7 @@ class SourceDrafts(Struct, frozen=True):
     accepted: int = 0  # of these, the ones that came
 
 
-class TokenDecoded(Struct, frozen=True):
+class TokenDecoded(Event, frozen=True):
     request: int
     token: int
     text: str  # what became whole characters with this token; may be ""
@@ -207,7 +208,7 @@ class GenerationStats(Struct, frozen=True):
         return self.passes / behind if behind else 1.0
 
 
-class GenerationFinished(Struct, frozen=True):
+class GenerationFinished(Event, frozen=True):
     request: int
     stop_reason: StopReason
     stats: GenerationStats

@@ -7,23 +7,23 @@ from typing import Literal
 from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
+from llm_lite.core.messages.kinds import Command, Event, Task
 from llm_lite.core.messages.models import ExecutorInfo
 from llm_lite.core.messages.options import EngineOptions, Mode
 from llm_lite.core.messages.sampling_options import SamplingOptions
 
 
-class CompareRuns(Struct, frozen=True):
+class CompareRuns(Task, frozen=True):
     """Answer one prompt on two runs, a token of each in turn, then score every token of A's answer
     with run B. A run whose options are those of the loaded model runs on it. Stop ends both
     answers; what A said until then is still compared."""
 
-    request: int
     messages: tuple[ChatMessage, ...]
     runs: tuple[EngineOptions, EngineOptions]
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
 
-class CompareElsewhere(Struct, frozen=True):
+class CompareElsewhere(Command, frozen=True):
     """Answer one prompt with the model here (run A) and with one that computes elsewhere (run B),
     both at once. The events are those of CompareRuns, except for what B would say of A's tokens:
     servers do not tell that. The owner of both engines executes it."""
@@ -33,12 +33,11 @@ class CompareElsewhere(Struct, frozen=True):
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
 
-class MeasureDivergence(Struct, frozen=True):
+class MeasureDivergence(Task, frozen=True):
     """Perplexity of the loaded model over a text with `tested` and `reference` options, and how
     far they are from each other; see `DivergenceReport`. Stop ends it.
     """
 
-    request: int
     path: str  # a text file, UTF-8; "" is the bundled sample
     tested: EngineOptions
     reference: EngineOptions
@@ -46,48 +45,44 @@ class MeasureDivergence(Struct, frozen=True):
     most_chunks: int = 0  # 0: all of the text
 
 
-class MeasureModes(Struct, frozen=True):
+class MeasureModes(Task, frozen=True):
     """Ask for the speed and size of every weight mode on this machine. Stop ends it."""
 
-    request: int
     options: EngineOptions
 
 
-class AnalyzeTensors(Struct, frozen=True):
+class AnalyzeTensors(Task, frozen=True):
     """Ask for a TensorReport of the loaded model in a weight mode."""
 
-    request: int
     mode: Mode
 
 
-class KeepVariant(Struct, frozen=True):
+class KeepVariant(Task, frozen=True):
     """Write the loaded model in a weight mode to disk; from then on it is mapped, not made."""
 
-    request: int
     mode: Mode
 
 
-class VariantKept(Struct, frozen=True):
+class VariantKept(Event, frozen=True):
     request: int
     mode: Mode
     path: str
     nbytes: int
 
 
-class DropVariant(Struct, frozen=True):
+class DropVariant(Task, frozen=True):
     """Delete what KeepVariant wrote in a weight mode; from then on it is made in memory again."""
 
-    request: int
     mode: Mode
 
 
-class VariantDropped(Struct, frozen=True):
+class VariantDropped(Event, frozen=True):
     request: int
     mode: Mode
     nbytes: int  # that it took
 
 
-class RunReady(Struct, frozen=True):
+class RunReady(Event, frozen=True):
     """A run of CompareRuns can answer."""
 
     request: int
@@ -98,7 +93,7 @@ class RunReady(Struct, frozen=True):
     shared: bool  # it is the model of the chat
 
 
-class RunToken(Struct, frozen=True):
+class RunToken(Event, frozen=True):
     request: int
     run: int
     token: int
@@ -107,7 +102,7 @@ class RunToken(Struct, frozen=True):
     alternatives: tuple[Alternative, ...]
 
 
-class RunFinished(Struct, frozen=True):
+class RunFinished(Event, frozen=True):
     request: int
     run: int
     stop_reason: StopReason
@@ -122,7 +117,7 @@ class Forced(Struct, frozen=True):
     alternatives: tuple[tuple[Alternative, ...], tuple[Alternative, ...]]  # five each
 
 
-class RunsForced(Struct, frozen=True):
+class RunsForced(Event, frozen=True):
     """Some more tokens of A's answer, from place `first` on."""
 
     request: int
@@ -130,7 +125,7 @@ class RunsForced(Struct, frozen=True):
     tokens: tuple[Forced, ...]
 
 
-class TaskProgress(Struct, frozen=True):
+class TaskProgress(Event, frozen=True):
     """The progress of a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors."""
 
     request: int
@@ -138,7 +133,7 @@ class TaskProgress(Struct, frozen=True):
     fraction: float  # 0..1
 
 
-class TaskFinished(Struct, frozen=True):
+class TaskFinished(Event, frozen=True):
     """The end of one of these commands; its results came before."""
 
     request: int
@@ -180,7 +175,7 @@ class DivergenceReport(Struct, frozen=True):
     kld_by_chunk: tuple[float, ...]  # means
 
 
-class DivergenceMeasured(Struct, frozen=True):
+class DivergenceMeasured(Event, frozen=True):
     request: int
     report: DivergenceReport
 
@@ -193,7 +188,7 @@ class ModeSpeed(Struct, frozen=True):
     decode_tok_s: float
 
 
-class ModesMeasured(Struct, frozen=True):
+class ModesMeasured(Event, frozen=True):
     """Every mode that ran, and the one to choose: see `core/metrics/modes.py`."""
 
     request: int
@@ -211,7 +206,7 @@ class TensorRow(Struct, frozen=True):
     snr_db: float  # 10 log10(sum of squares / sum of squared errors); inf: exact
 
 
-class TensorReport(Struct, frozen=True):
+class TensorReport(Event, frozen=True):
     request: int
     mode: Mode
     rows: tuple[TensorRow, ...]

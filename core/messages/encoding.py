@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from llm_lite.core.messages.kinds import Event, StepRequest
+
 CANDIDATES = 8  # of a masked token
 
 
@@ -16,7 +18,7 @@ class EncoderInfo(Struct, frozen=True):
     has_pairs: bool = False  # its tokenizer puts a separator between two texts
 
 
-class EncodeText(Struct, frozen=True):
+class EncodeText(StepRequest, frozen=True):
     """Ask for TextEncoded: run the encoder over a text, or with `pair` over "[CLS] text [SEP] pair
     [SEP]"; attention maps are of it from then on. With `fills`, mask tokens in the text count as
     such; else what is typed is text. Of requests that wait, only the last one is answered."""
@@ -27,7 +29,7 @@ class EncodeText(Struct, frozen=True):
     fills: bool = False
 
 
-class CompareTexts(Struct, frozen=True):
+class CompareTexts(StepRequest, frozen=True):
     """Ask for TextsCompared, of two texts or more. Of requests that wait, only the last one is
     answered."""
 
@@ -56,7 +58,7 @@ class Mask(Struct, frozen=True):
     candidates: tuple[Candidate, ...]  # the likeliest first
 
 
-class TextEncoded(Struct, frozen=True):
+class TextEncoded(Event, frozen=True):
     """The answer to EncodeText."""
 
     request: int
@@ -67,7 +69,7 @@ class TextEncoded(Struct, frozen=True):
     problem: str = ""  # a sentence where nothing was encoded
 
 
-class TextsCompared(Struct, frozen=True):
+class TextsCompared(Event, frozen=True):
     """The answer to CompareTexts: the cosine of every two vectors, [texts][texts]."""
 
     request: int

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
-
 from llm_lite.core.messages.answers import ChatMessage, PromptToken
+from llm_lite.core.messages.kinds import Command, Event
 
 # Why a kept file is of no use: what it was made with differs, the conversation begins otherwise, or
 # it will never be of use again.
@@ -19,7 +18,7 @@ Unfit = Literal[
 ]
 
 
-class KeepConversation(Struct, frozen=True):
+class KeepConversation(Command, frozen=True):
     """Write what the cache holds of a conversation to a file, beside other work: CacheKept follows,
     unless the file holds just that already. Done also where a Shutdown waits behind it."""
 
@@ -28,7 +27,7 @@ class KeepConversation(Struct, frozen=True):
     most_bytes: int  # a larger cache is not written
 
 
-class CheckKept(Struct, frozen=True):
+class CheckKept(Command, frozen=True):
     """Ask whether a kept file is of any use to the conversation as it stands: KeptChecked."""
 
     conversation: int
@@ -37,7 +36,7 @@ class CheckKept(Struct, frozen=True):
     thinking: bool = True
 
 
-class ResumeKept(Struct, frozen=True):
+class ResumeKept(Command, frozen=True):
     """Bring a kept file into the cache, as far as it is of this conversation: KeptResumed."""
 
     request: int
@@ -47,7 +46,7 @@ class ResumeKept(Struct, frozen=True):
     thinking: bool = True
 
 
-class MakeTitle(Struct, frozen=True):
+class MakeTitle(Command, frozen=True):
     """Ask the model for a title of a conversation, when nothing else is to be done: TitleMade. The
     cache is afterwards as it was. Any other command ends it."""
 
@@ -56,7 +55,7 @@ class MakeTitle(Struct, frozen=True):
     thinking: bool = True
 
 
-class CacheKept(Struct, frozen=True):
+class CacheKept(Event, frozen=True):
     """A cache was kept. `problem` is a sentence if the file was not written; the one before then
     stays."""
 
@@ -70,7 +69,7 @@ class CacheKept(Struct, frozen=True):
     problem: str = ""
 
 
-class KeptChecked(Struct, frozen=True):
+class KeptChecked(Event, frozen=True):
     """A kept file was checked. `problem` is a sentence if the file is of no use now."""
 
     conversation: int
@@ -82,7 +81,7 @@ class KeptChecked(Struct, frozen=True):
     problem: str = ""
 
 
-class KeptResumed(Struct, frozen=True):
+class KeptResumed(Event, frozen=True):
     request: int
     conversation: int
     path: str
@@ -93,19 +92,19 @@ class KeptResumed(Struct, frozen=True):
     problem: str = ""
 
 
-class TitleMade(Struct, frozen=True):
+class TitleMade(Event, frozen=True):
     """A title: `text` is the model's answer, still to be checked; None if it was interrupted."""
 
     conversation: int
     text: str | None
 
 
-class ForgetLearnedDrafts(Struct, frozen=True):
+class ForgetLearnedDrafts(Command, frozen=True):
     """Delete what drafts learned from answers, of all models, in memory and on disk: DraftsLearned
     follows."""
 
 
-class DraftsLearned(Struct, frozen=True):
+class DraftsLearned(Event, frozen=True):
     """The drafts learned from answers of the model in use, and the disk space of the files of all
     models."""
 

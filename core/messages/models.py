@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import (
     Activations,
@@ -26,18 +27,18 @@ from llm_lite.core.messages.translating import TranslatorInfo
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
 
 
-class LoadModel(Struct, frozen=True):
+class LoadModel(Command, frozen=True):
     """Load a model by path or name, as core/hub/catalog.py takes it; None is the default model."""
 
     source: str | None
     options: EngineOptions = field(default_factory=EngineOptions)
 
 
-class CancelLoad(Struct, frozen=True):
+class CancelLoad(Command, frozen=True):
     pass
 
 
-class Reconfigure(Struct, frozen=True):
+class Reconfigure(Command, frozen=True):
     """Run the loaded model with other options: another executor, device, mode, cache type or
     context. One that is still being prepared gives way to a later one, and ends as a `LoadFailed`
     that is cancelled. `request` comes back in the event that ends it."""
@@ -46,7 +47,7 @@ class Reconfigure(Struct, frozen=True):
     request: int = 0
 
 
-class SwitchMode(Struct, frozen=True):
+class SwitchMode(Command, frozen=True):
     """Run the loaded model in another weight mode, and all else unchanged: the command of a client
     of the server. A `ModeSwitch` reports its progress to clients."""
 
@@ -178,7 +179,7 @@ class ModelInfo(Struct, frozen=True):
         return 2 * self.layers + self.translator.encoder_layers
 
 
-class LoadNeedsMemory(Struct, frozen=True):
+class LoadNeedsMemory(Event, frozen=True):
     """The requested model would take more memory than there is; a `LoadFailed` follows. The same
     command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
     `Reconfigure` where the model is `in_use`."""
@@ -190,23 +191,23 @@ class LoadNeedsMemory(Struct, frozen=True):
     others: tuple[Fit, ...] = ()  # what would fit, the closest first
 
 
-class LoadStarted(Struct, frozen=True):
+class LoadStarted(Event, frozen=True):
     source: str
     mode: Mode | None = None  # of the weights, where a client of the server asked for it
 
 
-class LoadProgress(Struct, frozen=True):
+class LoadProgress(Event, frozen=True):
     stage: str  # "reading", "converting weights", "uploading weights", ...
     fraction: float  # 0..1 of the whole load
 
 
-class ModelLoaded(Struct, frozen=True):
+class ModelLoaded(Event, frozen=True):
     model: ModelInfo
     executor: ExecutorInfo
     seconds: float
 
 
-class LoadFailed(Struct, frozen=True):
+class LoadFailed(Event, frozen=True):
     """The load ended without a model; one that was loaded before stays in use."""
 
     source: str
@@ -215,13 +216,13 @@ class LoadFailed(Struct, frozen=True):
     request: int = 0  # as of `ExecutorChanged`
 
 
-class FileDamaged(Struct, frozen=True):
+class FileDamaged(Event, frozen=True):
     """A file of the loaded model is not what was written; it stays in use."""
 
     message: str  # a sentence that names file and tensor
 
 
-class ExecutorChanged(Struct, frozen=True):
+class ExecutorChanged(Event, frozen=True):
     """The executor changed under a loaded model: asked for, or because the device failed."""
 
     executor: ExecutorInfo

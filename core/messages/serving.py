@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import ChatMessage
+from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.options import Speculate
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolSpec
@@ -75,7 +76,7 @@ class ServingStatus(Struct, frozen=True):
     step_seconds: float = 0.0
 
 
-class StartServing(Struct, frozen=True):
+class StartServing(Command, frozen=True):
     """Answer clients of a server on the model in use, up to `parallel` at once, beside the chat."""
 
     parallel: int = 4
@@ -89,11 +90,11 @@ class StartServing(Struct, frozen=True):
     by_draft_model: bool = False
 
 
-class StopServing(Struct, frozen=True):
+class StopServing(Command, frozen=True):
     """End all answers of clients, and free their cache."""
 
 
-class ServingChanged(Struct, frozen=True):
+class ServingChanged(Event, frozen=True):
     """Reports whether clients are answered now, and how; `problem` is a sentence if it failed."""
 
     is_on: bool

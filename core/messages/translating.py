@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import Alternative, StopReason
+from llm_lite.core.messages.kinds import Command, Event
 
 MOST_BEAMS = 16  # hypotheses at a time
 
@@ -17,7 +18,7 @@ class TranslatorInfo(Struct, frozen=True):
     encoder_layers: int = 0
 
 
-class Translate(Struct, frozen=True):
+class Translate(Command, frozen=True):
     """Ask an encoder-decoder for a target about `source`: SourceRead, a TargetGrown after each
     token, and TargetFinished in any case. Stop ends it; what was written stays.
 
@@ -32,7 +33,7 @@ class Translate(Struct, frozen=True):
     most_tokens: int = 0
 
 
-class ReadTarget(Struct, frozen=True):
+class ReadTarget(Command, frozen=True):
     """Ask that the decoder hold another target about the source that was read, with the token that
     ends it: maps, cache and lens are of that one then. CacheStatus follows."""
 
@@ -45,7 +46,7 @@ class SourceToken(Struct, frozen=True):
     special: bool = False  # the tokenizer's own: it stands for no text
 
 
-class SourceRead(Struct, frozen=True):
+class SourceRead(Event, frozen=True):
     """The encoder has read the source."""
 
     request: int
@@ -53,7 +54,7 @@ class SourceRead(Struct, frozen=True):
     start: str  # the text of the token that the decoder begins with
 
 
-class TargetGrown(Struct, frozen=True):
+class TargetGrown(Event, frozen=True):
     """The best target so far; of a beam it may differ from the one before in any token."""
 
     request: int
@@ -87,7 +88,7 @@ class TranslationStats(Struct, frozen=True):
     tokens_per_s: float = 0.0
 
 
-class TargetFinished(Struct, frozen=True):
+class TargetFinished(Event, frozen=True):
     """The end of a Translate. Scores are sums of log probabilities, divided as the model's length
     penalty has it: by the length where that is 1."""
 

@@ -7,11 +7,12 @@ from typing import Literal
 from msgspec import Struct
 
 from llm_lite.core.messages.answers import PromptToken
+from llm_lite.core.messages.kinds import Command, Event, StepRequest
 
 Measure = Literal["key-norm", "value-norm", "received"]
 
 
-class MeasureCache(Struct, frozen=True):
+class MeasureCache(StepRequest, frozen=True):
     """Ask for a CacheMeasured of the positions `first`..`last`-1; served between two tokens."""
 
     request: int
@@ -20,19 +21,19 @@ class MeasureCache(Struct, frozen=True):
     last: int
 
 
-class SaveCache(Struct, frozen=True):
+class SaveCache(Command, frozen=True):
     """Write the cache's rows and tokens to a file."""
 
     path: str
 
 
-class OpenCache(Struct, frozen=True):
+class OpenCache(Command, frozen=True):
     """Read a file of SaveCache; one of another model or a damaged one is only logged."""
 
     path: str
 
 
-class CacheRewritten(Struct, frozen=True):
+class CacheRewritten(Event, frozen=True):
     """The context was full and a part of it was forgotten."""
 
     request: int
@@ -48,7 +49,7 @@ class PooledPrefix(Struct, frozen=True):
     kept: float = 0.0  # when, seconds since the epoch
 
 
-class CacheStatus(Struct, frozen=True):
+class CacheStatus(Event, frozen=True):
     """The state of the cache, sent at the start and the end of an answer, and after loads."""
 
     length: int  # tokens in the cache
@@ -60,7 +61,7 @@ class CacheStatus(Struct, frozen=True):
     saved_bytes: int  # of the rows that were reused
 
 
-class CacheMeasured(Struct, frozen=True):
+class CacheMeasured(Event, frozen=True):
     """A number for each position `first`.. of each layer that owns a cache."""
 
     request: int

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from llm_lite.core.messages.answers import Alternative, Gains
+from llm_lite.core.messages.kinds import Event, StepRequest
 
 Direction = Literal["from", "to"]
 AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
@@ -15,7 +16,7 @@ AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
 AttentionPart = Literal["decoder", "encoder", "cross"]
 
 
-class SetGains(Struct, frozen=True):
+class SetGains(StepRequest, frozen=True):
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
 
@@ -29,20 +30,20 @@ class SetGains(Struct, frozen=True):
     gains: Gains
 
 
-class Inspect(Struct, frozen=True):
+class Inspect(StepRequest, frozen=True):
     """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
 
     position: int
     request: int
 
 
-class CompareGains(Struct, frozen=True):
+class CompareGains(StepRequest, frozen=True):
     """Ask for a GainsEffect; served between two tokens of an answer."""
 
     request: int
 
 
-class ReadAttentionRows(Struct, frozen=True):
+class ReadAttentionRows(StepRequest, frozen=True):
     """Ask for AttentionRows: the row (`from`) of the token at `position`, what it attends to, or
     the column (`to`), what attends to it. Of the mean over `heads` (layer, head), the mean over all
     heads of `layer`, or the attention rollout through all layers; in which the first token can be
@@ -61,7 +62,7 @@ class ReadAttentionRows(Struct, frozen=True):
     part: AttentionPart = "decoder"
 
 
-class ExportMaps(Struct, frozen=True):
+class ExportMaps(StepRequest, frozen=True):
     """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
     answer; MapsExported follows."""
 
@@ -76,7 +77,7 @@ class LensRow(Struct, frozen=True):
     tokens: tuple[Alternative, ...]  # five, the likeliest first
 
 
-class LensResult(Struct, frozen=True):
+class LensResult(Event, frozen=True):
     """The next token after `position` by each layer's residual stream.
 
     The residual behind the layer goes through the model's own output norm and head (nostalgebraist
@@ -89,7 +90,7 @@ class LensResult(Struct, frozen=True):
     message: str = ""  # a sentence where there are no rows
 
 
-class GainsEffect(Struct, frozen=True):
+class GainsEffect(Event, frozen=True):
     """KL(all gains 1 || the gains in use) of the next token after the last position, in nats.
 
     Only the last position is computed with each; the cache is as it stands.
@@ -100,7 +101,7 @@ class GainsEffect(Struct, frozen=True):
     message: str = ""  # a sentence, then
 
 
-class AttentionRows(Struct, frozen=True):
+class AttentionRows(Event, frozen=True):
     """The answer to ReadAttentionRows: a weight for every position of the cache; 0: none."""
 
     request: int
@@ -110,7 +111,7 @@ class AttentionRows(Struct, frozen=True):
     message: str = ""  # a sentence where weights are missing
 
 
-class MapsExported(Struct, frozen=True):
+class MapsExported(Event, frozen=True):
     request: int
     path: str
     message: str = ""  # a sentence where nothing was written

@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from llm_lite.core.messages.kinds import Event, StepRequest
+
 ANY_HEAD = -1  # the lesson chooses
 MOST_VALUES = 128  # of a vector; a head is rarely wider
 MOST_TOKENS = 24  # of a sentence
@@ -26,7 +28,7 @@ Curve = Literal["silu", "gelu", "relu"]
 Positions = Literal["rotary", "learned", "sines", "bias", "none"]
 
 
-class FollowToken(Struct, frozen=True):
+class FollowToken(StepRequest, frozen=True):
     """Ask for a TokenFollowed: the token at `position` of the cache runs once more, over the cache
     as it stands, and leaves no trace in it. One layer is opened, and one head of it; ANY_HEAD is
     the one that attends most to other tokens than the first, the last and this one. Scores are of
@@ -244,7 +246,7 @@ class TokenTrace(Struct, frozen=True):
     texts: tuple[str, ...] = ()  # of `tokens`, each by itself
 
 
-class TokenFollowed(Struct, frozen=True):
+class TokenFollowed(Event, frozen=True):
     request: int
     trace: TokenTrace | None
     message: str = ""  # a sentence where there is no trace

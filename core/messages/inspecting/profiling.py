@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from llm_lite.core.messages.kinds import Event, Task
+
 StudyBackend = Literal["vulkan", "cpu"]
 # From naive to tiled, in the study of these steps on a GPU that this one repeats.
 REFERENCE_SPEEDUP = 13.6
@@ -16,10 +18,9 @@ SOFTWARE_DRIVER = (
 )
 
 
-class ProfileStep(Struct, frozen=True):
+class ProfileStep(Task, frozen=True):
     """Ask for a StepProfile of the loaded model, behind what the cache holds. Stop ends it."""
 
-    request: int
     tokens: int  # of the step: 1 is a decoded token; fewer where the plans or the context end
 
 
@@ -52,15 +53,14 @@ class StepProfile(Struct, frozen=True):
         return self.read_bytes / self.seconds / 1e9 / self.memory_gb_s
 
 
-class StepProfiled(Struct, frozen=True):
+class StepProfiled(Event, frozen=True):
     request: int
     profile: StepProfile
 
 
-class StudyKernels(Struct, frozen=True):
+class StudyKernels(Task, frozen=True):
     """Ask for a KernelStudy of the device that draws, or of this processor. Stop ends it."""
 
-    request: int
     backend: StudyBackend
 
 
@@ -134,7 +134,7 @@ class KernelStudy(Struct, frozen=True):
         return self.forms[0].seconds / form.seconds
 
 
-class KernelsStudied(Struct, frozen=True):
+class KernelsStudied(Event, frozen=True):
     """Sent after each form that was measured."""
 
     request: int

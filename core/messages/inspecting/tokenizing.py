@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from llm_lite.core.messages.answers import ChatMessage
+from llm_lite.core.messages.kinds import Command, Event, StepRequest
 from llm_lite.core.messages.tools import ToolSpec
 
 TokenizerKind = Literal["BPE", "Unigram", "WordPiece", "WordLevel"]
@@ -153,7 +154,7 @@ class TokenizedText(Struct, frozen=True):
         return (*self.before, *inside, *self.after)
 
 
-class TokenizeText(Struct, frozen=True):
+class TokenizeText(Command, frozen=True):
     """Ask for a TextTokenized. `source`: a path or name of a model, or of a tokenizer.json; "" is
     the model in use. With `messages` the text is what its chat template makes of them. Answered by
     a thread of its own, also while an answer is written; a later request with the same `slot` takes
@@ -170,14 +171,14 @@ class TokenizeText(Struct, frozen=True):
     samples: tuple[str, ...] = ()  # also count the tokens of each
 
 
-class TextTokenized(Struct, frozen=True):
+class TextTokenized(Event, frozen=True):
     request: int
     result: TokenizedText | None = None
     samples: tuple[int, ...] = ()  # tokens of each
     message: str = ""  # a sentence where there is no result
 
 
-class CountTokens(Struct, frozen=True):
+class CountTokens(StepRequest, frozen=True):
     """Count each of `texts`. With `most`, in tokens, also say how much of each would fit.
     `messages` are counted together, as `Read` brings them into the cache."""
 
@@ -189,7 +190,7 @@ class CountTokens(Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
 
 
-class TokensCounted(Struct, frozen=True):
+class TokensCounted(Event, frozen=True):
     request: int
     tokens: tuple[int, ...] = ()  # of each text; where it was cut, of what is left
     kept: tuple[int, ...] = ()  # of each text, the first characters that fit

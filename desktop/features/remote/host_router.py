@@ -90,7 +90,8 @@ class SideBySide:
     def heard(self, event: Event) -> list[Event]:
         """What is told of it."""
         request = self._command.request
-        run = self._numbers.index(event.request) if self.takes(event) else HERE  # type: ignore[union-attr]
+        number = getattr(event, "request", None)
+        run = self._numbers.index(number) if number in self._numbers else HERE
         if isinstance(event, GenerationStarted) and event.thinking and event.thinking.inside:
             self._opening[run] = MARKS[event.thinking.style].written[0]
         if isinstance(event, TokenDecoded):
