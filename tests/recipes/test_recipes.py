@@ -3,13 +3,22 @@
 import pytest
 
 from tests.paths import ROOT
-from tests.recipes import toy_command, toy_feature, toy_op, toy_option, toy_setting, toy_view
+from tests.recipes import (
+    toy_command,
+    toy_feature,
+    toy_op,
+    toy_option,
+    toy_setting,
+    toy_task,
+    toy_view,
+)
 from tests.recipes.recipe import Copy, passed, places
 
 WHOLE = [pytest.mark.build, pytest.mark.timeout(3600)]  # s, to compile
 OP, VIEW, COMMAND = "An op", "A view", "A subcommand"
 OPTION, SETTING = "A sampler option", "A boolean setting"
 FEATURE = "A feature with state and a thread"
+TASK = "A task of the engine"
 NAMED = {
     OP: places(OP, op=toy_op.OP),
     VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
@@ -17,6 +26,7 @@ NAMED = {
     OPTION: places(OPTION, option=toy_option.OPTION),
     SETTING: places(SETTING, setting=toy_setting.SETTING),
     FEATURE: places(FEATURE, feature=toy_feature.FEATURE),
+    TASK: places(TASK, feature=toy_task.FEATURE, task=toy_task.TASK),
 }
 EDITS = {
     OP: toy_op.EDITS,
@@ -25,8 +35,9 @@ EDITS = {
     OPTION: toy_option.EDITS,
     SETTING: toy_setting.EDITS,
     FEATURE: toy_feature.EDITS,
+    TASK: toy_task.EDITS,
 }
-MOST_PLACES = {OPTION: 3, SETTING: 2, VIEW: 5, FEATURE: 9}
+MOST_PLACES = {OPTION: 3, SETTING: 2, VIEW: 5, FEATURE: 9, TASK: 4}
 SOURCES = (
     "ops/toy.cpp",
     "ops/table.cpp",
@@ -83,6 +94,7 @@ WORKS = {
     OPTION: toy_option.works,
     SETTING: toy_setting.works,
     FEATURE: toy_feature.works,
+    TASK: toy_task.works,
 }
 
 

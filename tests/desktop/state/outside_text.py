@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import time
-from types import MappingProxyType
+import types
+import typing
+from types import MappingProxyType, NoneType
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
@@ -131,8 +134,24 @@ def sample_events() -> list[Event]:
         time.sleep(0.01)
     engine.close(20.0)
     heard += NEVER_SAID
-    assert {type(event) for event in heard} == set(Event.__subclasses__()), "a kind has no sample"
-    return heard
+    unheard = set(Event.__subclasses__()) - {type(event) for event in heard}
+    return [*heard, *map(sample, unheard)]
+
+
+def sample(kind):
+    """Some value of a type, with a text wherever one may be."""
+    options = get_args(kind)
+    match get_origin(kind):
+        case typing.Literal:
+            return options[0]
+        case typing.Annotated | typing.Union | types.UnionType:
+            return sample(options[0])
+        case builtins.tuple:
+            return tuple(sample(one) for one in options if one is not ...)
+    if issubclass(kind, Struct):
+        hints = get_type_hints(kind)
+        return kind(**{name: sample(hints[name]) for name in kind.__struct_fields__})
+    return {str: "a text", bool: True, int: 1, float: 0.5, NoneType: None}[kind]
 
 
 def with_text(value, text):
