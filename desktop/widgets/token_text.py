@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.desktop.widgets.markdown.wrapping import WORD
 from llm_lite.desktop.widgets.ui import Ui
@@ -123,9 +122,15 @@ def _words(
                 yield [(piece, owner, measure(piece))], measure(piece)
 
 
+class TokenWidths(Struct):
+    """Widths of words in pixels, by the word and the size of the font."""
+
+    known: dict[tuple[str, float], float] = field(default_factory=dict)
+
+
 def _measure(ui: Ui) -> Callable[[str], float]:
     """Return a function that measures widths in the current font, and remembers them."""
-    known: dict[Any, float] = ui.memory.setdefault("token_widths", {})
+    known = ui.local(TokenWidths).known
     size = ui.theme.text
     if len(known) > WIDTHS:
         known.clear()

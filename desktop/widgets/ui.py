@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
@@ -50,10 +50,12 @@ class Ui(Struct):
         """Return the record of this kind that a view keeps from frame to frame: what is typed,
         pointed at, scrolled to, or costly to make again. It is made, `kind()`, when first asked
         for, changes in place, and belongs to the module that declares it."""
-        kept = self.locals.get(kind)
-        if kept is None:
+        kept: T
+        try:
+            kept = self.locals[kind]
+        except KeyError:
             kept = self.locals[kind] = kind()
-        return cast(T, kept)
+        return kept
 
     @property
     def names_rail(self) -> bool:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.by_keyboard import press_area
@@ -267,9 +268,16 @@ def facts(ui: Ui, name: str, rows: Sequence[tuple[str, str, str]]) -> None:
     imgui.end_table()
 
 
+class Popovers(Struct):
+    """The id of the window of each popover, and whether it was shown in the last frame."""
+
+    windows: dict[str, int] = field(default_factory=dict)
+    shown: dict[str, bool] = field(default_factory=dict)
+
+
 def _next_height(ui: Ui, name: str) -> float:
     """Return the height that a popover will have in this frame, by what it held in the last one."""
-    window = imgui.internal.find_window_by_id(ui.memory.get(f"{name}.window", 0))
+    window = imgui.internal.find_window_by_id(ui.local(Popovers).windows.get(name, 0))
     if window is None:
         return 0.0
     return float(imgui.internal.calc_window_next_auto_fit_size(window).y)
@@ -301,7 +309,8 @@ def popover(
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)
-    was, ui.memory[f"{name}.shown"] = ui.memory.get(f"{name}.shown"), shown
+    kept = ui.local(Popovers)
+    was, kept.shown[name] = kept.shown.get(name, False), shown
     if not shown:
         if was and imgui.is_key_pressed(imgui.Key.escape, False):  # Dear ImGui has closed it
             ui.ask("input")
@@ -321,6 +330,6 @@ def popover(
         yield True
     finally:
         low, size = imgui.get_window_pos(), imgui.get_window_size()
-        ui.memory[f"{name}.window"] = imgui.internal.get_current_window().id_
+        kept.windows[name] = imgui.internal.get_current_window().id_
         ui.rects[name] = (low.x, low.y, low.x + size.x, low.y + size.y)
         imgui.end_popup()

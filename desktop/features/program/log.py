@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages import Level
 from llm_lite.desktop.features.program.action import Action
@@ -28,13 +29,17 @@ TEACHES = mark(
 COLORS: dict[Level, str] = {"info": "muted", "warning": "warning", "error": "error"}
 
 
+class LogFilter(Struct):
+    least: Level = "info"  # the lowest level whose lines are shown
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
-    least: Level = ui.memory.setdefault("log.level", "info")
+    filtered = ui.local(LogFilter)
     side = ui.u(7.5)
     room = imgui.get_content_region_avail().x - side * 2 - ui.u(4)
     imgui.begin_child("filter", ImVec2(max(room, ui.u(20)), side), FLAT)
-    least = ui.memory["log.level"] = chooser(ui, "log.level", tr_labels(FILTERS), least)
+    least = filtered.least = chooser(ui, "log.level", tr_labels(FILTERS), filtered.least)
     imgui.end_child()
     lines = [line for line in state.log if RANK[line.level] >= RANK[least]]
     imgui.same_line()

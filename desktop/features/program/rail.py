@@ -93,6 +93,11 @@ def draw_preferences(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
+class RailControls(Struct):
+    popover: str = ""  # the panel that is open
+    font_size: float | None = None  # logical pixels, while the slider is held
+
+
 def _draw_language(state: AppState, ui: Ui) -> list[Action]:
     """Draw each language by its own name for itself, so that a way back is found from any of
     them."""
@@ -105,15 +110,17 @@ def _draw_language(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
     """The size takes effect when the slider is let go: it would move under the pointer."""
-    pending = ui.memory.get("font_size", state.font_size)
+    controls = ui.local(RailControls)
+    pending = state.font_size if controls.font_size is None else controls.font_size
     size = slider(
         ui, "settings.font_size", tr("Text size"), pending, (10, 26), whole=True,
         shown=f"{pending:.0f} px",
     )  # fmt: skip
     if imgui.is_item_active():
-        ui.memory["font_size"] = size
+        controls.font_size = size
         return []
-    if ui.memory.pop("font_size", None) is not None and size != state.font_size:
+    was, controls.font_size = controls.font_size, None
+    if was is not None and size != state.font_size:
         return [SetFontSize(size)]
     return []
 
@@ -182,7 +189,7 @@ def entries(state: AppState, ui: Ui) -> Iterator[RailButton]:
 
 
 def _entry_of(ui: Ui, panel: Panel, group: int) -> RailButton:
-    shown = ui.memory.get("popover") == panel.name
+    shown = ui.local(RailControls).popover == panel.name
     hint = with_keys(tr(panel.title), panel.name)
     return RailButton(panel.name, panel.icon, tr(panel.label), hint, shown, group)
 
@@ -287,10 +294,10 @@ def _draw_panel(state: AppState, ui: Ui, panel: Panel) -> list[Action]:
     at, pivot = _place(ui, panel)
     with popover(ui, panel.name, tr(panel.title), at, ui.u(panel.width), pivot) as shown:
         if shown:
-            ui.memory["popover"] = panel.name
+            ui.local(RailControls).popover = panel.name
             return [] if draw_reason(state, ui, panel.name) else panel.draw(state, ui)
-    if ui.memory.get("popover") == panel.name:
-        ui.memory["popover"] = ""
+    if ui.local(RailControls).popover == panel.name:
+        ui.local(RailControls).popover = ""
     return []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct, field
 
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_COPY, ICON_DOWNLOAD, ICON_NUMBERS
@@ -14,8 +15,12 @@ from llm_lite.desktop.widgets.markup.code_colors import Colored
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button
 
-NUMBERS = "code.numbers"  # in the memory of the interface: whether lines are numbered
 SAVE = "answer.code"  # there: the code and language that a person wants to save
+
+
+class CodeFrames(Struct):
+    numbered: bool = False  # lines of code have numbers
+    copied: dict[str, float] = field(default_factory=dict)  # until when a button says so, by name
 
 
 def draw_frame(
@@ -38,12 +43,13 @@ def draw_frame(
     if icon_button(ui, f"{name}.save", ICON_DOWNLOAD, hint, side=side, style="small"):
         ui.memory[SAVE] = (block.text, block.label)
     imgui.set_cursor_screen_pos(ImVec2(x + width - 3 * side - ui.u(2), top))
-    shown = bool(ui.memory.get(NUMBERS))
+    frames = ui.local(CodeFrames)
+    shown = frames.numbered
     hint = tr("Hide the numbers of the lines") if shown else tr("Number the lines")
     if icon_button(
         ui, f"{name}.numbers", ICON_NUMBERS, hint, side=side, active=shown, style="small"
     ):
-        ui.memory[NUMBERS] = not shown
+        frames.numbered = not shown
 
 
 def draw_numbers(
@@ -84,11 +90,12 @@ def draw_code_run(
 
 def copy_button(ui: Ui, name: str, words: str, hint: str, side: float) -> None:
     """Draw a button that copies `words`; it shows a tick for a moment."""
-    until = ui.memory.get(f"copied.{name}", 0.0)
+    copied = ui.local(CodeFrames).copied
+    until = copied.get(name, 0.0)
     done = ui.now < until
     if done:
         ui.redraw_in(until - ui.now)
     icon, color = (ICON_CHECK, "good") if done else (ICON_COPY, "muted")
     if icon_button(ui, name, icon, hint, side=side, color=color, style="small"):
         imgui.set_clipboard_text(words)
-        ui.memory[f"copied.{name}"] = ui.now + 1.5
+        copied[name] = ui.now + 1.5

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.desktop.widgets.markdown.blocks import QUOTE, Block, StyledSpan
 from llm_lite.desktop.widgets.markdown.characters import Span
-from llm_lite.desktop.widgets.markdown.code_frame import NUMBERS
+from llm_lite.desktop.widgets.markdown.code_frame import CodeFrames
 from llm_lite.desktop.widgets.markdown.drawing import PageDrawing
 from llm_lite.desktop.widgets.markdown.growing import GrowingText
 from llm_lite.desktop.widgets.markdown.layout import LaidText, Setting, gap, lay_out
@@ -61,7 +61,7 @@ class RichText:
 
     def look(self, ui: Ui) -> tuple[bool, int]:
         """Return what heights depend on, beside the text, its width and size."""
-        return bool(ui.memory.get(NUMBERS)), self.formulas.epoch
+        return ui.local(CodeFrames).numbered, self.formulas.epoch
 
     def page(
         self,
@@ -78,7 +78,7 @@ class RichText:
 
         Of a `live` text, which will be another one in the next frame, only whole blocks are kept.
         """
-        key = (text, width, ui.theme.text, plain, quoted, bool(ui.memory.get(NUMBERS)))
+        key = (text, width, ui.theme.text, plain, quoted, ui.local(CodeFrames).numbered)
         cache = self._live if live else self._pages
         page = cache.get(key)
         if page is None or page.epoch not in (None, self.formulas.epoch):
@@ -121,7 +121,7 @@ class RichText:
 
     def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
         placed: list[tuple[float, LaidText]] = []
-        setting = Setting(width, bool(ui.memory.get(NUMBERS)), self.formulas)
+        setting = Setting(width, ui.local(CodeFrames).numbered, self.formulas)
         known = self.formulas.epoch  # before: more may arrive meanwhile
         y, before = 0.0, None
         for number, block in enumerate(blocks):
@@ -149,12 +149,16 @@ class RichText:
         return laid
 
 
+class RichTexts(Struct):
+    made: dict[str, RichText] = field(default_factory=dict)  # by the name of the view
+
+
 def rich_text(ui: Ui, name: str = "rich_text") -> RichText:
     """Return the rich text of a view, made when it is first needed."""
-    found: RichText | None = ui.memory.get(name)
-    if found is None:
-        found = ui.memory[name] = RichText()
-    return found
+    made = ui.local(RichTexts).made
+    if name not in made:
+        made[name] = RichText()
+    return made[name]
 
 
 def _keep(cache: dict[Any, T], key: Any, value: T, limit: int) -> None:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.widgets.markdown.blocks import Spans, TableCells
@@ -17,7 +17,6 @@ from llm_lite.desktop.widgets.ui import Face, Ui
 ENDLESS = 1e6  # pixels: a cell on one line
 KEPT = 4096  # cells whose lines are known
 NARROW, WIDE = 5.0, 16.0  # text sizes: columns get no narrower; and no wider where a table scrolls
-SCROLLED = "table.scrolled"  # in the memory of the interface: by identity, a table and its offset
 MOST_SCROLLED = 64  # tables whose offset is known
 NOTCH = 6.0  # text sizes that a notch of the wheel moves
 BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
@@ -46,12 +45,22 @@ class Grid(Struct, frozen=True):
         return self.rows[-1]
 
 
+class Tables(Struct):
+    """The table that was laid out last and what it was fitted to, wrapped cells, and the offset of
+    each table that was scrolled, in pixels, by the identity of its grid."""
+
+    fit: object = None
+    last: Grid | None = None
+    cells: dict[object, Wrapped] = field(default_factory=dict)
+    scrolled: OrderedDict[int, tuple[Grid, float]] = field(default_factory=OrderedDict)
+
+
 def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
     """Lay out cells within the style's width. Rows at the beginning that the last table, one that
     grows, had too, are taken from there where the columns are as wide as they were."""
     fit = (cells.aligns, style.width, style.size, style.epoch, ui.theme.text)
-    held = ui.memory.get("table")
-    before: Grid | None = held[1] if held and held[0] == fit else None
+    kept = ui.local(Tables)
+    before = kept.last if kept.fit == fit else None
     sources = _sources(ui, cells, style, before)
     pad_x, pad_y = ui.u(2.5), ui.u(1.25)
     widths = _widths(sources, len(cells.aligns), style, pad_x)
@@ -73,7 +82,7 @@ def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
         counts.append(len(runs))
     over = max(columns[-1] - max(style.width, 1.0), 0.0)
     grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts), over)
-    ui.memory["table"] = (fit, grid)
+    kept.fit, kept.last = fit, grid
     return grid
 
 
@@ -119,9 +128,9 @@ def _cell(ui: Ui, spans: Spans, style: Style) -> tuple[list[Run], float]:
 
 def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
     """Wrap a cell; in a table that grows, most cells are as they were."""
-    known = ui.memory.setdefault("table_cells", {})
+    known = ui.local(Tables).cells
     key = (spans, style.width, style.size, style.epoch, ui.theme.text)
-    found: Wrapped | None = known.get(key)
+    found = known.get(key)
     if found is None:
         if len(known) >= KEPT:
             known.clear()
@@ -173,13 +182,12 @@ def offset(ui: Ui, grid: Grid | None) -> float:
     """Return the pixels of a table that are out of sight at the left."""
     if grid is None or grid.over <= 0:
         return 0.0
-    known: OrderedDict[int, tuple[Grid, float]] = ui.memory.get(SCROLLED, OrderedDict())
-    held = known.get(id(grid))
+    held = ui.local(Tables).scrolled.get(id(grid))
     return min(held[1], grid.over) if held is not None and held[0] is grid else 0.0
 
 
 def scroll_to(ui: Ui, grid: Grid, wanted: float) -> None:
-    known: OrderedDict[int, Any] = ui.memory.setdefault(SCROLLED, OrderedDict())
+    known = ui.local(Tables).scrolled
     known[id(grid)] = (grid, float(round(min(max(wanted, 0.0), grid.over))))
     known.move_to_end(id(grid))
     if len(known) > MOST_SCROLLED:

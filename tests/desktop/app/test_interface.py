@@ -15,6 +15,7 @@ from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.tour.input_driver import InputDriverError
+from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.fake_answers import ANSWER
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
@@ -330,9 +331,9 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
     shown = [name for name in one.ui.rects if name.startswith("message.") and name.count(".") == 1]
     assert 1 <= len(shown) <= 4
     assert "message.199" in shown
-    pages = len(one.ui.memory["rich_text"]._pages)
+    pages = len(rich_text(one.ui)._pages)
     one.driver.frames(5)
-    assert len(one.ui.memory["rich_text"]._pages) == pages
+    assert len(rich_text(one.ui)._pages) == pages
 
 
 def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, monkeypatch):

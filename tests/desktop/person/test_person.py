@@ -20,7 +20,9 @@ from llm_lite.desktop.features.program import apply as folding
 from llm_lite.desktop.features.program import model as program_actions
 from llm_lite.desktop.features.program import requests, scopes, status_bar
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.remote import model as connecting
+from llm_lite.desktop.features.sampling import model as sampling
 from llm_lite.desktop.features.sampling.model import note_choices
 from llm_lite.desktop.features.steer.state import Steering
 from tests.desktop.person import checks
@@ -49,12 +51,14 @@ def own_value_at_start(monkeypatch):
         same = getattr(state, part) == getattr(first[0], part)
         return kept if same else getattr(state, part)
 
-    monkeypatch.setattr(settings, "to_keep", to_keep)
+    for feature in (program_actions, sampling):
+        monkeypatch.setattr(feature, "to_keep", to_keep)
 
 
 def asked_is_kept(monkeypatch):
     """Options of the command line are kept for the next start."""
-    monkeypatch.setattr(settings, "to_keep", lambda state, part, kept: getattr(state, part))
+    for feature in (program_actions, sampling):
+        monkeypatch.setattr(feature, "to_keep", lambda state, part, kept: getattr(state, part))
 
 
 def change_of_what_was_asked_is_not_kept(monkeypatch):
@@ -129,7 +133,12 @@ def new_draft_is_lost(monkeypatch):
 
 
 def draft_is_lost_by_a_restart(monkeypatch):
-    monkeypatch.setattr(settings, "new_draft", lambda state: NewDraft())
+    def forgetful(feature):
+        if feature.name != "chat":
+            return feature
+        return replace(feature, remember=lambda state, settings: {})
+
+    monkeypatch.setattr(settings, "FEATURES", tuple(map(forgetful, FEATURES)))
 
 
 def figures_stay(monkeypatch):

@@ -10,6 +10,7 @@ from imgui_bundle import imgui
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.model import OpenLink, SaveText
 from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.widgets.markdown.code_frame import CodeFrames
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.headless import READY
 from tests.paths import ROOT
@@ -74,7 +75,7 @@ def test_lines_are_numbered_at_will(headless):
 
 def test_wrapped_code_has_a_number_a_line(headless):
     one = headless(answered("q"))
-    one.ui.memory["code.numbers"] = True
+    one.ui.local(CodeFrames).numbered = True
     code = "```\n" + "long words " * 40 + "\n\nend\n```"
     ((_, laid),) = page(one, code).blocks
     assert len(laid.numbers) == 3

@@ -69,7 +69,7 @@ def test_the_bar_and_the_wheel_scroll_it(one):
     one.driver.frames(2)
     io.add_mouse_button_event(0, False)
     one.driver.frames(2)
-    ((grid, dragged),) = one.ui.memory[table.SCROLLED].values()
+    ((grid, dragged),) = one.ui.local(table.Tables).scrolled.values()
     assert 0 < dragged <= grid.over
     io.add_mouse_pos_event(x0 + 20, y0 - 20)
     one.driver.frames(2)
