@@ -45,7 +45,7 @@ from llm_lite.desktop.system_theme import SystemTheme
 from llm_lite.desktop.widgets.fonts import load_fonts
 
 if TYPE_CHECKING:
-    from llm_lite.desktop.features.history.host import HistoryKeeper
+    from llm_lite.desktop.features.history.host import HistoryHost
 
 
 class Starter:
@@ -56,7 +56,7 @@ class Starter:
         self, device: Device, heard: Callable[[], None], variants: Path, history: Path | None = None
     ) -> None:
         self._history = history
-        self._found_history: HistoryKeeper | None = None
+        self._found_history: HistoryHost | None = None
         self._arguments = (device, heard, variants)
         self._made: tuple[Any, Lists] | None = None
         self._error: BaseException | None = None
@@ -76,12 +76,12 @@ class Starter:
     def _begin_history(self) -> None:
         if self._history is None:
             return
-        from llm_lite.desktop.features.history.host import HistoryKeeper
+        from llm_lite.desktop.features.history.host import HistoryHost
 
-        self._found_history = HistoryKeeper(self._history, self._arguments[1])
+        self._found_history = HistoryHost(self._history, self._arguments[1])
         self._arguments[1]()
 
-    def take_history(self) -> HistoryKeeper | None:
+    def take_history(self) -> HistoryHost | None:
         """Once, when it is there; before the engine."""
         found, self._found_history = self._found_history, None
         return found

@@ -56,7 +56,7 @@ from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
-    from llm_lite.desktop.features.history.host import HistoryKeeper
+    from llm_lite.desktop.features.history.host import HistoryHost
     from llm_lite.desktop.features.remote.host import RemoteHost
     from llm_lite.desktop.features.tools.host import ToolHost
 
@@ -105,9 +105,9 @@ class Program:
         self.hosts[feature] = host
 
     @property
-    def history(self) -> HistoryKeeper | None:
+    def history(self) -> HistoryHost | None:
         """What keeps conversations, once it is there."""
-        return cast("HistoryKeeper | None", self.hosts.get("history"))
+        return cast("HistoryHost | None", self.hosts.get("history"))
 
     @property
     def remote(self) -> RemoteHost | None:
@@ -138,7 +138,7 @@ class Program:
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
-        for action in self.idle.look(self.state, now) if self.history else ():
+        for action in self.idle.poll(self.state, now) if self.history else ():
             self.do(action)
         self._note()
         return self.state is not before
@@ -192,7 +192,7 @@ class Program:
 
     def _tell_hosts(self, event: Event) -> None:
         for host in self.hosts.values():
-            host.hear(event, self.state)
+            host.on_event(event, self.state)
 
     def _say(self, outcome: Outcome | None) -> None:
         if outcome is None:

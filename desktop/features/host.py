@@ -23,7 +23,7 @@ class Host:
         FileError."""
         return ()
 
-    def hear(self, event: Event, state: AppState) -> None:
+    def on_event(self, event: Event, state: AppState) -> None:
         """Note an event of the engine, which `state` has folded."""
 
     def poll(self, state: AppState) -> Sequence[Action]:

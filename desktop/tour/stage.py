@@ -179,11 +179,11 @@ class Stage:
 
     def _begin_history(self) -> None:
         """In a folder of the tour's own, never the person's."""
-        from llm_lite.desktop.features.history.host import HistoryKeeper
+        from llm_lite.desktop.features.history.host import HistoryHost
 
         path = Path(self._folder.name) / "history.db"
         fill(path)
-        self.program.use("history", HistoryKeeper(path, lambda: None))
+        self.program.use("history", HistoryHost(path, lambda: None))
 
     def _load(self, prompt: str) -> None:
         """It is typed meanwhile."""

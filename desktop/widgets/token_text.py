@@ -149,17 +149,17 @@ def draw_boxes(
     ui: Ui,
     page: TokenPage,
     at: tuple[float, float],
-    look: Callable[[int], tuple[int, int]],
+    color_of: Callable[[int], tuple[int, int]],
     marked: dict[int, int],
     draw: imgui.ImDrawList,
 ) -> None:
-    """Draw the boxes in sight. `look` gives the colours behind and of a token's text, 0 for
+    """Draw the boxes in sight. `color_of` gives the colours behind and of a token's text, 0 for
     nothing; `marked` tokens get a line around in a colour."""
     low, high = draw.get_clip_rect_min().y - at[1], draw.get_clip_rect_max().y - at[1]
     size, pad, least = ui.theme.text, ui.u(0.25), ui.u(1.75)
     font, faint = ui.fonts["regular"], ui.color("faint")
     boxes = list(page.between(low, high))
-    looks = [look(box.token) for box in boxes]
+    looks = [color_of(box.token) for box in boxes]
     for box, (fill, _) in zip(boxes, looks, strict=True):
         if fill:
             # A full stop is narrow, and its colour counts as much; tints would show an overlap.

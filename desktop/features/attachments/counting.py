@@ -5,7 +5,7 @@ from __future__ import annotations
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.rounds import offered
-from llm_lite.desktop.features.program.requests import Result, conversation, told_beside
+from llm_lite.desktop.features.program.requests import Result, beside_messages, conversation
 from llm_lite.desktop.features.program.state import AppState, Counted
 
 
@@ -15,7 +15,7 @@ def count_due(state: AppState) -> Result:
         return state, ()
     if state.load or state.running or state.counted.request:
         return state, ()
-    beside = told_beside(state)
+    beside = beside_messages(state)
     if state.counted.is_of(state.messages, beside):
         return state, ()
     request = state.next_step_request

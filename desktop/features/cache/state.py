@@ -42,7 +42,7 @@ class MeasuredCache(Struct, frozen=True, eq=False):
 
 
 class CacheState(Struct, frozen=True):
-    """`told` has the owners of the full conversation where something of it was forgotten;
+    """`all_owners` has the owners of the full conversation where something of it was forgotten;
     `reused`, `made` and `forgotten` count its tokens, not positions."""
 
     by: ColorBy = "owner"
@@ -53,7 +53,7 @@ class CacheState(Struct, frozen=True):
     reused: int = 0  # first tokens, that the last answer found computed
     made: Provenance = ()
     computed: int = 0  # tokens so far, in all
-    told: tuple[int, ...] = ()
+    all_owners: tuple[int, ...] = ()
     forgotten: Spans = ()
     measured: MeasuredCache | None = None
     request: int = 0  # of a measurement, not answered yet; 0: none
@@ -67,16 +67,16 @@ class CacheState(Struct, frozen=True):
     def of_next_model(self) -> CacheState:
         return CacheState(self.by, self.slots)
 
-    def first(self, positions: int, told: tuple[int, ...]) -> CacheState:
+    def first(self, positions: int, all_owners: tuple[int, ...]) -> CacheState:
         """Keep the first positions alone: the conversation is another one behind them."""
-        tokens = len(told) or positions
+        tokens = len(all_owners) or positions
         return replace(
             self,
             pointed=None,
             prompt=self.prompt[:positions],
             reused=min(self.reused, tokens),
             made=tuple((first, number) for first, number in self.made if first < tokens),
-            told=told,
+            all_owners=all_owners,
             measured=_first(self.measured, positions),
             request=0,
         )
@@ -96,7 +96,7 @@ def started(
         reused=reused,
         made=(*kept, *fresh),
         computed=cache.computed + tokens - reused,
-        told=(),
+        all_owners=(),
         forgotten=(),
         measured=_first(cache.measured, reused),
     )
@@ -107,16 +107,16 @@ def decoded(cache: CacheState, position: int, owner: int, count: int = 1) -> Cac
     made, token = cache.made, position + _gone(cache)
     if not made or made[-1][1] + token - made[-1][0] != cache.computed:
         made = (*made, (token, cache.computed))
-    told = (*cache.told, *[owner] * count) if cache.forgotten else ()
-    return replace(cache, made=made, computed=cache.computed + count, told=told)
+    all_owners = (*cache.all_owners, *[owner] * count) if cache.forgotten else ()
+    return replace(cache, made=made, computed=cache.computed + count, all_owners=all_owners)
 
 
 def rewritten(
     cache: CacheState, prompt: tuple[PromptToken, ...], forgotten: Spans, owners: tuple[int, ...]
 ) -> CacheState:
     """Something was forgotten; `owners` are those of the positions before."""
-    told = cache.told or owners
-    return replace(cache, prompt=prompt, told=told, forgotten=forgotten, measured=None)
+    all_owners = cache.all_owners or owners
+    return replace(cache, prompt=prompt, all_owners=all_owners, forgotten=forgotten, measured=None)
 
 
 def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
@@ -181,10 +181,10 @@ def unseen(cache: CacheState) -> dict[int, tuple[int, int]]:
     found: dict[int, list[int]] = {}
     if not cache.forgotten:
         return {}
-    gone = np.zeros(len(cache.told), bool)
+    gone = np.zeros(len(cache.all_owners), bool)
     for first, last in cache.forgotten:
         gone[first:last] = True
-    owners = np.array(cache.told)
+    owners = np.array(cache.all_owners)
     for owner in np.unique(owners[gone]).tolist():
         if owner >= 0:
             mine = owners == owner

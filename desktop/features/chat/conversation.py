@@ -253,7 +253,7 @@ def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
     last = index == len(state.messages) - 1  # what is said at its end depends on that
-    shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
+    shown = (state.xray.shown, place, state.comparing, rich_text(ui).height_key(ui))
     key: tuple[Any, ...] = (width, ui.theme.text, state.answering is message, last, *shown)
     if message.calls and last:
         key = (*key, state.tools, ui.local(CallsShown).by_hand)

@@ -24,7 +24,7 @@ from llm_lite.desktop.features.chat.thoughts import Thought
 from llm_lite.desktop.features.performance import speed
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.state import RATE_WINDOW, AppState, Message, Running, Token
-from llm_lite.desktop.features.tools.state import heard
+from llm_lite.desktop.features.tools.state import split_calls
 from llm_lite.desktop.features.tree.model import spelled
 
 
@@ -78,10 +78,10 @@ def decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppS
         return state
     arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
     first = running.first_token if running.first_token is not None else now
-    since = newest.step_ms / 1e3 if running.heard is None else now - running.heard
+    since = newest.step_ms / 1e3 if running.received is None else now - running.received
     ttft_ms = next((event.ttft_ms for event in events if event.ttft_ms), running.ttft_ms)
     running = replace(
-        running, phase="decode", arrivals=arrivals, first_token=first, heard=now, ttft_ms=ttft_ms
+        running, phase="decode", arrivals=arrivals, first_token=first, received=now, ttft_ms=ttft_ms
     )
     last = _answer(state)
     tokens = [_token(e, running, at) for at, e in enumerate(events, len(last.tokens))]
@@ -91,7 +91,7 @@ def decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppS
         thought = Thought.of(running.thinking)
     thought = thought and thought.heard(events, since)
     text = thought.split.visible_text if thought else last.spoken + "".join(texts)
-    calls = heard(last.calls, running.tool_style, text)
+    calls = split_calls(last.calls, running.tool_style, text)
     text = calls.visible_text if calls else text
     last = replace(last, text=text, thought=thought, calls=calls, tokens=(*last.tokens, *tokens))
     state = _with_answer(state, last)

@@ -43,7 +43,7 @@ def find_places(
     """Find where each message begins and ends. Those before the last are found again only when
     one of them, or what they depend on, is another."""
     before = state.messages[:-1]
-    look = rich_text(ui).look(ui)
+    look = rich_text(ui).height_key(ui)
     key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, look)
     kept = ui.local(Stack)
     if state.xray.shown or kept.key != key or not _alike(kept.messages, before):

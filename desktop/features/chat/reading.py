@@ -67,7 +67,7 @@ def first_messages(state: AppState, messages: int) -> AppState:
     length = len(owners)
     if length == len(state.owners) and length >= state.context_used:
         return state
-    cache = state.cache.first(length, cut(state.cache.told, messages))
+    cache = state.cache.first(length, cut(state.cache.all_owners, messages))
     row, at = state.attention.row, state.xray.at
     state = replace(
         state,

@@ -53,7 +53,7 @@ def forecast(state: AppState) -> Forecast | None:
 def with_turns(state: AppState) -> AppState:
     """With the tokens of each whole turn: a question and its answer, with what the template puts
     around them."""
-    owners = state.cache.told or state.owners
+    owners = state.cache.all_owners or state.owners
     users = {i for i, message in enumerate(state.messages) if message.role in ("user", "text")}
     starts: list[int] = []
     lead, before = 0, TEMPLATE

@@ -72,7 +72,7 @@ def _lost(state: AppState, ui: Ui) -> dict[int, tuple[int, int]]:
     """Return the messages with forgotten tokens: how many, and of how many. The result is kept
     until something else is forgotten."""
     cache = state.cache
-    key = (cache.forgotten, len(cache.told))
+    key = (cache.forgotten, len(cache.all_owners))
     kept = ui.local(ForgottenMessages)
     if kept.key != key:
         kept.key, kept.lost = key, unseen(cache)

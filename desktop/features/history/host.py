@@ -140,7 +140,7 @@ Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | P
 Job = Callable[[], Iterable[Act]]
 
 
-class HistoryKeeper(Host):
+class HistoryHost(Host):
     """The file of conversations. `wake` is called on another thread when `poll` has something."""
 
     actions = (*get_args(does.NeedsHistory), *get_args(resuming.NeedsCaches), SearchPalette)
@@ -180,7 +180,7 @@ class HistoryKeeper(Host):
             found.append(self._done.popleft())
         return found
 
-    def hear(self, event: Event, state: AppState) -> None:
+    def on_event(self, event: Event, state: AppState) -> None:
         """Handle an event of the engine on caches and titles."""
         budget = state.resume.budget  # bytes of all kept caches
         match event:

@@ -34,7 +34,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._failed: dict[str, AppState] = {}  # part -> the state that it could not draw
-        self._told: dict[str, str] = {}  # part -> where it failed last
+        self._reported: dict[str, str] = {}  # part -> where it failed last
 
     def draw(
         self,
@@ -59,9 +59,9 @@ class Guard:
 
     def _report(self, name: str, failed: Failed) -> list[Action]:
         """Once for each place in the program; a part may fail in every frame."""
-        if self._told.get(name) == failed.place:
+        if self._reported.get(name) == failed.place:
             return []
-        self._told[name] = failed.place
+        self._reported[name] = failed.place
         return [ReportDefect(name, failed.text, time.time())]
 
 
@@ -112,7 +112,7 @@ def _end_what_was_begun(before: Any) -> None:
     """End plots, windows and popups, and pop what was pushed, that began since `before`. Dear ImGui
     would complain of each, in its log and in a tooltip."""
     io = imgui.get_io()
-    told = io.config_error_recovery_enable_debug_log, io.config_error_recovery_enable_tooltip
+    settings = io.config_error_recovery_enable_debug_log, io.config_error_recovery_enable_tooltip
     io.config_error_recovery_enable_debug_log = False
     io.config_error_recovery_enable_tooltip = False
     try:
@@ -122,5 +122,5 @@ def _end_what_was_begun(before: Any) -> None:
         if len(imgui.get_current_context().open_popup_stack) > 0:  # it would fail again
             imgui.internal.close_popup_to_level(0, False)
     finally:
-        io.config_error_recovery_enable_debug_log = told[0]
-        io.config_error_recovery_enable_tooltip = told[1]
+        io.config_error_recovery_enable_debug_log = settings[0]
+        io.config_error_recovery_enable_tooltip = settings[1]

@@ -17,12 +17,12 @@ Failed = Callable[[str], Iterable[Action]]  # of a sentence
 
 
 class Worker:
-    """Threads begin with the first job, and end with the program. `heard` is called on them."""
+    """Threads begin with the first job, and end with the program. `wake` is called on them."""
 
-    def __init__(self, name: str, heard: Callable[[], None], threads: int = 1) -> None:
-        self._name, self._heard, self._count = name, heard, threads
+    def __init__(self, name: str, wake: Callable[[], None], threads: int = 1) -> None:
+        self._name, self._wake, self._count = name, wake, threads
         self._jobs: SimpleQueue[tuple[Job, Failed]] = SimpleQueue()
-        self._told: deque[Action] = deque()
+        self._found: deque[Action] = deque()
         self._threads: list[threading.Thread] = []
 
     def put(self, job: Job, failed: Failed) -> None:
@@ -36,10 +36,10 @@ class Worker:
 
     def poll(self) -> list[Action]:
         """Return what jobs have found since the last time."""
-        told = []
-        while self._told:
-            told.append(self._told.popleft())
-        return told
+        taken = []
+        while self._found:
+            taken.append(self._found.popleft())
+        return taken
 
     def _work(self) -> None:
         while True:
@@ -51,5 +51,5 @@ class Worker:
             except Exception as error:
                 words = tr("A defect of the program: {name}").format(name=type(error).__name__)
                 found = [*failed(words), defect_of(self._name, error)]
-            self._told.extend(found)
-            self._heard()
+            self._found.extend(found)
+            self._wake()

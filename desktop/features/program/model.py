@@ -176,7 +176,7 @@ def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
     return replace(state, appearance=action.theme, theme=shown), ()
 
 
-def _tell_system_theme(action: TellSystemTheme, state: AppState, now: float) -> Result:
+def _note_system_theme(action: TellSystemTheme, state: AppState, now: float) -> Result:
     shown = action.theme if state.appearance == "system" else state.theme
     return replace(state, system_theme=action.theme, theme=shown), ()
 
@@ -242,7 +242,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     AnswerMemory: _answer_memory,
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,
-    TellSystemTheme: _tell_system_theme,
+    TellSystemTheme: _note_system_theme,
     SetLanguage: _set_language,
     SetSwitch: _set_switch,
     SetFontSize: _set_font_size,

@@ -59,7 +59,7 @@ def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMe
     return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
 
 
-def told_beside(state: AppState) -> tuple[object, ...]:
+def beside_messages(state: AppState) -> tuple[object, ...]:
     """Return what the engine is given of a conversation beside its messages."""
     return (state.system_prompt.strip(), state.thinking, offered(state))
 
@@ -87,8 +87,8 @@ def ask(
         shown = messages
     else:
         shown = (*messages, _answer(state, sampling))
-    told = conversation(state, messages)
-    return _send(state, shown, now, Generate(0, told, sampling, continue_last))
+    prompt = conversation(state, messages)
+    return _send(state, shown, now, Generate(0, prompt, sampling, continue_last))
 
 
 def ask_again(
@@ -168,10 +168,10 @@ def read_again(state: AppState, afresh: bool = False) -> Result:
     """Bring the conversation as it is shown back into the cache."""
     if state.reading or not state.messages:
         return state, ()
-    told, request = conversation(state, state.messages), state.next_request
-    reading = Reading(request, lead=len(told) - len(state.messages))
+    prompt, request = conversation(state, state.messages), state.next_request
+    reading = Reading(request, lead=len(prompt) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, told, state.thinking, tools=offered(state), afresh=afresh),)
+    return state, (Read(request, prompt, state.thinking, tools=offered(state), afresh=afresh),)
 
 
 def send_queued(state: AppState) -> Result:
@@ -222,7 +222,7 @@ def _send(
     state = replace(
         show(state, shown),
         running=Running(
-            request, now, lead=lead, forced=forced, tool_style=style, beside=told_beside(state)
+            request, now, lead=lead, forced=forced, tool_style=style, beside=beside_messages(state)
         ),
         next_request=request + 1,
     )

@@ -230,7 +230,7 @@ class Running(Struct, frozen=True):
     forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
     thinking: Thinking | None = None  # how the answer marks its thoughts
     tool_style: ToolStyle = ""  # how it marks its calls; "": no functions were offered
-    heard: float | None = None  # when its last tokens came
+    received: float | None = None  # when its last tokens came
     beside: tuple[object, ...] = ()  # what was told beside the messages, as of `Counted`
 
     @property

@@ -361,16 +361,16 @@ def draw_draft_model(
 ) -> tuple[EngineOptions, list[Action]]:
     """Draw the choice of a draft model; return the options as they are chosen. Models on this
     machine are looked for when the menu is first shown."""
-    look: list[Action] = []
+    wanted: list[Action] = []
     library = state.library
     if library.local is None and not library.listing and not library.list_problem:
-        look = [ListModels()]
+        wanted = [ListModels()]
     offered = [(str(model.path), model.name) for model in draft_models(state)]
     chosen = options.draft_model
     if chosen and chosen not in dict(offered):
         offered.append((chosen, _name(state, chosen)))
     if not offered:
-        return options, look
+        return options, wanted
     text(ui, tr("Draft model"), style="small")
     rows = [("", tr(NONE)), *offered]
     width = imgui.get_content_region_avail().x
@@ -378,7 +378,7 @@ def draw_draft_model(
     draft = state.executor.draft if state.executor else None
     if draft is not None:
         wrapped(ui, _memory(draft), "muted")
-    return replace(options, draft_model=found), look
+    return replace(options, draft_model=found), wanted
 
 
 def _name(state: AppState, path: str) -> str:

@@ -307,7 +307,7 @@ def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
 
 
 class IdleWork(Struct):
-    """Actions for idle times. `look` takes a time in seconds and returns what is due, once."""
+    """Actions for idle times. `poll` takes a time in seconds and returns what is due, once."""
 
     _messages: tuple[Message, ...] = ()
     _since: float = 0.0  # when the messages changed, or the engine had something to do
@@ -315,7 +315,7 @@ class IdleWork(Struct):
     _tries: int = 0
     _open: int | None = None
 
-    def look(self, state: AppState, now: float) -> list[ResumeAction]:
+    def poll(self, state: AppState, now: float) -> list[ResumeAction]:
         if state.messages is not self._messages or not idle(state):
             self._messages, self._since, self._kept = state.messages, now, False
             return []

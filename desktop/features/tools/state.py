@@ -140,7 +140,7 @@ def size_of(specs: tuple[ToolSpec, ...]) -> int:
     return sum(len(s.name) + len(s.description) + len(s.parameters) for s in specs)
 
 
-def heard(split: CallSplit | None, style: ToolStyle, text: str) -> CallSplit | None:
+def split_calls(split: CallSplit | None, style: ToolStyle, text: str) -> CallSplit | None:
     """Split the calls from an answer's text so far; None if no functions were offered."""
     if split is None:
         if not style:

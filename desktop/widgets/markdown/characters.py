@@ -207,10 +207,10 @@ def step(text: str, at: int, forward: bool) -> int:
 
 def step_word(text: str, at: int, forward: bool) -> int:
     """Return the place behind the next word, or before the last one."""
-    end, move, look = (len(text), 1, 0) if forward else (0, -1, -1)
-    while at != end and _kind(text[at + look]) != "word":
+    end, move, beside = (len(text), 1, 0) if forward else (0, -1, -1)
+    while at != end and _kind(text[at + beside]) != "word":
         at += move
-    while at != end and _kind(text[at + look]) == "word":
+    while at != end and _kind(text[at + beside]) == "word":
         at += move
     return at
 

@@ -59,7 +59,7 @@ class RichText:
         if self.formulas.process.busy:
             ui.redraw_in(POLL)
 
-    def look(self, ui: Ui) -> tuple[bool, int]:
+    def height_key(self, ui: Ui) -> tuple[bool, int]:
         """Return what heights depend on, beside the text, its width and size."""
         return ui.local(CodeFrames).numbered, self.formulas.epoch
 

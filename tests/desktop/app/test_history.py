@@ -28,7 +28,7 @@ from llm_lite.desktop.features.chat.model import (
     SetSystemPrompt,
     StopAnswer,
 )
-from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
@@ -58,7 +58,7 @@ class Chat:
     def __init__(self, path, delay=0.0):
         self.path = path
         self.program = Program(AppState(system_prompt="Be brief."), interface=None)
-        self.program.use("history", HistoryKeeper(path, lambda: None))
+        self.program.use("history", HistoryHost(path, lambda: None))
         self.engine = FakeEngine(delay)
         self.program.start(self.engine)
         self.engine.send(LoadModel(None))

@@ -160,7 +160,7 @@ def test_what_is_kept_goes_with_its_conversation(chat):  # noqa: F811
     assert files(one) == [f"{second}.kv"]
     path = one.path.parent / "caches" / f"{first}.kv"
     path.write_text("kept late")
-    one.program.history.hear(CacheKept(first, str(path), 9, 9), one.state)
+    one.program.history.on_event(CacheKept(first, str(path), 9, 9), one.state)
     one.do(UndoHistory())
     one.wait(lambda s: first in [row.id for row in s.history.rows])
     assert not path.exists()
@@ -294,17 +294,17 @@ def test_idle_work_waits_for_rest_and_is_done_once(chat):  # noqa: F811
     one, work = chat(), IdleWork()
     one.do(Send(QUESTION))
     state = one.state
-    assert work.look(state, 100.0) == []
-    assert work.look(state, 102.0) == []
+    assert work.poll(state, 100.0) == []
+    assert work.poll(state, 102.0) == []
     number = state.history.open
-    assert work.look(state, 103.5) == [AskTitle(number)]
-    assert KeepNow() in work.look(state, 116.0)
-    assert [a for a in work.look(state, 200.0) if isinstance(a, KeepNow)] == []
+    assert work.poll(state, 103.5) == [AskTitle(number)]
+    assert KeepNow() in work.poll(state, 116.0)
+    assert [a for a in work.poll(state, 200.0) if isinstance(a, KeepNow)] == []
     kept = replace(state, resume=replace(state.resume, kept_tokens=state.context_used))
     fresh = IdleWork()
-    assert fresh.look(kept, 0.0) == [] and KeepNow() not in fresh.look(kept, 60.0)
+    assert fresh.poll(kept, 0.0) == [] and KeepNow() not in fresh.poll(kept, 60.0)
     busy = replace(state, messages=state.messages[:-1])
-    assert work.look(busy, 300.0) == [], "another chat begins its own time"
+    assert work.poll(busy, 300.0) == [], "another chat begins its own time"
 
 
 def test_every_question_says_whose_it_is(chat):  # noqa: F811

@@ -15,7 +15,7 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.chat.rounds import ROUNDS, approval, calls_of, may_go_on, waiting
-from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tools.host import ToolHost
@@ -383,7 +383,7 @@ def test_what_is_switched_off_is_not_offered(chat):
 def test_calls_and_results_are_kept_and_open_again(chat, tmp_path):
     one = chat(f"I will look.\n{OSLO}{OSLO}", "Cold.", OSLO)
     path = tmp_path / "history.db"
-    one.program.use("history", HistoryKeeper(path, lambda: None))
+    one.program.use("history", HistoryHost(path, lambda: None))
     one.do(SetFunctions(WEATHER))
     one.say()
     one.do(AnswerCall(0, "`3` degrees"), RefuseCall(1))

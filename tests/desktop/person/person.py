@@ -26,7 +26,7 @@ from llm_lite.desktop.features.cache.model import AskMeasure, ColorCache, SetOve
 from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.chat.model import extras_of
 from llm_lite.desktop.features.history import model as history
-from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.presets.setting_values import RANGES
@@ -127,7 +127,7 @@ class Person:
             maps=self.maps, ui=SimpleNamespace(maps=None, now=0.0), frame=lambda *_, **__: []
         )
         self.program = Program(state, stub)
-        self.program.use("history", HistoryKeeper(self.folder / "history.db", lambda: None))
+        self.program.use("history", HistoryHost(self.folder / "history.db", lambda: None))
         self.engine = ScriptedEngine(self.pace, self.tag_of, self.words)
         self.there = None
         self.router = Router(self.engine)

@@ -28,7 +28,7 @@ from llm_lite.desktop.features.chat.model import (
 )
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
-from llm_lite.desktop.features.program.requests import told_beside
+from llm_lite.desktop.features.program.requests import beside_messages
 from llm_lite.desktop.features.program.state import AppState, Counted, Message
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -166,7 +166,7 @@ def test_the_conversation_before_is_counted_where_the_cache_does_not_hold_it():
     said = (Message("user", "word " * 100), Message("assistant", "word " * 100))
     state = settled(with_file(state=replace(READY, messages=said)))
     assert budget(state).before == pytest.approx(250, abs=10)
-    counted = Counted(state.messages, told_beside(state), 77)
+    counted = Counted(state.messages, beside_messages(state), 77)
     assert budget(settled(replace(state, counted=counted))).before == 77
 
 

@@ -122,7 +122,7 @@ def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
     assert unseen(state.cache) == {0: (3, 4), 1: (1, 3)}
     state = fold(state, TokenDecoded(request, 501, "b", 0.5, 10))
     assert age(state.cache, 9) == 0 and age(state.cache, 8) == 1
-    assert len(state.cache.told) == 15 and len(state.owners) == 10
+    assert len(state.cache.all_owners) == 15 and len(state.owners) == 10
     kept = (*kept[:2], *kept[4:], PromptToken(501, "b", 3))
     state = fold(state, CacheRewritten(request, kept, ((2, 9),)))
     assert serials(state.cache, 8).tolist() == [0, 1, *range(9, 15)]

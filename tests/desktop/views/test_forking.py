@@ -7,7 +7,7 @@ from llm_lite.core.messages import Generate, LoadModel, ModelLoaded, SpellTokens
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
-from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import XRay
@@ -31,7 +31,7 @@ class Talk:
     def __init__(self, headless, folder):
         self.one = headless(AppState(), size=(1400, 900))
         self.program, self.driver = self.one.program, self.one.driver
-        self.keeper = HistoryKeeper(folder / "history.db", lambda: None)
+        self.keeper = HistoryHost(folder / "history.db", lambda: None)
         self.program.use("history", self.keeper)
         self.engine = FakeEngine(0.0)
         self.program.start(self.engine)

@@ -10,7 +10,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.commands.settings import SETTINGS
-from llm_lite.desktop.features.history.host import HistoryKeeper
+from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation, RowsRead
 from llm_lite.desktop.features.history.state import ConversationRow, FoundRow
 from llm_lite.desktop.features.palette import shortcuts
@@ -284,7 +284,7 @@ def test_a_key_costs_the_same_however_many_conversations_there_are():
 
 def test_the_history_is_searched_on_its_own_thread(headless, tmp_path):
     one = headless()
-    keeper = HistoryKeeper(tmp_path / "history.db", lambda: None)
+    keeper = HistoryHost(tmp_path / "history.db", lambda: None)
     one.program.use("history", keeper)
     for title in ("Sailing to Iceland", "Bread"):
         about = kept.ConversationSummary(1, title, "message", NOW, NOW, selected=1)
