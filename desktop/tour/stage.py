@@ -32,7 +32,7 @@ from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.render.png import read_png, write_png
-from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver, InputDriverError
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.scenes.cache import look_at_cache
@@ -188,8 +188,12 @@ class Stage:
     def _load(self, prompt: str) -> None:
         """It is typed meanwhile."""
         driver = self.driver
-        driver.click("chat.input")
-        driver.type(prompt)
+        try:
+            driver.click("chat.input")
+            driver.type(prompt)
+        except InputDriverError:  # a small model that holds no conversation was there before
+            if driver.state.holds_conversations:
+                raise
         driver.wait("the model", lambda s: s.load is None, LOAD_LIMIT, pace=0.0)
         if self.driver.state.model is None:
             problems = [notice.text for notice in self.driver.state.notices]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from llm_lite.desktop.render.png import read_png
+from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.tour import run_tour
 from tests.fixtures.seq2seq import t5
 from tests.paths import FIXTURES
@@ -27,7 +28,16 @@ def told(folder, source, language="en"):
     return {name.removesuffix(".png") for name in report["pictures"]}
 
 
-def test_an_encoder_with_a_head_in_korean(tmp_path):
+def test_an_encoder_with_a_head_in_korean(tmp_path, monkeypatch):
+    """Its model is there before the prompt is typed, as it is on a busy machine."""
+    click = InputDriver.click
+
+    def late(driver, name):
+        if name == "chat.input":
+            driver.wait("the model", lambda state: state.model is not None)
+        click(driver, name)
+
+    monkeypatch.setattr(InputDriver, "click", late)
     names = told(tmp_path, FIXTURES / "fill", "ko")
     for theme in ("dark", "light"):
         for page in ("text", "figure", "pairs", "fill"):
