@@ -22,7 +22,7 @@ from llm_lite.desktop.features.attention.map import (
     MapWindow,
     MapZoom,
     draw_axes,
-    draw_map,
+    draw_head_map,
     draw_pointer,
     gutters,
     names_room,
@@ -268,7 +268,7 @@ def _draw_head(
     """Draw a map, whose corner is `at`."""
     name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     imgui.set_cursor_screen_pos(at)
-    picture = draw_map(ui, maps, name, head, window, side, marked=choice.row)
+    picture = draw_head_map(ui, maps, name, head, window, side, marked=choice.row)
     imgui.set_cursor_screen_pos(at)
     imgui.invisible_button(name, ImVec2(side, side))
     ui.mark(name)

@@ -55,7 +55,7 @@ def texture_of(picture: MapPicture) -> imgui.ImTextureRef:
     return imgui.ImTextureRef(texture) if isinstance(texture, int) else texture
 
 
-def draw_map(
+def draw_head_map(
     ui: Ui,
     maps: HeadMaps,
     name: str,

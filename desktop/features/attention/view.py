@@ -27,7 +27,7 @@ from llm_lite.desktop.features.attention.heads import (
     is_unread,
     problem_of,
 )
-from llm_lite.desktop.features.attention.map import draw_map, draw_missing, texture_of, whole
+from llm_lite.desktop.features.attention.map import draw_head_map, draw_missing, texture_of, whole
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
@@ -405,7 +405,7 @@ def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> 
     side = ui.u(56)
     text(ui, head_words(head), bold=True)
     text(ui, tr("Key head {number}").format(number=group_of(maps, head)), "muted", "small")
-    draw_map(ui, maps, "hover", head, whole(maps), side, marked=choice.row)
+    draw_head_map(ui, maps, "hover", head, whole(maps), side, marked=choice.row)
     at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
     for name, values in (scores or {}).items():
         _pair(ui, tr(SCORES[name].label), shown_score(name, float(values[at])), side)

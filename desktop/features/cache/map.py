@@ -82,7 +82,7 @@ class MapFrame(Struct, frozen=True):
         return self.row * len(self.layers)
 
 
-def draw_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> list[Action]:
+def draw_cache_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> list[Action]:
     """Draw overview, axis and rows, about `height` pixels tall, as wide as there is room."""
     assert state.model is not None
     every, groups = state.model.cache.layers, strips(state)

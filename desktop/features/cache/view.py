@@ -22,7 +22,7 @@ from llm_lite.desktop.features.cache.colors import (
     kind_colors,
 )
 from llm_lite.desktop.features.cache.map import (
-    draw_map,
+    draw_cache_map,
     draw_zoom,
     ranges,
     window_of,
@@ -127,7 +127,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     draw_headline(state, ui)
     actions, zoom = _draw_controls(state, ui), zoom_of(state, ui)
     height = max(room * SHARE, ui.u(50))
-    actions += draw_map(state, ui, zoom, height)
+    actions += draw_cache_map(state, ui, zoom, height)
     _draw_legend(state, ui)
     actions += _measure(state, ui)
     imgui.dummy(ImVec2(0, ui.u(1)))
