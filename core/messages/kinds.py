@@ -20,4 +20,4 @@ class Task(Command, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """What the engine did or found."""
+    """A report of what the engine did or found."""

@@ -1,4 +1,4 @@
-"""What a feature is: all that one folder adds to the program, declared once."""
+"""The declaration of a feature: all that one folder adds to the program."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class View(Struct, frozen=True):
 
 
 class Feature(Struct, frozen=True):
-    """What a folder adds to the program. Functions of the model are pure: they return another
+    """One folder's part of the program. Functions of the model are pure: they return another
     state, and commands for the engine. `now` is a time in seconds that only grows."""
 
     name: str
@@ -48,8 +48,8 @@ class Feature(Struct, frozen=True):
     events: Mapping[type[Any], Callable[[Any, AppState, float], AppState]] = field(
         default_factory=dict
     )
-    # follow(action, state before it, result so far, now): what actions of any feature mean here
-    follow: Callable[[Action, AppState, Result, float], Result] | None = None
+    # on_action(action, state before it, result so far, now): what actions of any feature mean here
+    on_action: Callable[[Action, AppState, Result, float], Result] | None = None
     due: tuple[Callable[[AppState], Result], ...] = ()  # after every batch of events
     views: tuple[View, ...] = ()
     page: Draw | None = None  # it stands in the place of the docked views while it is shown

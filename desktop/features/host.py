@@ -1,4 +1,4 @@
-"""What the hosts of features have in common: they do what needs a thread, a process or a file."""
+"""The base of hosts, the parts of features that need a thread, a process or a file."""
 
 from __future__ import annotations
 

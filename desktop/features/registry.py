@@ -100,14 +100,14 @@ FEATURES = (
         ),
         settings={"model_titles": "history.titles"},
     ),
-    Feature("undo", undo.HANDLERS, follow=undo.note_step),
+    Feature("undo", undo.HANDLERS, on_action=undo.note_step),
     Feature(
         "library",
         library.HANDLERS,
-        follow=library.leave_page,
+        on_action=library.leave_page,
         page=draw_library,
     ),
-    Feature("lesson", lesson.HANDLERS, follow=lesson.leave_page, page=draw_lesson),
+    Feature("lesson", lesson.HANDLERS, on_action=lesson.leave_page, page=draw_lesson),
     Feature(
         "resume",
         resume.HANDLERS,
@@ -118,7 +118,7 @@ FEATURES = (
     ),
     Feature(
         "sampling",
-        follow=sampling.note_choices,
+        on_action=sampling.note_choices,
         remember=sampling.remember,
         restore=sampling.restore,
     ),

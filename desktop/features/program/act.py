@@ -9,7 +9,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import FEATURES, joined
 
 ACTIONS = joined(feature.actions for feature in FEATURES)
-_FOLLOWS = tuple(feature.follow for feature in FEATURES if feature.follow is not None)
+_ON_ACTION = tuple(feature.on_action for feature in FEATURES if feature.on_action is not None)
 _DUE = tuple(due for feature in FEATURES for due in feature.due)
 
 
@@ -24,8 +24,8 @@ def act(action: Action, state: AppState, now: float) -> Result:
         result = state, ()
     else:
         raise TypeError(f"not an action: {action!r}")
-    for follow in _FOLLOWS:
-        result = follow(action, state, result, now)
+    for on_action in _ON_ACTION:
+        result = on_action(action, state, result, now)
     return result
 
 

@@ -25,7 +25,7 @@ _Typed = Annotated[str, Meta(max_length=TYPED)]
 
 
 class WindowPlace(Struct, frozen=True):
-    """Where the window was, in screen units; None: let the system choose."""
+    """The place of the window in screen units; None lets the system choose."""
 
     x: _Place | None = None
     y: _Place | None = None
@@ -35,7 +35,7 @@ class WindowPlace(Struct, frozen=True):
 
 
 class Looks(Struct, frozen=True):
-    """How attention is shown: what the X-ray asks, and the colours of maps and text."""
+    """The appearance of attention: what the X-ray asks, and the colours of maps and text."""
 
     by: LookBy = "layer"
     reverse: bool = False

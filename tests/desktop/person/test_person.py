@@ -62,9 +62,9 @@ def asked_is_kept(monkeypatch):
 
 
 def change_of_what_was_asked_is_not_kept(monkeypatch):
-    follows = tuple(follow for follow in acting._FOLLOWS if follow is not note_choices)
-    assert len(follows) < len(acting._FOLLOWS)
-    monkeypatch.setattr(acting, "_FOLLOWS", follows)
+    follows = tuple(follow for follow in acting._ON_ACTION if follow is not note_choices)
+    assert len(follows) < len(acting._ON_ACTION)
+    monkeypatch.setattr(acting, "_ON_ACTION", follows)
 
 
 def maps_stay(monkeypatch):
