@@ -1,21 +1,26 @@
-"""From a number of the lesson to the view that it comes from, by the actions of that view."""
+"""The ways from a number of the lesson to the view that shows it, and back by the status bar."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from imgui_bundle import ImVec2, imgui
+
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.cache.model import PointAt
+from llm_lite.desktop.features.commands.hints import with_keys
 from llm_lite.desktop.features.layouts.model import ShowInspector
 from llm_lite.desktop.features.lesson.model import ShowLesson
-from llm_lite.desktop.features.lesson.number import Name
+from llm_lite.desktop.features.lesson.numbers import Name
 from llm_lite.desktop.features.lesson.state import LessonState, StepName
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.widgets.icons import ICON_LESSON
 from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import tip
 
 Source = Literal["attention", "xray", "lens", "cache"]
 OF_NUMBERS: dict[str, Source] = {
@@ -114,3 +119,32 @@ def leave_for(source: Source, state: AppState, ui: Ui) -> list[Action]:
         actions.append(PointAt(trace.position))
     ui.ask({"attention": "view:head", "lens": "view:lens", "cache": "view:kv_cache"}[source])
     return actions
+
+
+def way_back_label(lesson: LessonState) -> str:
+    """ "" where nobody left it so."""
+    if lesson.shown or not lesson.away:
+        return ""
+    words = tr("Back to the lesson, step {n}").format(n=lesson.step + 1)
+    return f"{ICON_LESSON}  {words}"
+
+
+def way_back_width(state: AppState, ui: Ui) -> float:
+    """Pixels that it takes, with the gap before it; in the font of the bar."""
+    words = way_back_label(state.lesson)
+    return imgui.calc_text_size(words).x + ui.u(5) if words else 0.0
+
+
+def draw_way_back(state: AppState, ui: Ui, height: float) -> list[Action]:
+    """Behind the last item of the bar."""
+    words = way_back_label(state.lesson)
+    if not words:
+        return []
+    side = ui.u(6.5)
+    imgui.same_line(0, ui.u(2))
+    imgui.set_cursor_pos_y((height - side) / 2)
+    with ui.colored(button="-", text="link"), ui.styled(frame_padding=(ui.u(1.5), 0.0)):
+        clicked = imgui.button(f"{words}##lesson.back_there", ImVec2(0, side))
+    ui.mark("status.lesson")
+    tip(ui, with_keys(tr("The lesson is where you left it."), "lesson"))
+    return [ShowLesson(True)] if clicked else []

@@ -7,20 +7,113 @@ only, so what a test compares with the reference executor is all that a person c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import accumulate
 
-from llm_lite.core.messages.inspecting.lesson import HeadTrace, TokenTrace, VectorPart
-from llm_lite.desktop.features.lesson.curves import activation
-from llm_lite.desktop.features.lesson.number import (
-    LISTED,
-    Found,
-    Name,
-    Number,
-    share_number,
-    vector_numbers,
+from msgspec import Struct
+
+from llm_lite.core.messages.inspecting.lesson import (
+    TEMPERATURES,
+    Curve,
+    Distribution,
+    HeadTrace,
+    TokenTrace,
+    VectorPart,
 )
-from llm_lite.desktop.features.lesson.sampled import Sampled, sampled, token_shares
 from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.language.units import size
+
+Name = tuple[str | int, ...]
+WRITTEN = 8  # first values of a vector that are written out
+LISTED = 10  # tokens that may follow
+
+
+class Number(Struct, frozen=True):
+    name: Name
+    value: float
+    form: str = "{:+.3f}"
+
+    @property
+    def shown(self) -> str:
+        """As it stands on the screen: with a real minus sign, and without one before zero."""
+        if self.form == "size":
+            return size(int(self.value))
+        text = self.form.format(self.value)
+        if not text.strip("+-0.%°"):
+            text = text.replace("-", "+")
+        return text.replace("-", "−")
+
+
+Found = Iterator[Number]
+
+
+def vector_numbers(name: str, vector: VectorPart, count: int = WRITTEN) -> Found:
+    for index, value in enumerate(vector.values[:count]):
+        yield Number((name, index), value)
+    yield Number((name, "rms"), vector.rms, "{:.3f}")
+
+
+def share_number(name: Name, value: float) -> Number:
+    return Number(name, 100 * value, "{:.1f}%")
+
+
+_GOLDEN = 0.6180339887498949  # steps of a sequence that spreads evenly over 0..1
+
+
+class Sampled(Struct, frozen=True):
+    """`shares`: probabilities of the distribution's `top` at the temperature; `kept`: how many of
+    them top-p leaves; `complete`: whether these are all that it leaves; `whole`: the sum of the
+    probabilities of all that it leaves, whether they are among `top` or not."""
+
+    shares: tuple[float, ...]
+    kept: int
+    complete: bool
+    whole: float
+    draw: float  # 0..1
+    chosen: int | None  # which of `top`; None: a rarer token
+
+    def kept_share(self, index: int) -> float:
+        """Among those that are kept."""
+        return self.shares[index] / self.whole
+
+
+def token_shares(distribution: Distribution, temperature: float) -> tuple[float, ...]:
+    """Probabilities of `top` at a temperature of TEMPERATURES; what they lack to 1 is the tail's.
+    ValueError at another temperature."""
+    largest = distribution.top[0].logit
+    weights = [math.exp((token.logit - largest) / temperature) for token in distribution.top]
+    whole = math.fsum(weights) + distribution.tails[TEMPERATURES.index(temperature)]
+    return tuple(weight / whole for weight in weights)
+
+
+@lru_cache(maxsize=32)
+def sampled(distribution: Distribution, temperature: float, top_p: float, draws: int) -> Sampled:
+    """The token that the draw number `draws` gives."""
+    shares = token_shares(distribution, temperature)
+    sums = list(accumulate(shares))
+    kept = 1 + sum(total < top_p for total in sums[:-1])
+    complete = sums[kept - 1] >= top_p or len(shares) > kept
+    draw = (0.5 + draws * _GOLDEN) % 1.0
+    whole = sums[kept - 1] if complete else top_p  # tokens that are not known are tiny steps
+    mark = draw * whole
+    chosen = next((i for i in range(kept) if mark < sums[i]), kept - 1 if complete else None)
+    return Sampled(shares, kept, complete, whole, draw, chosen)
+
+
+ACTIVATION_NAMES: dict[Curve, str] = {"silu": "SiLU", "gelu": "GELU", "relu": "ReLU"}
+
+
+def activation(curve: Curve, x: float) -> float:
+    """SiLU, ReLU, or GELU by its tanh approximation, as `core.exec.reference` defines them; by the
+    error function GELU differs by 0.0005 at most."""
+    match curve:
+        case "silu":
+            return x / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
+        case "relu":
+            return max(x, 0.0)
+    return 0.5 * x * (1.0 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
 
 _AS_TRAINED = 1.0  # the temperature
 

@@ -14,11 +14,16 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
-from llm_lite.desktop.features.lesson.glossary import say_tip
+from llm_lite.desktop.features.lesson.glossary import (
+    how_made,
+    meaning_of,
+    parts_of,
+    say_tip,
+    word_at,
+)
 from llm_lite.desktop.features.lesson.links import follow, place_of
-from llm_lite.desktop.features.lesson.meanings import how_made, meaning_of, parts_of, word_at
-from llm_lite.desktop.features.lesson.number import Name, Number
-from llm_lite.desktop.features.lesson.sentence import first_of
+from llm_lite.desktop.features.lesson.model import first_of
+from llm_lite.desktop.features.lesson.numbers import Name, Number
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState

@@ -12,14 +12,18 @@ from llm_lite.desktop.features.lesson import motion
 from llm_lite.desktop.features.lesson.begin import draw_begin
 from llm_lite.desktop.features.lesson.formulas import formula
 from llm_lite.desktop.features.lesson.glossary import explained
-from llm_lite.desktop.features.lesson.header import draw_header
+from llm_lite.desktop.features.lesson.header import draw_header, draw_sentence
 from llm_lite.desktop.features.lesson.links import THERE, TITLES, leave_for, source_of_step
-from llm_lite.desktop.features.lesson.model import AskTrace, GoToStep, ShowLesson, ShowWhy
+from llm_lite.desktop.features.lesson.model import (
+    AskTrace,
+    GoToStep,
+    ShowLesson,
+    ShowWhy,
+    wanted_key,
+)
 from llm_lite.desktop.features.lesson.numbers import numbers_of
 from llm_lite.desktop.features.lesson.pictures import PICTURES
 from llm_lite.desktop.features.lesson.scene import SHOWN, Scene
-from llm_lite.desktop.features.lesson.sentence import wanted_key
-from llm_lite.desktop.features.lesson.sentence_row import draw_sentence
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.lesson.words import said, title_of, words_of
 from llm_lite.desktop.features.lesson.words_beside import DENSE

@@ -21,8 +21,7 @@ from llm_lite.desktop.features.attachments.model import AttachFiles
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import NewChat, Regenerate, Send, StopAnswer
 from llm_lite.desktop.features.history.model import UndoHistory
-from llm_lite.desktop.features.lesson.model import RunSentence, ShowLesson
-from llm_lite.desktop.features.lesson.sentence import followed, wanted_key
+from llm_lite.desktop.features.lesson.model import RunSentence, ShowLesson, followed, wanted_key
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message

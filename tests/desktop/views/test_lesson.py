@@ -24,8 +24,7 @@ from llm_lite.desktop.features.lesson.model import (
     ShowScaled,
     ShowWhy,
 )
-from llm_lite.desktop.features.lesson.numbers import angle
-from llm_lite.desktop.features.lesson.sampled import token_shares
+from llm_lite.desktop.features.lesson.numbers import angle, token_shares
 from llm_lite.desktop.features.lesson.scene import SHOWN
 from llm_lite.desktop.features.lesson.state import STEPS
 from llm_lite.desktop.features.lesson.words import said, words_of

@@ -15,9 +15,8 @@ from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Po
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.lesson.formulas import _pooling
-from llm_lite.desktop.features.lesson.model import CompareWith, GoToStep, ShowLesson
+from llm_lite.desktop.features.lesson.model import CompareWith, GoToStep, ShowLesson, wanted_key
 from llm_lite.desktop.features.lesson.scene import SHOWN
-from llm_lite.desktop.features.lesson.sentence import wanted_key
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply

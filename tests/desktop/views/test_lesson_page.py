@@ -7,12 +7,15 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import FollowToken, LoadModel
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.host import Host
-from llm_lite.desktop.features.lesson.glossary import terms_in
+from llm_lite.desktop.features.lesson.glossary import meaning_of, parts_of, terms_in
 from llm_lite.desktop.features.lesson.links import OF_STEPS, THERE
-from llm_lite.desktop.features.lesson.meanings import meaning_of, parts_of
-from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
-from llm_lite.desktop.features.lesson.number import Number
-from llm_lite.desktop.features.lesson.sentence import is_sentence_only
+from llm_lite.desktop.features.lesson.model import (
+    GoToStep,
+    RunSentence,
+    ShowLesson,
+    is_sentence_only,
+)
+from llm_lite.desktop.features.lesson.numbers import Number
 from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.features.program.model import SetFontSize
 from llm_lite.desktop.features.program.state import AppState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llm_lite.desktop.features.lesson.motion import part
-from llm_lite.desktop.features.lesson.number import LISTED
+from llm_lite.desktop.features.lesson.numbers import LISTED
 from llm_lite.desktop.features.lesson.scene import Scene
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.token_text import visible

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.lesson.model import DrawAgain, RunSentence, SetLessonSampling
+from llm_lite.desktop.features.lesson.model import (
+    PIECE,
+    DrawAgain,
+    RunSentence,
+    SetLessonSampling,
+    by_model,
+    text_up_to,
+)
 from llm_lite.desktop.features.lesson.motion import part
-from llm_lite.desktop.features.lesson.number import LISTED
-from llm_lite.desktop.features.lesson.sampled import Sampled, sampled
+from llm_lite.desktop.features.lesson.numbers import LISTED, Sampled, sampled
 from llm_lite.desktop.features.lesson.scene import WARM, Scene
-from llm_lite.desktop.features.lesson.sentence import PIECE, by_model, text_up_to
 from llm_lite.desktop.features.lesson.state import USUAL
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.controls import slider

@@ -8,8 +8,7 @@ from llm_lite.core.messages.inspecting.lesson import VectorPart
 from llm_lite.desktop.features.lesson.glossary import say_tip
 from llm_lite.desktop.features.lesson.model import OpenLayer
 from llm_lite.desktop.features.lesson.motion import part
-from llm_lite.desktop.features.lesson.number import Number
-from llm_lite.desktop.features.lesson.numbers import divided, has_halves, normed_rows
+from llm_lite.desktop.features.lesson.numbers import Number, divided, has_halves, normed_rows
 from llm_lite.desktop.features.lesson.scene import COLD, WARM, Scene
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Rect

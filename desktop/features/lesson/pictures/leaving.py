@@ -7,12 +7,10 @@ import math
 from imgui_bundle import ImVec2
 
 from llm_lite.core.messages.inspecting.lesson import Neuron
-from llm_lite.desktop.features.lesson.curves import NAMES as CURVES
-from llm_lite.desktop.features.lesson.curves import activation
 from llm_lite.desktop.features.lesson.glossary import say_tip
 from llm_lite.desktop.features.lesson.model import OpenLayer
 from llm_lite.desktop.features.lesson.motion import part
-from llm_lite.desktop.features.lesson.numbers import added_up
+from llm_lite.desktop.features.lesson.numbers import ACTIVATION_NAMES, activation, added_up
 from llm_lite.desktop.features.lesson.scene import COLD, LEFT, MIDDLE, RIGHT, WARM, Scene
 from llm_lite.desktop.language.translate import tr
 
@@ -107,7 +105,7 @@ def _draw_list(scene: Scene, rect: tuple[float, float, float, float]) -> Neuron 
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = rect
     found, small = trace.opened.feed_forward, ui.theme.size("small")
-    gated, curve = trace.shape.gate != "none", CURVES[trace.shape.curve]
+    gated, curve = trace.shape.gate != "none", ACTIVATION_NAMES[trace.shape.curve]
     each_column = min(ui.u(17), (x1 - x0) / 5)
     columns = tuple(x1 - index * each_column for index in range(4 if gated else 2))
     heads: tuple[str, ...] = (tr("answer"), tr("before"))
@@ -172,7 +170,7 @@ def _draw_curve(
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = rect
     curve, small, gated = trace.shape.curve, ui.theme.size("small"), trace.shape.gate != "none"
-    name = CURVES[curve]
+    name = ACTIVATION_NAMES[curve]
     scene.say(name, x0, y0, "text")
     scene.say(tr("a dot is a neuron"), x1, y0, "faint", align="right")
     words = tr("{curve}(gate) × up = answer") if gated else tr("{curve}(before) = answer")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.lesson.model import FollowPosition
+from llm_lite.desktop.features.lesson.model import PIECE, FollowPosition
 from llm_lite.desktop.features.lesson.motion import part
 from llm_lite.desktop.features.lesson.scene import Scene
-from llm_lite.desktop.features.lesson.sentence import PIECE
 from llm_lite.desktop.language.translate import tr
 
 ROWS = 11  # of the table that are drawn at most

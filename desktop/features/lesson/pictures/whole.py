@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from llm_lite.desktop.features.lesson.begin import CELLS, Way, draw_way
 from llm_lite.desktop.features.lesson.model import GoToStep
-from llm_lite.desktop.features.lesson.number import Name
-from llm_lite.desktop.features.lesson.overview import CELLS, Way, draw_way
+from llm_lite.desktop.features.lesson.numbers import Name, sampled
 from llm_lite.desktop.features.lesson.pictures.choosing import drawn_words
-from llm_lite.desktop.features.lesson.sampled import sampled
 from llm_lite.desktop.features.lesson.scene import STRONG, Scene
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.token_text import visible
