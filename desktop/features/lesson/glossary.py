@@ -1,5 +1,5 @@
-"""Explanations under the pointer: of the words of the field, each marked by a dotted line where a text
-of the lesson uses it first, and of each number that the lesson shows."""
+"""Explanations under the pointer: of the field's terms, each with a dotted line where a text of the
+lesson uses it first, and of each number that the lesson shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace
-from llm_lite.desktop.features.lesson.numbers import Name, Number, divided, factor
+from llm_lite.desktop.features.lesson.numbers import Name, Number, divided_residual, norm_weight
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.language.translate import mark, number, tr
 from llm_lite.desktop.widgets.token_text import visible
@@ -79,24 +79,25 @@ TERMS: dict[str, str] = {
 
 
 @lru_cache(maxsize=256)
-def _found(words: str, language: int) -> tuple[tuple[int, int, str], ...]:
-    """(begin, end, term) of each term where `words` have it first; longer terms win."""
+def _find_terms(words: str, language: int) -> tuple[tuple[int, int, str], ...]:
+    """Return (begin, end, term) of each term where it first occurs in `words`; longer terms win.
+    `language` is a key of the cache only."""
     lower, found = words.lower(), list[tuple[int, int, str]]()
     terms = sorted(((tr(term).lower(), term) for term in TERMS), key=lambda t: -len(t[0]))
     for shown, term in terms:
-        begin = _first(lower, shown, found)
+        begin = _find_term(lower, shown, found)
         if begin >= 0:
-            found.append((begin, _end(lower, begin + len(shown)), term))
+            found.append((begin, _end_of_word(lower, begin + len(shown)), term))
     return tuple(sorted(found))
 
 
-def _first(lower: str, shown: str, taken: list[tuple[int, int, str]]) -> int:
-    """Where a word begins with the term, outside of longer terms; -1: nowhere."""
+def _find_term(lower: str, shown: str, taken: list[tuple[int, int, str]]) -> int:
+    """Return where a word begins with the term, outside of longer terms; -1 if nowhere."""
     begin = lower.find(shown)
     while begin >= 0:
         end = begin + len(shown)
         starts = begin == 0 or not lower[begin - 1].isalnum()
-        ends = _end(lower, end) - end <= LONGEST_ENDING
+        ends = _end_of_word(lower, end) - end <= LONGEST_ENDING
         if (
             starts
             and ends
@@ -107,20 +108,20 @@ def _first(lower: str, shown: str, taken: list[tuple[int, int, str]]) -> int:
     return -1
 
 
-def _end(lower: str, end: int) -> int:
-    """With the plural's letters; a Korean particle is not taken along."""
+def _end_of_word(lower: str, end: int) -> int:
+    """Return the end of the word, with the letters of a plural but without a Korean particle."""
     while end < len(lower) and lower[end].isascii() and lower[end].isalpha():
         end += 1
     return end
 
 
 def terms_in(words: str) -> tuple[tuple[int, int, str], ...]:
-    """(begin, end, term) of the terms that a text, in the window's language, is marked with."""
-    return _found(words, number())
+    """Return (begin, end, term) of the terms in a text of the window's language."""
+    return _find_terms(words, number())
 
 
-def explained(ui: Ui, words: str, color: str, style: str) -> None:
-    """A paragraph as `widgets.wrapped` draws it, whose terms are explained under the pointer."""
+def draw_explained(ui: Ui, words: str, color: str, style: str) -> None:
+    """Draw a paragraph as `widgets.wrapped` does, with its terms explained under the pointer."""
     size = ui.theme.size(style)
     width, line = imgui.get_content_region_avail().x, float(round(size * 1.4))
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
@@ -152,11 +153,11 @@ def _mark_term(ui: Ui, term: str, rect: Rect, over: bool) -> None:
         draw.add_rect_filled(ImVec2(x, y1), ImVec2(min(x + dot, x1), y1 + dot), color)
         x += 2.5 * dot
     if pointed:
-        say_tip(ui, tr(TERMS[term]))
+        show_tip(ui, tr(TERMS[term]))
 
 
-def say_tip(ui: Ui, *lines: str) -> None:
-    """A tooltip at once, wrapped; lines after the first are quieter."""
+def show_tip(ui: Ui, *lines: str) -> None:
+    """Show a tooltip at once, wrapped; lines after the first are quieter."""
     with ui.styled(window_padding=(ui.u(3), ui.u(2))), ui.font(style="small"):
         if imgui.begin_tooltip():
             imgui.push_text_wrap_pos(ui.u(72))
@@ -198,7 +199,7 @@ VECTORS: dict[str, str] = {
     "state": mark("what the last layer made of “{word}”"),
     "beside": mark("the vector of the other text"),
 }
-OTHERS: dict[str, str] = {
+MEANINGS: dict[str, str] = {
     "id": mark("The id of “{word}”: its place in the list of all {vocabulary} tokens."),
     "position": mark("Positions are counted from 0: the first token stands at 0."),
     "angle": mark("How far the position has turned this pair of numbers, besides full turns."),
@@ -266,21 +267,21 @@ OTHERS: dict[str, str] = {
 
 
 def meaning_of(name: Name, lesson: LessonState) -> str:
-    """The sentence about a number."""
+    """Return the sentence that explains a number."""
     trace = lesson.trace
     assert trace is not None
     kind, which = str(name[0]), name[1] if len(name) > 1 else 0
     index = name[2] if len(name) > 2 else which  # of a row of several vectors
-    values = _values(lesson, which)
-    is_growth = kind == "residual" and lesson.name == "residual"
+    values = _format_values(lesson, which)
+    is_growth = kind == "residual" and lesson.step_name == "residual"
     if kind in VECTORS and len(name) > 1 and not is_growth:
-        return _of_vector(kind, index, values)
+        return _meaning_in_vector(kind, index, values)
     if kind == "up" and trace.shape.gate == "none":
         kind = "before"
-    return tr(OTHERS["growth" if is_growth else kind]).format(**values)
+    return tr(MEANINGS["growth" if is_growth else kind]).format(**values)
 
 
-def _of_vector(kind: str, which: str | int, values: Mapping[str, object]) -> str:
+def _meaning_in_vector(kind: str, which: str | int, values: Mapping[str, object]) -> str:
     what = tr(VECTORS[kind]).format(**values)
     if which == "rms":
         words = tr("RMS of {what}: how large its numbers typically are.")
@@ -288,13 +289,13 @@ def _of_vector(kind: str, which: str | int, values: Mapping[str, object]) -> str
     return tr("Number {n:,} of {what}.").format(n=int(which) + 1, what=what)
 
 
-def _values(lesson: LessonState, which: str | int) -> dict[str, object]:
+def _format_values(lesson: LessonState, which: str | int) -> dict[str, object]:
     trace = lesson.trace
     assert trace is not None
     return {
-        "token": word_at(lesson, trace.position), "position": trace.position,
+        "token": token_at(lesson, trace.position), "position": trace.position,
         "layer": trace.layer, "head": trace.head, "vocabulary": f"{trace.shape.vocabulary:,}",
-        "word": word_at(lesson, which) if isinstance(which, int) else "",
+        "word": token_at(lesson, which) if isinstance(which, int) else "",
         "source": _source_at(trace, which),
         "which": f"{which:,}" if isinstance(which, int) else which,
     }  # fmt: skip
@@ -305,41 +306,45 @@ def _source_at(trace: TokenTrace, which: str | int) -> str:
     return found[0] if found else ""
 
 
-def word_at(lesson: LessonState, position: int) -> str:
-    """The text of a token of the sentence, on one line; "" of another."""
+def token_at(lesson: LessonState, position: int) -> str:
+    """Return the text of a token of the sentence on one line; "" where the trace lacks it."""
     trace = lesson.trace
     places = [place for place, _ in trace.tokens] if trace is not None else []
     at = places.index(position) if position in places else -1
-    return visible(lesson.words[at]) if 0 <= at < len(lesson.words) else ""
+    return visible(lesson.token_texts[at]) if 0 <= at < len(lesson.token_texts) else ""
 
 
-def parts_of(name: Name, lesson: LessonState) -> tuple[Number | str, ...]:
-    """How a number of a vector is made of others that stand in the picture: these and the signs
-    between them; nothing where it is not."""
+def operands_of(name: Name, lesson: LessonState) -> tuple[Number | str, ...]:
+    """Return the numbers of the picture, and the signs between them, that make a number of a
+    vector; nothing where it is not made of such."""
     trace, at = lesson.trace, name[-1]
     if trace is None or not isinstance(at, int):
         return ()
     opened, kind = trace.opened, name[0]
     vectors = {
         "residual": opened.residual, "normed": opened.normed, "attended": opened.attended,
-        "after_attention": opened.after_attention, "divided": divided(trace),
+        "after_attention": opened.after_attention, "divided": divided_residual(trace),
     }  # fmt: skip
     if kind not in ("divided", "normed", "after_attention") or at >= len(opened.residual.values):
         return ()
     found = {key: Number((key, at), vector.values[at]) for key, vector in vectors.items()}
-    if kind == "after_attention" and lesson.name == "output" and trace.shape.residual_factor == 1.0:
+    if (
+        kind == "after_attention"
+        and lesson.step_name == "output"
+        and trace.shape.residual_factor == 1.0
+    ):
         return found["attended"], "+", found["residual"], "=", found["after_attention"]
     if kind == "after_attention" or trace.shape.norm != "rms" or trace.shape.norm_behind:
         return ()
     size = Number(("residual", "rms"), opened.residual.rms, "{:.3f}")
     if kind == "divided":
         return found["residual"], "÷", size, "=", found["divided"]
-    by = factor(trace, at)
+    by = norm_weight(trace, at)
     if math.isnan(by):
         return ()
     times = Number(("factor", at), by, "{:.3f}")
     return found["residual"], "÷", size, "×", times, "=", found["normed"]
 
 
-def how_made(parts: tuple[Number | str, ...]) -> str:
-    return " ".join(part if isinstance(part, str) else part.shown for part in parts)
+def as_equation(parts: tuple[Number | str, ...]) -> str:
+    return " ".join(part if isinstance(part, str) else part.text for part in parts)

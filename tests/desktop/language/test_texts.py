@@ -72,7 +72,8 @@ QUIET = {
     "features/serving/running.py": (
         "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"
     ),
-    "features/lesson/begin.py": ("(The|Water|Where) [a-z0-9 F]+[.?]?", "said to the model"),
+    "features/lesson/first_page.py": ("(The|Water) [a-z0-9 F]+[.?]?", "said to the model"),
+    "features/lesson/pictures/overview.py": ("Where is the station.", "said to the model"),
     "features/history/menu.py": ("Markdown", "the name of a format"),
     "features/attention/view.py": ("Head", "the identity of a window"),
     "features/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),

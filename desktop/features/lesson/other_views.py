@@ -1,4 +1,4 @@
-"""The ways from a number of the lesson to the view that shows it, and back by the status bar."""
+"""The other views that show a number of the lesson, and the button that returns from there."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from llm_lite.desktop.widgets.icons import ICON_LESSON
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import tip
 
-Source = Literal["attention", "xray", "lens", "cache"]
-OF_NUMBERS: dict[str, Source] = {
+OtherView = Literal["attention", "xray", "lens", "cache"]
+VIEWS_OF_NUMBERS: dict[str, OtherView] = {
     "probability": "attention",
     "cross_probability": "attention",
     "position_bytes": "cache",
 }
-OF_STEPS: dict[StepName, Source] = {
+VIEWS_OF_STEPS: dict[StepName, OtherView] = {
     "softmax": "attention",
     "residual": "lens",
     "sampling": "xray",
     "cache": "cache",
     "cross": "attention",
 }
-TITLES: dict[Source, str] = {
+TITLES: dict[OtherView, str] = {
     "attention": mark("See this head in the Head view"),
     "xray": mark("See the token in the X-ray of the chat"),
     "lens": mark("See the layers in the Lens view"),
     "cache": mark("See the KV cache view"),
 }
-THERE: dict[Source, str] = {  # what is to be seen there
+EXPLANATIONS: dict[OtherView, str] = {  # what is to be seen there
     "attention": mark(
         "The Head view, at the right, shows these shares for all tokens at once: a row is a token "
         "that looks, a column one that is looked at. The row of our token is marked."
@@ -61,83 +61,84 @@ THERE: dict[Source, str] = {  # what is to be seen there
 }
 
 
-def source_of(name: Name, lesson: LessonState) -> Source | None:
-    """The view that shows this very number."""
-    return _known(OF_NUMBERS.get(str(name[0])), lesson)
+def view_of_number(name: Name, lesson: LessonState) -> OtherView | None:
+    """Return the view that shows this very number."""
+    return _unless_lacking(VIEWS_OF_NUMBERS.get(str(name[0])), lesson)
 
 
-def source_of_step(lesson: LessonState) -> Source | None:
-    """The view that shows what the step shows."""
-    return _known(OF_STEPS.get(lesson.name), lesson)
+def view_of_step(lesson: LessonState) -> OtherView | None:
+    """Return the view that shows what the step shows."""
+    return _unless_lacking(VIEWS_OF_STEPS.get(lesson.step_name), lesson)
 
 
-def _known(source: Source | None, lesson: LessonState) -> Source | None:
-    """Encoders have maps alone; the X-ray is of the chat, which holds no targets."""
+def _unless_lacking(view: OtherView | None, lesson: LessonState) -> OtherView | None:
+    """Return the view unless the model lacks it: encoders have maps alone, and the X-ray belongs to
+    the chat, which holds no targets."""
     path = lesson.trace.shape.path if lesson.trace else "decoder"
-    lacking: dict[str, tuple[Source, ...]] = {
+    lacking: dict[str, tuple[OtherView, ...]] = {
         "encoder": ("xray", "lens", "cache"),
         "encoder_decoder": ("xray",),
     }
-    return None if source in lacking.get(path, ()) else source
+    return None if view in lacking.get(path, ()) else view
 
 
-def place_of(name: Name, lesson: LessonState) -> str:
-    """What a press on the number does; "" where it does nothing."""
-    source = source_of(name, lesson)
-    return tr("Click: {view}").format(view=tr(TITLES[source])) if source is not None else ""
+def press_hint(name: Name, lesson: LessonState) -> str:
+    """Return what a press on the number does; "" where it does nothing."""
+    view = view_of_number(name, lesson)
+    return tr("Click: {view}").format(view=tr(TITLES[view])) if view is not None else ""
 
 
-def follow(name: Name, state: AppState, ui: Ui) -> list[Action]:
-    """To the view that shows the number."""
-    source = source_of(name, state.lesson)
-    return [] if source is None else leave_for(source, state, ui)
+def open_view_of_number(name: Name, state: AppState, ui: Ui) -> list[Action]:
+    """Return the actions that show the number in its view; nothing where no view shows it."""
+    view = view_of_number(name, state.lesson)
+    return [] if view is None else open_view(view, state, ui)
 
 
-def leave_for(source: Source, state: AppState, ui: Ui) -> list[Action]:
-    """Close the lesson, and show the view with the lesson's token, layer and head; a notice says
-    what is to be seen there. The lesson stays where it was."""
+def open_view(view: OtherView, state: AppState, ui: Ui) -> list[Action]:
+    """Return the actions that close the lesson and show the view with the lesson's token, layer and
+    head; a notice says what it shows. The lesson stays at its step."""
     trace = state.lesson.trace
-    actions: list[Action] = [ShowLesson(False, away=True, note=tr(THERE[source]))]
+    actions: list[Action] = [ShowLesson(False, can_return=True, note=tr(EXPLANATIONS[view]))]
     if trace is None:
         return actions
     chosen = (trace.layer, trace.head)
     choice = state.attention
     if trace.shape.path == "encoder_decoder":
-        choice = choice.showing("cross" if state.lesson.name == "cross" else "decoder")
+        choice = choice.showing("cross" if state.lesson.step_name == "cross" else "decoder")
     choice = replace(choice, row=trace.position)
-    if source == "attention" and chosen not in choice.locked:
+    if view == "attention" and chosen not in choice.locked:
         choice = choice.toggled(chosen)
     actions.append(SetAttention(choice))
-    if source == "xray":
+    if view == "xray":
         xray = replace(
             state.xray, shown=True, by="head", layer=trace.layer, head=chosen[1], at=trace.position
         )
         return [*actions, SetXRay(xray)]
     if not state.layouts.shows_inspector:
         actions.append(ShowInspector(True))
-    if source == "cache":
+    if view == "cache":
         actions.append(PointAt(trace.position))
-    ui.ask({"attention": "view:head", "lens": "view:lens", "cache": "view:kv_cache"}[source])
+    ui.ask({"attention": "view:head", "lens": "view:lens", "cache": "view:kv_cache"}[view])
     return actions
 
 
-def way_back_label(lesson: LessonState) -> str:
-    """ "" where nobody left it so."""
-    if lesson.shown or not lesson.away:
+def return_label(lesson: LessonState) -> str:
+    """Return the label of the button that returns; "" where the lesson was not left for a view."""
+    if lesson.shown or not lesson.can_return:
         return ""
     words = tr("Back to the lesson, step {n}").format(n=lesson.step + 1)
     return f"{ICON_LESSON}  {words}"
 
 
-def way_back_width(state: AppState, ui: Ui) -> float:
-    """Pixels that it takes, with the gap before it; in the font of the bar."""
-    words = way_back_label(state.lesson)
+def return_width(state: AppState, ui: Ui) -> float:
+    """Return the width of the button in pixels, with the gap before it, in the font of the bar."""
+    words = return_label(state.lesson)
     return imgui.calc_text_size(words).x + ui.u(5) if words else 0.0
 
 
-def draw_way_back(state: AppState, ui: Ui, height: float) -> list[Action]:
-    """Behind the last item of the bar."""
-    words = way_back_label(state.lesson)
+def draw_return_button(state: AppState, ui: Ui, height: float) -> list[Action]:
+    """Draw the button behind the last item of the bar."""
+    words = return_label(state.lesson)
     if not words:
         return []
     side = ui.u(6.5)
