@@ -38,7 +38,7 @@ from llm_lite.desktop.features.presets.setting_values import CHOICES, LONGEST_PA
 from llm_lite.desktop.features.program.model import MAX_FONT, MIN_FONT
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState
 from llm_lite.desktop.features.program.switches import Switches, switched
-from llm_lite.desktop.features.remote.kept import (
+from llm_lite.desktop.features.remote.state import (
     KeptAddress,
     kept_addresses,
     own,

@@ -27,7 +27,7 @@ from llm_lite.desktop.features.performance.model import ForgetLearned, by_source
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.untold import EXECUTOR, draw_untold
+from llm_lite.desktop.features.remote.view import NO_EXECUTOR, draw_unreported
 from llm_lite.desktop.features.serving import sign
 from llm_lite.desktop.features.translator.model import target_measures
 from llm_lite.desktop.language.core_words import said
@@ -301,7 +301,7 @@ def _draw_drafts(
 
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
-        draw_untold(state, ui, EXECUTOR, way_back=False)
+        draw_unreported(state, ui, NO_EXECUTOR, offers_local=False)
         return []
     options, actions = state.options, list[Action]()
     if state.executor and state.executor.reason:
