@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import GenerationStats
-from llm_lite.desktop.features.encoder.no_writing import STEPS
+from llm_lite.desktop.features.encoder.reasons import NO_STEPS
 from llm_lite.desktop.features.performance import kernel_study
 from llm_lite.desktop.features.performance.model import by_source, gain
 from llm_lite.desktop.features.program.action import Action
@@ -117,7 +117,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_encoding(state: AppState, ui: Ui) -> list[Action]:
-    wrapped(ui, tr(STEPS))
+    wrapped(ui, tr(NO_STEPS))
     imgui.dummy(ImVec2(0, ui.u(2)))
     return kernel_study.draw(state, ui)
 

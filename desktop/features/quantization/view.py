@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.no_writing import draw_reason
+from llm_lite.desktop.features.encoder.reasons import draw_reason
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
