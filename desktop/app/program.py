@@ -32,7 +32,7 @@ from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choo
 from llm_lite.desktop.features.file_chooser.state import Purpose
 from llm_lite.desktop.features.history.model import ConversationBegun, TellHistory
 from llm_lite.desktop.features.host import Host
-from llm_lite.desktop.features.lesson.sentence import is_sentence_only
+from llm_lite.desktop.features.lesson.model import is_sentence_only
 from llm_lite.desktop.features.library.host_installer import Installer, catalogue
 from llm_lite.desktop.features.library.model import ChooseImport
 from llm_lite.desktop.features.program.act import act, due

@@ -29,7 +29,7 @@ from llm_lite.desktop.features.presets.setting_values import LONGEST_PATH, value
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState
 from llm_lite.desktop.features.registry import FEATURES
-from llm_lite.desktop.features.remote.kept import (
+from llm_lite.desktop.features.remote.state import (
     kept_addresses,
     own,
 )

@@ -45,7 +45,6 @@ from llm_lite.desktop.features.prompts import model as prompts
 from llm_lite.desktop.features.quantization import model as quantization
 from llm_lite.desktop.features.quantization.comparison import draw as draw_runs
 from llm_lite.desktop.features.quantization.view import draw as draw_modes
-from llm_lite.desktop.features.remote import kept as kept_servers
 from llm_lite.desktop.features.remote import model as remote
 from llm_lite.desktop.features.resume import model as resume
 from llm_lite.desktop.features.sampling import model as sampling
@@ -234,9 +233,7 @@ FEATURES = (
     Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
     Feature("translator", translator.HANDLERS, translator.EVENTS),
     Feature("tree", tree.HANDLERS),
-    Feature(
-        "remote", remote.HANDLERS, remember=kept_servers.remember, restore=kept_servers.restore
-    ),
+    Feature("remote", remote.HANDLERS, remember=remote.remember, restore=remote.restore),
     Feature("layouts", layouts.HANDLERS, remember=layouts.remember, restore=layouts.restore),
     Feature(
         "palette",

@@ -26,7 +26,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import restore, settings_path
 from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.features.lesson import motion
+from llm_lite.desktop.features.lesson.animation import Animation
 from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
 from llm_lite.desktop.features.lesson.state import STEPS
 from llm_lite.desktop.features.program.settings import WindowPlace
@@ -81,7 +81,7 @@ class Lesson(App):
         spent.views.clear()
         spent.frames.clear()
         before, began, worked = self.screen.loop.frames, time.monotonic(), time.process_time()
-        moves = motion.motion(self.program.interface.ui)
+        moves = self.program.interface.ui.local(Animation)
         self.until(lambda s: not moves.playing)
         frames, seconds = self.screen.loop.frames - before, time.monotonic() - began
         rest = [whole - views for whole, views in zip(spent.frames, spent.views, strict=True)]

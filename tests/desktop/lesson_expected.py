@@ -32,7 +32,7 @@ class Expected:
             if np.ndim(found):
                 self.scale = float(np.abs(found).max())
                 return rms(found) if which == "rms" else float(found[which])
-        if self.lesson.name == "residual":
+        if self.lesson.step_name == "residual":
             return ref.growth(kind, which)
         inside = [score.position for score in self.trace.opened.head.scores]
         outside = [p for p in range(ref.seen) if p not in inside]
@@ -80,7 +80,7 @@ class Expected:
                 return int((abs(ref.activations) >= abs(ref.activations).max() / 10).sum())
             case "neurons":
                 return len(ref.activations)
-        if self.lesson.name in ("cross", "source", "filling", "choosing", "pooling"):
+        if self.lesson.step_name in ("cross", "source", "filling", "choosing", "pooling"):
             return self.beside_decoders(kind, which)
         return self.sampled(kind, which)
 
@@ -121,7 +121,7 @@ class Expected:
 
     def vectors(self):
         ref = self.ref
-        residual = {} if self.lesson.name == "residual" else {"residual": lambda: ref.before}
+        residual = {} if self.lesson.step_name == "residual" else {"residual": lambda: ref.before}
         return {
             "row": lambda: ref.row("embedding"),
             "segment": lambda: ref.row("types"),

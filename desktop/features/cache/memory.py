@@ -17,7 +17,7 @@ from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.untold import MEMORY, draw_untold
+from llm_lite.desktop.features.remote.view import NO_MEMORY, draw_unreported
 from llm_lite.desktop.features.resume.model import ClearKept, SetResume
 from llm_lite.desktop.features.resume.state import KeptCache, ResumeMode, ResumeState
 from llm_lite.desktop.language.translate import mark, tr, trn
@@ -78,7 +78,7 @@ class MemoryControls(Struct):
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if state.elsewhere:
-        draw_untold(state, ui, MEMORY)
+        draw_unreported(state, ui, NO_MEMORY)
         return []
     if model is None:
         wrapped(ui, tr("Load a model first: what its conversations take depends on it."))

@@ -43,7 +43,7 @@ from llm_lite.desktop.features.chat.turns import forecast
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.untold import draw_there
+from llm_lite.desktop.features.remote.view import draw_remote_cache
 from llm_lite.desktop.features.resume.model import KeepNow
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import size, tokens
@@ -117,7 +117,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if state.elsewhere:
         heading(ui, tr("Key and value cache"), tr(NOTE))
-        draw_there(state, ui)
+        draw_remote_cache(state, ui)
         return []
     if model is None or not model.cache.layers or not model.context:
         heading(ui, tr("Key and value cache"), tr(NOTE))

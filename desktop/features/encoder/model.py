@@ -12,8 +12,8 @@ from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.features.encoder.state import (
-    AskedText,
-    AskedTexts,
+    CompareRequest,
+    EncodeRequest,
     EncodingChoice,
     EncodingState,
     wanted_text,
@@ -41,7 +41,7 @@ class PutWord(Action, frozen=True):
     word: str
 
 
-class TakeWordBack(Action, frozen=True):
+class UndoWord(Action, frozen=True):
     """Restore the text as it was before the last word was put in."""
 
 
@@ -66,7 +66,7 @@ def put_word(action: PutWord, state: AppState, now: float) -> Result:
     return _with_choice(state, replace(choice, filled=filled, before=before, typing=False)), ()
 
 
-def take_word_back(action: TakeWordBack, state: AppState, now: float) -> Result:
+def undo_word(action: UndoWord, state: AppState, now: float) -> Result:
     choice = state.encoding.choice
     if not choice.before:
         return state, ()
@@ -83,31 +83,31 @@ def encode_due(state: AppState) -> Result:
     encoder = encoder_of(state)
     if encoder is None or state.load is not None or state.encoding.choice.typing:
         return state, ()
-    state, asked = _ask_text(state, encoder)
-    state, compared = _ask_texts(state)
-    return state, (*asked, *compared)
+    state, encoding = _request_encoding(state, encoder)
+    state, comparison = _request_comparison(state)
+    return state, (*encoding, *comparison)
 
 
-def _ask_text(state: AppState, encoder: EncoderInfo) -> Result:
+def _request_encoding(state: AppState, encoder: EncoderInfo) -> Result:
     held, request = state.encoding, state.next_step_request
     command = wanted_text(held.choice, encoder)
     if command is None:
         return state, ()
-    asked = AskedText(held.choice.mode, command, state.steering.gains)
-    if asked == held.asked:
+    wanted = EncodeRequest(held.choice.mode, command, state.steering.gains)
+    if wanted == held.encode_request:
         return state, ()
-    held = replace(held, asked=asked, request=request)
+    held = replace(held, encode_request=wanted, request=request)
     commands: tuple[Command, ...] = (replace(command, request=request),)
     return replace(state, encoding=held, next_step_request=request + 1), commands
 
 
-def _ask_texts(state: AppState) -> Result:
+def _request_comparison(state: AppState) -> Result:
     held, request = state.encoding, state.next_step_request
     texts = wanted_texts(held.choice)
-    asked = AskedTexts(texts, state.steering.gains)
-    if not texts or asked == held.asked_texts:
+    wanted = CompareRequest(texts, state.steering.gains)
+    if not texts or wanted == held.compare_request:
         return state, ()
-    held = replace(held, asked_texts=asked, texts_request=request)
+    held = replace(held, compare_request=wanted, texts_request=request)
     state = replace(state, encoding=held, next_step_request=request + 1)
     return state, (CompareTexts(request, texts),)
 
@@ -115,7 +115,7 @@ def _ask_texts(state: AppState) -> Result:
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ChooseEncoding: choose,
     PutWord: put_word,
-    TakeWordBack: take_word_back,
+    UndoWord: undo_word,
 }
 
 
@@ -124,12 +124,14 @@ def _text_encoded(event: TextEncoded, state: AppState, now: float) -> AppState:
     held = state.encoding
     if not held.request or event.request != held.request:
         return state
-    encoding = _readable(replace(held, request=0, answered=held.asked, encoded=event))
+    encoding = replace(held, request=0, encoded_request=held.encode_request, encoded=event)
+    encoding = _readable(encoding)
     state = replace(state, encoding=encoding)
     if event.problem:
         return state
-    before = held.answered and held.answered.command
-    same = before == (held.asked and held.asked.command)  # else the token that is held is gone
+    before = held.encoded_request and held.encoded_request.command
+    now_encoded = held.encode_request and held.encode_request.command
+    same = before == now_encoded  # else the token that is held is gone
     return replace(
         state,
         positions=tuple(shown(token.text.strip(" ")) for token in event.tokens),
@@ -152,7 +154,7 @@ def _texts_compared(event: TextsCompared, state: AppState, now: float) -> AppSta
     held = state.encoding
     if not held.texts_request or event.request != held.texts_request:
         return state
-    encoding = replace(held, texts_request=0, answered_texts=held.asked_texts, compared=event)
+    encoding = replace(held, texts_request=0, compared_request=held.compare_request, compared=event)
     return replace(state, encoding=encoding)
 
 

@@ -76,48 +76,47 @@ class EncodingChoice(Struct, frozen=True):
         return replace(self, sentences=left, pair=(one, other))
 
 
-class AskedText(Struct, frozen=True):
-    """A text that the encoder was asked to read for a page, with the gains of that time."""
+class EncodeRequest(Struct, frozen=True):
+    """A text to encode for a page, with the gains of that time."""
 
     mode: EncodingMode
     command: EncodeText  # its request is 0
     gains: Gains | None = None
 
 
-class AskedTexts(Struct, frozen=True):
+class CompareRequest(Struct, frozen=True):
     texts: tuple[str, ...]
     gains: Gains | None = None
 
 
 class EncodingState(Struct, frozen=True):
-    """The last questions (`asked`), and answers (`encoded`, `compared`) with their questions
-    (`answered`)."""
+    """The last requests, and the last results (`encoded`, `compared`) with theirs."""
 
     choice: EncodingChoice = field(default_factory=EncodingChoice)
-    asked: AskedText | None = None
+    encode_request: EncodeRequest | None = None
     request: int = 0  # not answered yet; 0: none
-    answered: AskedText | None = None
+    encoded_request: EncodeRequest | None = None
     encoded: TextEncoded | None = None
-    asked_texts: AskedTexts | None = None
+    compare_request: CompareRequest | None = None
     texts_request: int = 0
-    answered_texts: AskedTexts | None = None
+    compared_request: CompareRequest | None = None
     compared: TextsCompared | None = None
 
     @property
     def shown(self) -> TextEncoded | None:
         """Return what was encoded for the page that is shown."""
-        mode = self.answered.mode if self.answered else None
+        mode = self.encoded_request.mode if self.encoded_request else None
         return self.encoded if mode == self.choice.mode else None
 
     @property
     def spelling(self) -> Spelling:
         """Return how well the model's vocabulary spells what is shown."""
-        answer = self.shown
-        return spelling(self.answered.command, answer) if answer and self.answered else "words"
+        answer, request = self.shown, self.encoded_request
+        return spelling(request.command, answer) if answer and request else "words"
 
     def outdated(self) -> EncodingState:
         """Ask all again of another executor; what is known is shown meanwhile."""
-        return replace(self, asked=None, request=0, asked_texts=None, texts_request=0)
+        return replace(self, encode_request=None, request=0, compare_request=None, texts_request=0)
 
     def forgotten(self) -> EncodingState:
         """Begin anew with another model."""
@@ -160,13 +159,13 @@ def example_filled(mask: str, english: bool) -> str:
     return (FILLED if english else tr(FILLED)).format(mask=mask)
 
 
-def spelling(asked: EncodeText, answer: TextEncoded) -> Spelling:
+def spelling(command: EncodeText, answer: TextEncoded) -> Spelling:
     """Return how well the vocabulary spells a text. "unknown": most tokens stand for text that it
     lacks. "parts": characters are cut into their parts, as an English vocabulary does with Korean
     ones."""
     tokens = [token for token in answer.tokens if token.unknown or not token.special]
     if sum(token.unknown for token in tokens) > MOST_UNKNOWN * len(tokens):
         return "unknown"
-    characters = sum(not c.isspace() for c in asked.text + asked.pair)
+    characters = sum(not c.isspace() for c in command.text + command.pair)
     many = len(tokens) + answer.left_out > MOST_TOKENS * characters
     return "parts" if many and characters >= LEAST else "words"

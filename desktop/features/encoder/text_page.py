@@ -33,8 +33,8 @@ from llm_lite.desktop.features.tokenizer.chips import (
 )
 from llm_lite.desktop.features.tokens.colors import shades
 from llm_lite.desktop.features.tokens.figure import WIDTH, draw_head
-from llm_lite.desktop.features.tokens.tokens import draw_looks
-from llm_lite.desktop.features.tokens.view import draw_legend_line, draw_look
+from llm_lite.desktop.features.tokens.tokens import draw_most_attended
+from llm_lite.desktop.features.tokens.view import draw_attention_choice, draw_legend_line
 from llm_lite.desktop.language.incoming import typed
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import milliseconds, sentence
@@ -272,7 +272,7 @@ def draw_tokens(state: AppState, ui: Ui, answer: TextEncoded) -> list[Action]:
 def paint_of(state: AppState, ui: Ui, answer: TextEncoded) -> Paint:
     """Return how chips are painted: by where a token attends, while one is pointed at or held; else
     by words, one beside the other."""
-    found, words = shades(state, ui), _made(ui, answer).words
+    found, words = shades(state, ui), _controls_of(ui, answer).words
     held = {state.xray.at, state.attention.row}
 
     def paint(at: int) -> ChipColors:
@@ -286,7 +286,7 @@ def paint_of(state: AppState, ui: Ui, answer: TextEncoded) -> Paint:
 
 
 def chips_of(ui: Ui, answer: TextEncoded) -> list[Chip]:
-    return _made(ui, answer).chips
+    return _controls_of(ui, answer).chips
 
 
 def _plain(ui: Ui, token: EncodedToken, word: int) -> ChipColors:
@@ -301,7 +301,7 @@ def _edge(ui: Ui, answer: TextEncoded, at: int) -> int:
     return ui.color("accent", 0.6) if answer.tokens[at].special else 0
 
 
-def _made(ui: Ui, answer: TextEncoded) -> EncoderControls:
+def _controls_of(ui: Ui, answer: TextEncoded) -> EncoderControls:
     """Make chips, and the number of the word of each, once for an answer."""
     controls = ui.local(EncoderControls)
     if controls.answer is not answer:
@@ -326,7 +326,7 @@ def _draw_bar(state: AppState, ui: Ui) -> list[Action]:
     imgui.dummy((0, ui.u(0.5)))
     side = ui.u(6)
     imgui.begin_group()
-    xray, without = draw_look(state, ui, ui.right(side) - ui.u(2))
+    xray, without = draw_attention_choice(state, ui, ui.right(side) - ui.u(2))
     imgui.end_group()
     imgui.same_line(ui.right(side))
     actions = draw_save(state, ui, "text", side)
@@ -365,7 +365,7 @@ def _draw_tip(state: AppState, ui: Ui, token: EncodedToken, position: int) -> No
         text(ui, "  ·  ".join(facts), "muted", "small")
         if token.special:
             text(ui, tr(UNKNOWN if token.unknown else SPECIAL), "muted", "small")
-        draw_looks(state, ui, ui.u(60))
+        draw_most_attended(state, ui, ui.u(60))
         imgui.end_tooltip()
 
 

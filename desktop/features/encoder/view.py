@@ -10,7 +10,7 @@ from llm_lite.desktop.features.encoder import pairs, text_page
 from llm_lite.desktop.features.encoder.model import (
     ChooseEncoding,
     PutWord,
-    TakeWordBack,
+    UndoWord,
     encoder_of,
 )
 from llm_lite.desktop.features.encoder.state import EncodingMode
@@ -129,7 +129,7 @@ def _draw_buttons(
     imgui.same_line(0, ui.u(1.5))
     hint = tr("The text as it was before the last word was put in")
     back = button(ui, "encoding.back", tr("Undo the replacement"), ICON_UNDO, hint)
-    return ([TakeWordBack()] if back else []), inserted
+    return ([UndoWord()] if back else []), inserted
 
 
 def _draw_masks(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:

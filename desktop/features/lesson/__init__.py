@@ -1,5 +1,6 @@
 """The lesson that follows one token through the loaded model: a page, and a picture for each step.
 
-`page` lays it out; `sentence` has the tokens to choose from; `scene` is what pictures are drawn
-with; `words` and `formulas` say what happens; `links` lead from a number to its view.
+`first_page` asks for a sentence. `view` draws a step below the `header`, and `pictures` what
+happens in it, by the functions of `scene`. `step_texts`, `formulas` and `glossary` explain it.
+`numbers` reads every number off the trace; `other_views` opens the view that shows a number too.
 """

@@ -9,15 +9,15 @@ from llm_lite.desktop.features.lesson.state import LessonState, StepName
 
 
 def formula(lesson: LessonState) -> tuple[str, ...]:
-    """Lines of TeX."""
-    return () if lesson.trace is None else _FORMULAS[lesson.name](lesson.trace)
+    """Return the formula of the step as lines of TeX."""
+    return () if lesson.trace is None else _FORMULAS[lesson.step_name](lesson.trace)
 
 
-def _count(value: int) -> str:
+def _integer(value: int) -> str:
     return f"{value:,}".replace(",", "{,}")
 
 
-def _plain(value: float) -> str:
+def _number(value: float) -> str:
     return f"{value:g}"
 
 
@@ -25,7 +25,7 @@ def _tokens(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
     return (
         rf"x = {_scaled(s)}E_{{{trace.token}}}",
-        rf"E: {_count(s.vocabulary)} \times {_count(s.width)}",
+        rf"E: {_integer(s.vocabulary)} \times {_integer(s.width)}",
     )
 
 
@@ -37,26 +37,26 @@ def _position(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
     match s.positions:
         case "learned" | "sines":
-            return _placed(trace)
+            return _embedding_sum(trace)
         case "bias" if s.path == "decoder":
             return (rf"b_j = -m \cdot ({trace.position} - j)", rf"j = 0, \ldots, {trace.position}")
         case "bias":
             return (rf"b_j = B_{{{trace.head}}}[\,j - {trace.position}\,]",)
     return (
-        rf"\varphi_i = {trace.position} \cdot {_plain(s.theta)}^{{-2i/{s.rotary_dim}}}",
+        rf"\varphi_i = {trace.position} \cdot {_number(s.theta)}^{{-2i/{s.rotary_dim}}}",
         rf"i = 0, \ldots, {s.rotary_dim // 2 - 1}",
     )
 
 
-def _placed(trace: TokenTrace) -> tuple[str, ...]:
-    """The rows that are added up before the first layer."""
+def _embedding_sum(trace: TokenTrace) -> tuple[str, ...]:
+    """Return the sum of the rows that the first layer is given."""
     s, segment, table = trace.shape, "", ""
     if s.segments:
-        segment, table = "S_{s} + ", rf", \quad S: {s.segments} \times {_count(s.width)}"
+        segment, table = "S_{s} + ", rf", \quad S: {s.segments} \times {_integer(s.width)}"
     whole = rf"{_scaled(s)}E_{{{trace.token}}} + {segment}P_{{{trace.position}}}"
     if s.embedding_norm:
         whole = rf"\mathrm{{norm}}({whole})"
-    return (f"x = {whole}", rf"P: {_count(s.places)} \times {_count(s.width)}{table}")
+    return (f"x = {whole}", rf"P: {_integer(s.places)} \times {_integer(s.width)}{table}")
 
 
 def _norm(trace: TokenTrace) -> tuple[str, ...]:
@@ -71,10 +71,7 @@ def _norm(trace: TokenTrace) -> tuple[str, ...]:
 
 def _queries(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
-    return (
-        r"q = W_q h, \quad k = W_k h, \quad v = W_v h",
-        rf"W_q: {s.head_dim} \times {s.width}",
-    )
+    return (r"q = W_q h, \quad k = W_k h, \quad v = W_v h", rf"W_q: {s.head_dim} \times {s.width}")
 
 
 def _scores(trace: TokenTrace) -> tuple[str, ...]:
@@ -88,17 +85,17 @@ def _softmax(trace: TokenTrace) -> tuple[str, ...]:
     scale = "" if s.scale == 1.0 else rf"{scale} \, "
     z = rf"z_j = {scale}s_j" + (" + b_j" if s.positions == "bias" else "")
     if s.softcap:
-        cap = _plain(s.softcap)
+        cap = _number(s.softcap)
         z = rf"z_j = {cap} \tanh \frac{{{scale}s_j}}{{{cap}}}"
-    return (z, rf"a_j = \frac{{e^{{z_j}}}}{{\sum_{{m=0}}^{{{_last(trace)}}} e^{{z_m}}}}")
+    return (z, rf"a_j = \frac{{e^{{z_j}}}}{{\sum_{{m=0}}^{{{_last_visible(trace)}}} e^{{z_m}}}}")
 
 
 def _values(trace: TokenTrace) -> tuple[str, ...]:
-    return (rf"o = \sum_{{j=0}}^{{{_last(trace)}}} a_j \, v_j",)
+    return (rf"o = \sum_{{j=0}}^{{{_last_visible(trace)}}} a_j \, v_j",)
 
 
-def _last(trace: TokenTrace) -> int:
-    """The last position that the token sees."""
+def _last_visible(trace: TokenTrace) -> int:
+    """Return the last position that the token sees."""
     head = trace.opened.head
     return trace.position if trace.shape.causal else len(head.scores) + head.others - 1
 
@@ -106,13 +103,13 @@ def _last(trace: TokenTrace) -> int:
 def _output(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
     return (
-        _added(s, rf"W_o \, [o_0, \ldots, o_{{{s.heads - 1}}}]"),
+        _residual_sum(s, rf"W_o \, [o_0, \ldots, o_{{{s.heads - 1}}}]"),
         rf"W_o: {s.width} \times {s.heads * s.head_dim}",
     )
 
 
-def _added(shape: TracedShape, what: str) -> str:
-    """The residual with what a part of the layer adds."""
+def _residual_sum(shape: TracedShape, what: str) -> str:
+    """Return the sum of the residual and what a part of the layer adds."""
     factor = "" if shape.residual_factor == 1.0 else rf"{shape.residual_factor:.4g} \, "
     if shape.post_norm:
         what = rf"\mathrm{{norm}}({what})"
@@ -131,8 +128,8 @@ def _neurons(trace: TokenTrace) -> tuple[str, ...]:
     if s.gate != "none":
         inner = rf"{act}(W_g h) \odot W_u h"
     return (
-        _added(s, rf"W_d \left( {inner} \right)"),
-        rf"W_u: {_count(s.feed_forward)} \times {_count(s.width)}",
+        _residual_sum(s, rf"W_d \left( {inner} \right)"),
+        rf"W_u: {_integer(s.feed_forward)} \times {_integer(s.width)}",
     )
 
 
@@ -150,21 +147,21 @@ def _residual(trace: TokenTrace) -> tuple[str, ...]:
 
 def _sampling(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
-    cap = rf" \quad |z_i| \leq {_plain(s.logit_cap)}" if s.logit_cap else ""
+    cap = rf" \quad |z_i| \leq {_number(s.logit_cap)}" if s.logit_cap else ""
     whole = r"\sum_m e^{z_m / T}"
     return (rf"p_i = \frac{{e^{{z_i / T}}}}{{{whole}}}{cap}",)
 
 
 def _cache(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
-    whole = _count(s.cache_values)
+    whole = _integer(s.cache_values)
     if s.cache_layers * 2 * s.kv_heads * s.head_dim != s.cache_values:
         return (rf"n = {whole}",)  # layers differ
     return (rf"n = {s.cache_layers} \cdot 2 \cdot {s.kv_heads} \cdot {s.head_dim} = {whole}",)
 
 
 def _likely(trace: TokenTrace) -> tuple[str, ...]:
-    whole = rf"\sum_{{m=1}}^{{{_count(trace.shape.vocabulary)}}} e^{{z_m}}"
+    whole = rf"\sum_{{m=1}}^{{{_integer(trace.shape.vocabulary)}}} e^{{z_m}}"
     return (rf"p_i = \frac{{e^{{z_i}}}}{{{whole}}}",)
 
 
@@ -207,11 +204,7 @@ def _pooling(trace: TokenTrace) -> tuple[str, ...]:
 def _dense(layer: DenseShape) -> tuple[str, str]:
     inner = "W e + b" if layer.has_bias else "W e"
     inner = rf"\tanh({inner})" if layer.is_tanh else inner
-    return rf"e \leftarrow {inner}", rf"W: {_count(layer.rows)} \times {_count(layer.columns)}"
-
-
-def _summary(trace: TokenTrace) -> tuple[str, ...]:
-    return ()
+    return rf"e \leftarrow {inner}", rf"W: {_integer(layer.rows)} \times {_integer(layer.columns)}"
 
 
 _FORMULAS: dict[StepName, Callable[[TokenTrace], tuple[str, ...]]] = {
@@ -232,5 +225,5 @@ _FORMULAS: dict[StepName, Callable[[TokenTrace], tuple[str, ...]]] = {
     "choosing": _choosing,
     "filling": _likely,
     "pooling": _pooling,
-    "summary": _summary,
+    "summary": lambda trace: (),
 }

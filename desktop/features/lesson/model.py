@@ -1,4 +1,4 @@
-"""What a person does in the lesson that follows one token."""
+"""The actions of the lesson, their handlers, and the choice of the token that it follows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.messages import Command, FollowToken, Generate
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
 from llm_lite.desktop.features.encoder.model import encoder_of
 from llm_lite.desktop.features.history.model import OpenConversation, ShowHistory
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
-from llm_lite.desktop.features.lesson.sentence import first_of, followed, length_of
 from llm_lite.desktop.features.lesson.state import (
     LONGEST_SENTENCE,
     TraceKey,
     nearest_temperature,
+    shown_positions,
 )
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.program.action import Action
@@ -27,16 +28,17 @@ from llm_lite.desktop.features.translator.model import WriteTarget, write_target
 from llm_lite.desktop.language.incoming import typed
 from llm_lite.desktop.language.translate import tr
 
-CONTINUED = 6  # tokens that the model adds to a person's sentence
+_MANY = 1 << 32  # more than there are requests
+REPLACEMENT = "\ufffd"  # what a part of a letter is written as
+CONTINUATION = 6  # tokens that the model adds to a person's sentence
 
 
 class ShowLesson(Action, frozen=True):
-    """The lesson instead of the docked views, or these again; it stays where it was. `away`: a
-    number of it led elsewhere, or a key closed it, and a way back is offered. `note` says what is
-    to be seen there."""
+    """Show the lesson instead of the docked views, or these again; its step and token stay.
+    `can_return`: the status bar offers to return. `note` says what the other view shows."""
 
     shown: bool
-    away: bool = False
+    can_return: bool = False
     note: str = ""
 
 
@@ -45,13 +47,13 @@ class GoToStep(Action, frozen=True):
 
 
 class FollowPosition(Action, frozen=True):
-    """Another token of the cache."""
+    """Follow another token of the cache."""
 
     position: int
 
 
 class OpenLayer(Action, frozen=True):
-    """Another layer, and a head of it."""
+    """Open another layer, and a head of it."""
 
     layer: int
     head: int | None  # None: the lesson chooses
@@ -62,20 +64,20 @@ class ShowWhy(Action, frozen=True):
 
 
 class ShowScaled(Action, frozen=True):
-    """Softmax with the scale, or without it."""
+    """Show softmax with the scale, or without it."""
 
     scaled: bool
 
 
 class SetLessonSampling(Action, frozen=True):
-    """Of the lesson alone; answers keep their own settings."""
+    """Set the lesson's temperature and top-p; answers keep their own settings."""
 
     temperature: float
     top_p: float
 
 
 class DrawAgain(Action, frozen=True):
-    """Another number is drawn, which may choose another token."""
+    """Draw another random number, which may choose another token."""
 
 
 class TypeSentence(Action, frozen=True):
@@ -85,8 +87,8 @@ class TypeSentence(Action, frozen=True):
 
 
 class RunSentence(Action, frozen=True):
-    """A new conversation that is this sentence, without a chat template; the model goes on with a
-    few tokens. Of an encoder its text, of an encoder-decoder its source."""
+    """Begin a conversation that is this sentence, without a chat template; the model continues it
+    with a few tokens. An encoder gets it as its text, an encoder-decoder as its source."""
 
     text: str
 
@@ -97,10 +99,146 @@ class CompareWith(Action, frozen=True):
     text: str
 
 
-class AskTrace(Action, frozen=True):
-    """Ask for the numbers of a token; `key` says of what."""
+class RequestTrace(Action, frozen=True):
+    """Request the numbers of the token, layer and head that `key` names."""
 
     key: TraceKey
+
+
+def followed_position(state: AppState) -> int | None:
+    """Return the position that is followed; None while the cache is empty or another engine
+    answers."""
+    length = traceable_tokens(state)
+    if length == 0 or state.model is None or state.elsewhere:
+        return None
+    chosen = state.lesson.position
+    return _default_position(state, length) if chosen is None else min(chosen, length - 1)
+
+
+def is_sentence_only(state: AppState) -> bool:
+    """Return whether the chat holds only the lesson's sentence and the model's continuation, which
+    the history does not keep."""
+    return state.lesson.sentence_chat == state.chat and len(state.messages) <= 2
+
+
+def traceable_tokens(state: AppState) -> int:
+    """Return how many tokens can be followed: those of the conversation, of an encoder's text, or
+    of a target once it is whole."""
+    if state.encodes:
+        encoded = state.encoding.encoded
+        is_there = encoded is not None and not encoded.problem and not state.encoding.request
+        return len(state.positions) if is_there else 0
+    if state.writes_targets and (state.busy or state.translating.result is None):
+        return 0
+    return min(state.context_used, len(state.positions), len(state.owners))
+
+
+def _default_position(state: AppState, length: int) -> int:
+    """Return the last word of a person's message, or the last token where there is none: a question
+    mark or a mark of the template says little. An encoder's text is followed from its masked token,
+    where it has one, and a target from its last word."""
+    if state.encodes:
+        return _default_encoder_position(state, length)
+    if state.writes_targets:
+        words = [place for place in range(1, length) if _has_letters(state.positions[place])]
+        return words[-1] if words else length - 1
+    written = [
+        position
+        for position in range(length)
+        if 0 <= state.owners[position] < len(state.messages)
+        and state.messages[state.owners[position]].role in ("user", "text")
+        and _has_letters(state.positions[position])
+    ]
+    return written[-1] if written else length - 1
+
+
+def _has_letters(text: str) -> bool:
+    """Return whether the token is a word or a part of one."""
+    return any(letter.isalnum() or letter == REPLACEMENT for letter in text)
+
+
+def _default_encoder_position(state: AppState, length: int) -> int:
+    encoded = state.encoding.encoded
+    assert encoded is not None
+    if encoded.masks:
+        return encoded.masks[0].position
+    words = [
+        place
+        for place, token in enumerate(encoded.tokens)
+        if not token.special and any(letter.isalnum() for letter in token.text)
+    ]
+    return words[-1] if words else length - 1
+
+
+def message_begin(state: AppState, position: int) -> int:
+    """Return where the message of the token at `position` begins. An answer belongs to the sentence
+    that it continues where no template stands between them."""
+    owners = () if state.encodes else state.owners
+    if position >= len(owners):
+        return 0
+    first = position
+    while first > 0 and owners[first - 1] == owners[position]:
+        first -= 1
+    if first > 0 and 0 <= owners[first - 1] < owners[position]:
+        return message_begin(state, first - 1)
+    return first
+
+
+def sentence_positions(state: AppState, position: int) -> range:
+    """Return the positions that the line of tokens shows."""
+    return shown_positions(position, message_begin(state, position), traceable_tokens(state))
+
+
+def text_up_to(state: AppState, position: int) -> str:
+    """Return the text from the begin of the message to the token at `position`; "" where it is not
+    known, as tokens are parts of letters."""
+    places = range(message_begin(state, position), position + 1)
+    words = "".join(state.positions[place] for place in places if state.owners[place] >= 0)
+    return "" if REPLACEMENT in words else words
+
+
+def is_written_by_model(state: AppState, position: int) -> bool:
+    """Return whether the model wrote the token there; it wrote a target but for its first token."""
+    if state.writes_targets:
+        return 0 < position < len(state.positions)
+    owner = state.owners[position] if position < len(state.owners) else -1
+    return 0 <= owner < len(state.messages) and state.messages[owner].role == "assistant"
+
+
+def opened_layer(state: AppState) -> int:
+    """Return the layer that is opened: the one that a person chose, or one in the middle."""
+    layers = state.model.layers if state.model else 1
+    chosen = state.lesson.layer
+    return layers // 2 if chosen is None else min(chosen, layers - 1)
+
+
+def _text_version(state: AppState) -> int:
+    """Return a number that changes with the text, so that another trace is requested."""
+    encoded = state.encoding.encoded
+    if state.encodes:
+        return encoded.request if encoded is not None else 0
+    if state.writes_targets:
+        result, chosen = state.translating.result, state.translating.choices
+        return result.request + chosen * _MANY if result is not None else 0
+    return traceable_tokens(state) if not state.busy else 0
+
+
+def wanted_key(state: AppState) -> TraceKey | None:
+    """Return what the trace on the page must belong to; None where there is nothing to follow."""
+    position = followed_position(state)
+    if position is None or state.model is None:
+        return None
+    head = state.lesson.head
+    return TraceKey(
+        state.chat,
+        _text_version(state),
+        state.model.path,
+        position,
+        opened_layer(state),
+        ANY_HEAD if head is None else min(head, state.model.heads - 1),
+        state.steering.gains,
+        state.lesson.compared_text,
+    )
 
 
 def _with(state: AppState, **changes: Any) -> AppState:
@@ -109,25 +247,25 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 def _show(action: ShowLesson, state: AppState, now: float) -> Result:
     library = replace(state.library, shown=state.library.shown and not action.shown)
-    away = action.away and not action.shown
+    can_return = action.can_return and not action.shown
     if action.shown:
-        state = _asking(_of_pairs(state, now))
-    state = replace(_with(state, shown=action.shown, away=away), library=library)
+        state = _ask_for_sentence(_follow_first_of_pair(state, now))
+    state = replace(_with(state, shown=action.shown, can_return=can_return), library=library)
     return (notify(state, "info", action.note, now) if action.note else state), ()
 
 
-def _asking(state: AppState) -> AppState:
-    """In a conversation that no lesson was about yet, a person first says what to follow."""
+def _ask_for_sentence(state: AppState) -> AppState:
+    """Show the field for a sentence in a conversation that no lesson was about yet."""
     lesson, key = state.lesson, state.lesson.key
     begun = lesson.position is not None or (key is not None and key.chat == state.chat)
-    if begun or lesson.made == state.chat or not state.holds_conversations:
+    if begun or lesson.sentence_chat == state.chat or not state.holds_conversations:
         return state
-    return _with(state, typing=followed(state) is not None)
+    return _with(state, typing=followed_position(state) is not None)
 
 
-def _of_pairs(state: AppState, now: float) -> AppState:
-    """Where an encoder's page shows two sentences together, the first of them alone: its vector is
-    compared with the second's, as the page does."""
+def _follow_first_of_pair(state: AppState, now: float) -> AppState:
+    """Follow the first sentence alone where an encoder's page shows two together; its vector is
+    compared with the second's, as on that page."""
     choice, encoder = state.encoding.choice, encoder_of(state)
     one, other = choice.pair
     sentences = choice.shown_sentences
@@ -136,22 +274,22 @@ def _of_pairs(state: AppState, now: float) -> AppState:
         return state
     encoding = replace(state.encoding, choice=replace(choice, pair=(one, one)))
     state = _with(
-        _from_the_first(replace(state, encoding=encoding)),
-        beside=sentences[other][:LONGEST_SENTENCE],
+        _from_first_step(replace(state, encoding=encoding)),
+        compared_text=sentences[other][:LONGEST_SENTENCE],
     )
-    told = tr("The lesson follows sentence {n} by itself.").format(n=one + 1)
+    note = tr("The lesson follows sentence {n} by itself.").format(n=one + 1)
     if not encoder.mask_token:
         last = tr("Its last step compares it with sentence {n}.").format(n=other + 1)
-        told = f"{told} {last}"
-    return notify(state, "info", told, now)
+        note = f"{note} {last}"
+    return notify(state, "info", note, now)
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:
     return replace(state, lesson=state.lesson.at_step(action.step)), ()
 
 
-def _follow(action: FollowPosition, state: AppState, now: float) -> Result:
-    position = max(0, min(action.position, length_of(state) - 1))
+def _follow_position(action: FollowPosition, state: AppState, now: float) -> Result:
+    position = max(0, min(action.position, traceable_tokens(state) - 1))
     return _with(state, position=position, draws=0, typing=False), ()
 
 
@@ -165,7 +303,7 @@ def _open_layer(action: OpenLayer, state: AppState, now: float) -> Result:
 
 
 def _show_why(action: ShowWhy, state: AppState, now: float) -> Result:
-    return _with(state, why=action.shown), ()
+    return _with(state, shows_why=action.shown), ()
 
 
 def _show_scaled(action: ShowScaled, state: AppState, now: float) -> Result:
@@ -186,8 +324,8 @@ def _type(action: TypeSentence, state: AppState, now: float) -> Result:
 
 
 def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
-    """By the way that messages take, so that every view can look into it. The history does not get
-    it, unless a person goes on with it in the chat."""
+    """Submit the sentence as a message, so that every view can inspect it. The history does not get
+    it unless a person continues it in the chat."""
     text = typed(action.text.strip())[:LONGEST_SENTENCE]
     if not text:
         return state, ()
@@ -199,63 +337,63 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     if problem:
         return notify(state, "warning", problem, now), ()
     if state.writes_targets:
-        return write_target(WriteTarget(text), _from_the_first(state), now)
+        return write_target(WriteTarget(text), _from_first_step(state), now)
     state, stop = turn_to(state, ()) if state.messages else (state, ())
     sampling, prompt = state.sampling, state.system_prompt
-    alone = replace(state.sampling, max_new_tokens=CONTINUED)
+    alone = replace(state.sampling, max_new_tokens=CONTINUATION)
     state = replace(state, sampling=alone, system_prompt="")
     state, asked = ask(state, (Message("user", text),), now)
     state = replace(state, sampling=sampling, system_prompt=prompt)
-    state = _with(_from_the_first(state), made=state.chat)
-    return state, (*stop, *(_raw(command) for command in asked))
+    state = _with(_from_first_step(state), sentence_chat=state.chat)
+    return state, (*stop, *(_without_template(command) for command in asked))
 
 
-def _from_the_first(state: AppState) -> AppState:
-    """The lesson of another sentence, from its first step on; layer, head and what a vector is
-    compared with stay."""
-    known = state.lesson
-    lesson = replace(known.forgotten(), step=0, typing=False, draws=0, beside=known.beside)
-    return replace(state, lesson=replace(lesson, layer=known.layer, head=known.head))
+def _from_first_step(state: AppState) -> AppState:
+    """Return the state with the lesson of another sentence at its first step; layer, head and the
+    compared text stay."""
+    lesson = state.lesson.of_next_conversation()
+    return replace(state, lesson=replace(lesson, step=0, typing=False, draws=0, can_return=False))
 
 
 def _encode_sentence(state: AppState, text: str) -> AppState:
-    """On the encoder's page, which reads it: with masked tokens where the model can fill them."""
+    """Return the state with the sentence on the encoder's page, with masked tokens where the model
+    can fill them."""
     encoder, choice = encoder_of(state), state.encoding.choice
     if encoder is not None and encoder.mask_token and encoder.mask_token in text:
         choice = replace(choice, mode="fill", filled=text, typing=False)
     else:
         choice = replace(choice, mode="text", text=text, typing=False)
-    return _from_the_first(replace(state, encoding=replace(state.encoding, choice=choice)))
+    return _from_first_step(replace(state, encoding=replace(state.encoding, choice=choice)))
 
 
-def _raw(command: Command) -> Command:
+def _without_template(command: Command) -> Command:
     return replace(command, raw=True) if isinstance(command, Generate) else command
 
 
 def _compare(action: CompareWith, state: AppState, now: float) -> Result:
-    return _with(state, beside=typed(action.text.strip())[:LONGEST_SENTENCE]), ()
+    return _with(state, compared_text=typed(action.text.strip())[:LONGEST_SENTENCE]), ()
 
 
-def _ask(action: AskTrace, state: AppState, now: float) -> Result:
+def _request_trace(action: RequestTrace, state: AppState, now: float) -> Result:
     request, key = state.next_step_request, action.key
     state = replace(_with(state, key=key, request=request), next_step_request=request + 1)
-    first = first_of(state, key.position)
-    asked = FollowToken(request, key.position, key.layer, key.head, first, key.beside)
+    first = message_begin(state, key.position)
+    asked = FollowToken(request, key.position, key.layer, key.head, first, key.compared_text)
     return state, (asked,)
 
 
 def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:
     """Show a conversation, layout or page that a person goes to instead of the lesson."""
     state, commands = result
-    away = isinstance(action, _ELSEWHERE) or (isinstance(action, ShowLibrary) and action.shown)
-    return (_with(state, shown=False), commands) if state.lesson.shown and away else result
+    leaves = isinstance(action, _ELSEWHERE) or (isinstance(action, ShowLibrary) and action.shown)
+    return (_with(state, shown=False), commands) if state.lesson.shown and leaves else result
 
 
 _ELSEWHERE = (NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowLesson: _show,
     GoToStep: _go,
-    FollowPosition: _follow,
+    FollowPosition: _follow_position,
     OpenLayer: _open_layer,
     ShowWhy: _show_why,
     ShowScaled: _show_scaled,
@@ -264,5 +402,5 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     TypeSentence: _type,
     RunSentence: _run_sentence,
     CompareWith: _compare,
-    AskTrace: _ask,
+    RequestTrace: _request_trace,
 }

@@ -1,4 +1,4 @@
-"""Where a person is in the lesson: step, token, layer and head, and the trace of that token."""
+"""The state of the lesson: its step, token, layer and head, and the trace of that token."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ StepName = Literal[
     "summary",
 ]
 NormPlace = Literal["", "before", "behind"]  # of attention, and of its sum; "": there is none
-USUAL = (0.8, 0.95)  # temperature and top-p
+DEFAULT_SAMPLING = (0.8, 0.95)  # temperature and top-p
 
 
 def steps_of(shape: TracedShape) -> tuple[StepName, ...]:
-    """The steps of a model: what it lacks is left out, and each stands where the model does it."""
+    """Return the steps of a model: those that it has, in the order in which it takes them."""
     norm: NormPlace = "behind" if shape.norm_behind else "before"
     norm = norm if shape.norm != "none" else ""
     return _steps(shape.path, shape.positions, norm, shape.has_head)
 
 
-def usual_steps(model: ModelInfo) -> tuple[StepName, ...]:
-    """Of most models of its kind, while it is not known how the opened layer is built."""
+def typical_steps(model: ModelInfo) -> tuple[StepName, ...]:
+    """Return the steps of most models of this kind, while no layer has been traced."""
     if model.translator is not None:
         return _steps("encoder_decoder", "bias", "before", True)
     if model.encoder is not None:
@@ -91,7 +91,7 @@ LONGEST_SENTENCE = 400  # characters that a person can type
 
 
 class TraceKey(Struct, frozen=True):
-    """What a trace belongs to: of something else it is not asked for again."""
+    """The token, layer, head and text of a trace. Another trace is requested where they differ."""
 
     chat: int
     length: int  # of the cache; of an encoder the request that read its text
@@ -100,87 +100,88 @@ class TraceKey(Struct, frozen=True):
     layer: int
     head: int
     gains: Gains | None = None
-    beside: str = ""  # as of `LessonState`
+    compared_text: str = ""  # as of `LessonState`
 
 
 class LessonState(Struct, frozen=True):
-    """`position`, `layer`, `head`: None where the lesson chooses. `words`: the texts of the trace's
-    sentence. `temperature` is one of TEMPERATURES. `draws` counts tokens that were drawn."""
+    """The state of the lesson. `position`, `layer` and `head` are None where the lesson chooses.
+    `token_texts` are the texts of the trace's tokens. `temperature` is one of TEMPERATURES. `draws`
+    counts tokens that were drawn."""
 
     shown: bool = False
-    away: bool = False  # a number of it led to another view
+    can_return: bool = False  # a number of it led to another view
     step: int = 0
     position: int | None = None
     layer: int | None = None
     head: int | None = None
-    why: bool = False
+    shows_why: bool = False
     scaled: bool = True  # whether softmax is shown with the scale
-    temperature: float = USUAL[0]
-    top_p: float = USUAL[1]
+    temperature: float = DEFAULT_SAMPLING[0]
+    top_p: float = DEFAULT_SAMPLING[1]
     draws: int = 0
-    made: int | None = None  # the chat that the lesson made of a sentence
+    sentence_chat: int | None = None  # the chat that the lesson made of a sentence
     typing: bool = False  # a sentence of a person's own
-    beside: str = ""  # a text whose vector is compared with an encoder's
+    compared_text: str = ""  # a text whose vector is compared with an encoder's
     request: int = 0  # not answered yet; 0: none
     key: TraceKey | None = None  # of what was asked last
     trace: TokenTrace | None = None
-    words: tuple[str, ...] = ()
+    token_texts: tuple[str, ...] = ()
     problem: str = ""  # why there is no trace
-    usual: tuple[StepName, ...] = STEPS  # until there is a trace
+    assumed_steps: tuple[StepName, ...] = STEPS  # until there is a trace
 
     @property
     def steps(self) -> tuple[StepName, ...]:
-        return steps_of(self.trace.shape) if self.trace else self.usual
+        return steps_of(self.trace.shape) if self.trace else self.assumed_steps
 
     @property
-    def name(self) -> StepName:
+    def step_name(self) -> StepName:
         return self.steps[min(self.step, len(self.steps) - 1)]
 
     def at_step(self, step: int) -> LessonState:
         return replace(self, step=max(0, min(step, len(self.steps) - 1)))
 
-    def number_of(self, name: StepName) -> int:
-        """As it stands on the screen, from 1; 0 where the model lacks the step."""
+    def step_number(self, name: StepName) -> int:
+        """Return the number of the step on the screen, from 1; 0 where the model lacks it."""
         return self.steps.index(name) + 1 if name in self.steps else 0
 
     def of_next_conversation(self) -> LessonState:
-        """The token that was followed is not of it."""
+        """Return the state without the token and the trace of this conversation."""
         return replace(
-            self, position=None, request=0, key=None, trace=None, words=(), problem="",
-            usual=self.steps,
+            self, position=None, request=0, key=None, trace=None, token_texts=(), problem="",
+            assumed_steps=self.steps,
         )  # fmt: skip
 
     def of_next_model(self) -> LessonState:
-        return self.forgotten()
-
-    def forgotten(self) -> LessonState:
-        """Of another model: its layers and heads are others, and the trace is gone."""
+        """Return the state without the token, layer, head and trace of this model."""
         return replace(
-            self, position=None, layer=None, head=None, request=0, key=None, trace=None, words=(),
-            problem="", away=False, usual=self.steps,
+            self, position=None, layer=None, head=None, request=0, key=None, trace=None,
+            token_texts=(), problem="", can_return=False, assumed_steps=self.steps,
         )  # fmt: skip
 
     def of_model(self, model: ModelInfo) -> LessonState:
-        """Of another model, whose steps are those of most of its kind until there is a trace."""
-        return replace(self.forgotten(), usual=usual_steps(model))
+        """Return the state for another model, with its typical steps until there is a trace."""
+        return replace(self.of_next_model(), assumed_steps=typical_steps(model))
 
-    def with_trace(self, trace: TokenTrace, words: tuple[str, ...]) -> LessonState:
-        """The step stays, wherever it stands among those of the model."""
-        found = replace(self, request=0, trace=trace, words=words, problem="")
-        number = found.number_of(self.name)
+    def with_trace(self, trace: TokenTrace, token_texts: tuple[str, ...]) -> LessonState:
+        """Return the state with a trace; the step stays, wherever it stands among those of the
+        model."""
+        found = replace(self, request=0, trace=trace, token_texts=token_texts, problem="")
+        number = found.step_number(self.step_name)
         return found.at_step(number - 1 if self.step and number else self.step)
 
     def with_problem(self, problem: str) -> LessonState:
-        return replace(self, request=0, trace=None, words=(), problem=problem, usual=self.steps)
+        return replace(
+            self, request=0, trace=None, token_texts=(), problem=problem, assumed_steps=self.steps
+        )
 
 
 def nearest_temperature(wanted: float) -> float:
-    """One of TEMPERATURES."""
+    """Return the nearest one of TEMPERATURES."""
     return min(TEMPERATURES, key=lambda one: abs(one - wanted))
 
 
-def sentence_of(position: int, first: int, length: int) -> range:
-    """The positions that the line of the sentence shows: from `first`, where its message begins, at
-    most so many that scores are told of all; and a few that follow."""
+def shown_positions(position: int, first: int, length: int) -> range:
+    """Return the positions that the line of tokens shows: from `first`, where the message begins,
+    at most as many as a trace has scores for; and a few that follow."""
     start = max(first, position + 1 - MOST_TOKENS)
     return range(start, min(length, max(position + 1, start + MOST_TOKENS)))

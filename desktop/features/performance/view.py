@@ -10,14 +10,14 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import GenerationStats
-from llm_lite.desktop.features.encoder.no_writing import STEPS
+from llm_lite.desktop.features.encoder.reasons import NO_STEPS
 from llm_lite.desktop.features.performance import kernel_study
 from llm_lite.desktop.features.performance.model import by_source, gain
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization import step_profile
 from llm_lite.desktop.features.quantization.state import RateSample
-from llm_lite.desktop.features.remote.untold import STEP, draw_untold
+from llm_lite.desktop.features.remote.view import NO_STEP_TIMES, draw_unreported
 from llm_lite.desktop.features.translator.model import target_facts
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration, percent, rate, size, tokens
@@ -117,7 +117,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_encoding(state: AppState, ui: Ui) -> list[Action]:
-    wrapped(ui, tr(STEPS))
+    wrapped(ui, tr(NO_STEPS))
     imgui.dummy(ImVec2(0, ui.u(2)))
     return kernel_study.draw(state, ui)
 
@@ -144,7 +144,7 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(2)))
     actions: list[Action] = []
     if state.elsewhere:
-        draw_untold(state, ui, STEP)
+        draw_unreported(state, ui, NO_STEP_TIMES)
     else:
         if not state.writes_targets:
             _draw_drafts(state, ui)

@@ -21,13 +21,13 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.features.chat.turns import tokens_in_front
 from llm_lite.desktop.features.encoder.model import encoder_measures, read_share
-from llm_lite.desktop.features.lesson import way_back
+from llm_lite.desktop.features.lesson.other_views import draw_return_button, return_width
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.performance.model import ForgetLearned, by_source, gain
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.untold import EXECUTOR, draw_untold
+from llm_lite.desktop.features.remote.view import NO_EXECUTOR, draw_unreported
 from llm_lite.desktop.features.serving import sign
 from llm_lite.desktop.features.translator.model import target_measures
 from llm_lite.desktop.language.core_words import said
@@ -129,7 +129,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> list[
     side = ui.u(6.5)
     imgui.set_cursor_pos(ImVec2(ui.u(2), (height - side) / 2))
     label, icon = _executor_label(state)
-    room -= sign.width(state, ui) + way_back.width(state, ui)
+    room -= sign.width(state, ui) + return_width(state, ui)
     with ui.colored(button="-", text="muted"), ui.styled(frame_padding=(ui.u(1.5), 0.0)):
         shown = fit(f"{icon}  {label}", room - ui.u(18))
         if imgui.button(f"{shown}  {ICON_CHEVRON_UP}##executor", ImVec2(0, side)):
@@ -145,7 +145,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> list[
         ui.mark("status.reason")
         tip(ui, sentence(said(reason)))
     sign.draw_sign(state, ui, height)
-    return way_back.draw_way_back(state, ui, height)
+    return draw_return_button(state, ui, height)
 
 
 def _executor_label(state: AppState) -> tuple[str, str]:
@@ -301,7 +301,7 @@ def _draw_drafts(
 
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
-        draw_untold(state, ui, EXECUTOR, way_back=False)
+        draw_unreported(state, ui, NO_EXECUTOR, offers_local=False)
         return []
     options, actions = state.options, list[Action]()
     if state.executor and state.executor.reason:

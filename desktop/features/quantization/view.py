@@ -6,15 +6,14 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.no_writing import draw_reason
+from llm_lite.desktop.features.encoder.reasons import draw_reason
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.measurements import draw_report, draw_tensors, draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization, ShowRuns
 from llm_lite.desktop.features.quantization.state import Page
-from llm_lite.desktop.features.remote.untold import MODES as MODES_UNTOLD
-from llm_lite.desktop.features.remote.untold import draw_untold
+from llm_lite.desktop.features.remote.view import NO_MODES, draw_unreported
 from llm_lite.desktop.language.core_words import said, said_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import capital, quantity, rate, size
@@ -80,7 +79,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     model, choices = state.model, state.quantization.choices
     if state.elsewhere:
         text(ui, tr("Quantization"), bold=True)
-        draw_untold(state, ui, MODES_UNTOLD)
+        draw_unreported(state, ui, NO_MODES)
         imgui.dummy(ImVec2(0, ui.u(1)))
         if button(ui, "quantization.compare", tr("Compare it with the model here"), ICON_SCALE):
             return [ShowRuns(True)]

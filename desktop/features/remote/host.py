@@ -1,72 +1,332 @@
-"""Engines elsewhere for the window: who is at an address is asked in a thread; what came of it is
-told in actions."""
+"""The connection to a server: threads that ask it, and a router that sends the chat's commands
+there. While a server answers the chat, events of the local engine's model and cache are held back;
+they are returned when the local engine answers again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.messages import (
+    AttentionPart,
+    CacheStatus,
+    CheckKept,
+    Command,
+    CompareElsewhere,
+    CompareGains,
+    CountTokens,
+    Event,
+    ExecutorChanged,
+    ExportMaps,
+    FollowToken,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    Inspect,
+    KeepConversation,
+    LoadFailed,
+    LoadModel,
+    LoadNeedsMemory,
+    LoadProgress,
+    LoadStarted,
+    MakeTitle,
+    MeasureCache,
+    ModelLoaded,
+    Read,
+    ReadAttentionRows,
+    ResumeKept,
+    RunFinished,
+    RunReady,
+    RunToken,
+    SamplingOptions,
+    SpellTokens,
+    Stop,
+    Task,
+    TaskFinished,
+    TokenDecoded,
+)
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
+from llm_lite.core.text.thinking import MARKS
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.host_worker import Worker
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.host_router import Here, Router
 from llm_lite.desktop.features.remote.model import (
+    CacheReported,
     ConnectModel,
     Disconnect,
     FindServer,
     ForgetAddress,
     ForgetServer,
     RemoteHostAction,
-    TellConnected,
-    TellHeld,
-    TellWho,
+    ServerConnected,
+    ServerFound,
 )
 from llm_lite.desktop.features.remote.state import Connection
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show
+from llm_lite.desktop.language.translate import tr
 
 if TYPE_CHECKING:
+    from llm_lite.core.inspect.attention import AttentionSource
     from llm_lite.core.remote.client import Client, Exchange
     from llm_lite.core.remote.engine import RemoteEngine
+    from llm_lite.core.serving.service import Service
     from llm_lite.desktop.features.remote.host_maps import RemoteMaps
     from llm_lite.desktop.widgets.head_maps import HeadMaps
 
+LOCAL_RUN, REMOTE_RUN = 0, 1  # of a comparison
+
+
+class RemoteComparison:
+    """Two answers to one conversation, of the local engine and of the server. `commands` request
+    them, in the order of the runs."""
+
+    def __init__(self, command: CompareElsewhere, here: ModelLoaded, there: ModelLoaded) -> None:
+        self._command, self._models = command, (here, there)
+        self._running = {LOCAL_RUN, REMOTE_RUN}
+        self._problem = ""
+        self._opening: dict[int, str] = {}  # the mark of thoughts that a prompt has begun
+        sampling: SamplingOptions = command.sampling
+        # Numbers that no answer of the chat has.
+        self._numbers = (-2 * command.request - 1, -2 * command.request - 2)
+        self.commands = tuple(
+            Generate(number, command.messages, sampling) for number in self._numbers
+        )
+
+    @property
+    def is_done(self) -> bool:
+        return not self._running
+
+    def begin(self) -> list[Event]:
+        events: list[Event] = []
+        for run, one in enumerate(self._models):
+            size = one.model.weight_bytes
+            events.append(
+                RunReady(self._command.request, run, one.executor, size, 0, run == LOCAL_RUN)
+            )
+        return events
+
+    def includes(self, event: Event) -> bool:
+        """Return whether the event belongs to one of the two answers."""
+        return getattr(event, "request", None) in self._numbers
+
+    def convert(self, event: Event) -> list[Event]:
+        """Return the events of the comparison that an event of an answer makes."""
+        request = self._command.request
+        number = getattr(event, "request", None)
+        run = self._numbers.index(number) if number in self._numbers else LOCAL_RUN
+        if isinstance(event, GenerationStarted) and event.thinking and event.thinking.inside:
+            self._opening[run] = MARKS[event.thinking.style].written[0]
+        if isinstance(event, TokenDecoded):
+            text = self._opening.pop(run, "") + event.text
+            return [
+                RunToken(request, run, event.token, text, event.probability, event.alternatives)
+            ]
+        if not isinstance(event, GenerationFinished):
+            return []
+        self._running.discard(run)
+        self._problem = self._problem or event.message
+        events: list[Event] = [RunFinished(request, run, event.stop_reason, event.stats)]
+        if self.is_done:
+            events.append(TaskFinished(request, self._problem))
+        return events
+
+
+_INSPECTION = Inspect | ReadAttentionRows | ExportMaps
+_SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | MakeTitle | Task
+_LOCAL_CACHE_ONLY = (
+    KeepConversation | CheckKept | ResumeKept | CompareGains | MeasureCache | FollowToken
+)  # of a cache that lies here, and is not of the conversation in the chat
+_HELD_BACK = (
+    ModelLoaded
+    | ExecutorChanged
+    | CacheStatus
+    | LoadStarted
+    | LoadProgress
+    | LoadFailed
+    | LoadNeedsMemory
+)
+
+
+class LocalEngine(Protocol):
+    """The engine of this program, as far as the router uses it."""
+
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
+
+    def service(self) -> Service | None: ...
+
+    def coming(self) -> str: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
+
+class OtherEngine(Protocol):
+    """An engine elsewhere, as far as the router uses it."""
+
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
+    def loaded(self) -> ModelLoaded:
+        """Return the event that would announce its model."""
+        ...
+
+
+class Router:
+    """Send the chat's commands to the local engine, or to the one that is connected. To open a
+    model here disconnects it."""
+
+    def __init__(self, local: LocalEngine) -> None:
+        self._local = local
+        self._remote: OtherEngine | None = None
+        self._loaded: ModelLoaded | None = None  # what the engine here has
+        self._changed: ExecutorChanged | None = None  # since then: the options in force
+        self._loading: dict[type[Any], Event] = {}  # the newest of a load that goes on there
+        self._cache: CacheStatus | None = None
+        self._pending: list[Event] = []  # to be returned by `poll`
+        self._comparison: RemoteComparison | None = None  # answers that are compared
+
+    def connect(self, remote: OtherEngine) -> None:
+        """Let another engine answer the chat."""
+        self._close_remote()
+        self._remote = remote
+
+    def disconnect(self) -> None:
+        """Let the local engine answer again, and repeat what it has loaded."""
+        if self._remote is None:
+            return
+        self._close_remote()
+        known = (self._loaded, self._changed, self._cache, *self._loading.values())
+        self._pending += [event for event in known if event is not None]
+
+    def send(self, command: Command) -> None:
+        remote = self._remote
+        if remote is None:
+            self._local.send(command)
+        elif isinstance(command, LoadModel):
+            self._close_remote()
+            self._local.send(command)
+        elif isinstance(command, CompareElsewhere):
+            self._compare(command, remote)
+        elif isinstance(command, Stop):
+            remote.send(command)
+            self._local.send(command)
+        elif isinstance(command, _SENT_ELSEWHERE):
+            remote.send(command)
+        elif not isinstance(command, _LOCAL_CACHE_ONLY):
+            self._local.send(command)
+
+    def poll(self) -> list[Event]:
+        events, self._pending = self._pending, []
+        for event in self._local.poll():
+            self._record(event)
+            if self._comparison is not None and self._comparison.includes(event):
+                events += self._comparison.convert(event)
+            elif self._remote is None or not isinstance(event, _HELD_BACK):
+                events.append(event)
+        for event in self._remote.poll() if self._remote is not None else ():
+            if self._comparison is not None and self._comparison.includes(event):
+                events += self._comparison.convert(event)
+            else:
+                events.append(event)
+        if self._comparison is not None and self._comparison.is_done:
+            self._comparison = None
+        return events
+
+    def _compare(self, command: CompareElsewhere, remote: OtherEngine) -> None:
+        """Request both answers at once."""
+        if self._loaded is None:
+            problem = tr("No model is loaded here: open one, then connect again.")
+            self._pending.append(TaskFinished(command.request, problem))
+            return
+        self._comparison = RemoteComparison(command, self._loaded, remote.loaded())
+        self._pending += self._comparison.begin()
+        here, elsewhere = self._comparison.commands
+        self._local.send(here)
+        remote.send(elsewhere)
+
+    @property
+    def remote(self) -> OtherEngine | None:
+        """Return the engine elsewhere that answers the chat, if one does."""
+        return self._remote
+
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
+        return self._local.attention(part) if self._remote is None else None
+
+    def service(self) -> Service | None:
+        """Return the local engine's service: it answers clients of the window's server."""
+        return self._local.service()
+
+    def coming(self) -> str:
+        """Return the model that is being loaded here."""
+        return self._local.coming()
+
+    def close(self, timeout: float = 2.0) -> object:
+        self._close_remote()
+        return self._local.close(timeout)
+
+    def _close_remote(self) -> None:
+        remote, self._remote = self._remote, None
+        if remote is not None:
+            remote.close(0.0)  # its thread ends with the request that it cancels
+
+    def _record(self, event: Event) -> None:
+        """Keep what the local engine has loaded, to be repeated after a connection."""
+        if isinstance(event, ModelLoaded):
+            self._loaded, self._changed = event, None
+            self._loading.clear()
+        elif isinstance(event, ExecutorChanged) and self._loaded is not None:
+            self._loaded = ModelLoaded(event.model, event.executor, self._loaded.seconds)
+            self._changed = event
+            self._loading.clear()
+        elif isinstance(event, CacheStatus):
+            self._cache = event
+        elif isinstance(event, LoadFailed):
+            self._loading.clear()
+        elif isinstance(event, LoadStarted | LoadProgress):
+            self._loading[type(event)] = event
+
 
 class RemoteHost(Host):
-    """`heard` is called, on another thread, when `poll` or the engine has something."""
+    """Ask servers in threads, and connect to one of their models. `wake` is called, on another
+    thread, when `poll` or the engine has something."""
 
     actions = get_args(RemoteHostAction)
 
-    def __init__(self, heard: Callable[[], None]) -> None:
-        self._heard = heard
-        self._worker = Worker("servers", heard, 2)
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._worker = Worker("servers", wake, 2)
         self._router: Router | None = None
-        self._exchange: Exchange | None = None  # of the question that is under way
+        self._exchange: Exchange | None = None  # of the request that is under way
         self._client: Client | None = None  # of the server that was found last
         self._server: RemoteServer | None = None
-        self._keeps = False
+        self._keeps_key = False
         self._maps: RemoteMaps | None = None
-        self._told_cache: HeldCache | None = None
+        self._reported_cache: HeldCache | None = None
         self._keys: dict[str, ApiKey] = {}  # of this run, by address
-        self._told: list[Action] = []  # of what was clear at once
-        self._wanted = ""  # the model that is connected to once it is found
+        self._pending: list[Action] = []  # to be returned by `poll`
+        self._wanted_model = ""  # the model that is connected to once it is found
 
-    def around(self, engine: Here) -> Router:
-        """What the program talks to in the place of the engine here."""
+    def around(self, engine: LocalEngine) -> Router:
+        """Return the router that takes the place of the local engine."""
         self._router = Router(engine)
         return self._router
 
     def do(self, action: RemoteHostAction, state: AppState) -> list[Action]:
-        """What follows of it at once."""
         if isinstance(action, FindServer):
             return [] if state.running or state.quantization.work else self._find(action, state)
         if isinstance(action, ConnectModel):
             return self._connect(action.name, state)
         if isinstance(action, Disconnect):
             if self._router is not None and not state.running:
-                self._router.leave()
+                self._router.disconnect()
         elif isinstance(action, ForgetAddress):
             self._keys.pop(action.address, None)
         elif isinstance(action, ForgetServer):
@@ -74,42 +334,43 @@ class RemoteHost(Host):
         return []
 
     def poll(self, state: AppState) -> list[Action]:
-        """Who was found; a model that is the only one, or was asked for, is connected to."""
-        told, self._told = [*self._told, *self._worker.poll()], []
-        told += self._tell_held(state)
-        for action in tuple(told):
-            if not isinstance(action, TellWho) or action.server is None:
+        """Return what servers answered. A model that is the only one, or was requested, is
+        connected to."""
+        actions, self._pending = [*self._pending, *self._worker.poll()], []
+        actions += self._cache_changes(state)
+        for action in tuple(actions):
+            if not isinstance(action, ServerFound) or action.server is None:
                 continue
-            if action.address != state.remote.asked:
+            if action.address != state.remote.requested_address:
                 continue
             names = [model.name for model in action.server.models]
-            wanted = self._wanted if self._wanted in names else ""
+            wanted = self._wanted_model if self._wanted_model in names else ""
             only = names[0] if len(names) == 1 else ""
             if wanted or only:
-                told += [ConnectModel(wanted or only)]
-        return told
+                actions += [ConnectModel(wanted or only)]
+        return actions
 
-    def _tell_held(self, state: AppState) -> list[Action]:
+    def _cache_changes(self, state: AppState) -> list[Action]:
         there = self._router is not None and self._router.remote is not None
         engine = self.engine if there else None
         held = engine.held if engine is not None else None
         cache = held.cache if held is not None else None
-        if cache is self._told_cache:
+        if cache is self._reported_cache:
             return []
-        self._told_cache = cache
-        return [TellHeld(cache)]
+        self._reported_cache = cache
+        return [CacheReported(cache)]
 
     @property
     def engine(self) -> RemoteEngine | None:
-        """The one that answers the chat."""
+        """Return the engine elsewhere that answers the chat."""
         from llm_lite.core.remote.engine import RemoteEngine
 
         found = self._router.remote if self._router is not None else None
         return found if isinstance(found, RemoteEngine) else None
 
     def maps(self, shown: bool) -> HeadMaps | None:
-        """Of the engine that answers, where it is elsewhere; a frame is about to be built. Not
-        `shown`: what it holds is not of the conversation in front."""
+        """Return the maps of the engine elsewhere, if one answers, and begin a frame of them. Where
+        not `shown`, its maps belong to another conversation than the one in front."""
         engine = self._router.remote if self._router is not None else None
         if engine is None:
             if self._maps is not None:
@@ -121,15 +382,15 @@ class RemoteHost(Host):
         if self._maps is None:
             from llm_lite.desktop.features.remote.host_maps import RemoteMaps
 
-            self._maps = RemoteMaps(self._heard)
+            self._maps = RemoteMaps(self._wake)
         self._maps.begin(found, shown)
         return self._maps
 
     def close(self, state: AppState | None = None) -> None:
-        """End what is under way."""
+        """End requests and the connection."""
         self._cancel()
         if self._router is not None:
-            self._router.leave()
+            self._router.disconnect()
         if self._maps is not None:
             self._maps.leave()
 
@@ -144,37 +405,37 @@ class RemoteHost(Host):
         self._cancel()
         try:
             address = read_address(action.address)
-            key = self._key_of(address.base, action, state)
+            key = self._key_for(address.base, action, state)
             client = Client(address, read_key(key.text))
         except LlmLiteError as error:
-            self._told.append(TellWho(action.address, None, fit_line(str(error))))
-            self._heard()
+            self._pending.append(ServerFound(action.address, None, fit_line(str(error))))
+            self._wake()
             return []
         exchange = self._exchange = Exchange()
-        self._wanted, self._keeps = action.model, action.keeps
+        self._wanted_model, self._keeps_key = action.model, action.keeps
         if action.key is None:
             known = state.remote.known(address.base)
-            self._keeps = known is not None and bool(known.key)
+            self._keeps_key = known is not None and bool(known.key)
 
-        def ask() -> Iterable[Action]:
+        def connect_to_server() -> Iterable[Action]:
             from llm_lite.core.remote.connecting import connect
 
             server = fit_to_show(connect(client, exchange))
             self._client, self._server = client, server
             if key:
                 self._keys[address.base] = key
-            yield TellWho(action.address, server)
+            yield ServerFound(action.address, server)
 
-        self._worker.put(ask, lambda problem: self._failed(action, exchange, problem))
+        self._worker.put(connect_to_server, lambda problem: self._failed(action, exchange, problem))
         return []
 
     def _failed(self, action: FindServer, exchange: Exchange, problem: str) -> list[Action]:
         if exchange.cancelled:
             return []
-        return [TellWho(action.address, None, fit_line(problem))]
+        return [ServerFound(action.address, None, fit_line(problem))]
 
-    def _key_of(self, base: str, action: FindServer, state: AppState) -> ApiKey:
-        """The one that was typed, or else of this run, or else the kept one."""
+    def _key_for(self, base: str, action: FindServer, state: AppState) -> ApiKey:
+        """Return the key that was typed, or else this run's, or else the one in the settings."""
         if action.key is not None:
             return action.key
         known = state.remote.known(base)
@@ -189,7 +450,7 @@ class RemoteHost(Host):
         model = next((one for one in server.models if one.name == name), None)
         if model is None or state.running:
             return []
-        engine = RemoteEngine(client, server, model, self._heard)
-        self._router.enter(engine)
-        key = self._keys.get(server.address, NO_KEY) if self._keeps else NO_KEY
-        return [TellConnected(Connection(server, model), engine.info, engine.executor, key)]
+        engine = RemoteEngine(client, server, model, self._wake)
+        self._router.connect(engine)
+        key = self._keys.get(server.address, NO_KEY) if self._keeps_key else NO_KEY
+        return [ServerConnected(Connection(server, model), engine.info, engine.executor, key)]

@@ -1,53 +1,185 @@
-"""`HeadMaps` of an engine elsewhere: what another llm-lite tells, coloured here; of others, why
-there are none."""
+"""Attention maps of an engine elsewhere: another llm-lite computes them, a thread fetches them a
+layer at a time, and they are coloured here. Of other servers, why there are none."""
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from math import isqrt
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core import system_errors
+from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention.colors import faded
-from llm_lite.desktop.features.remote.host_fetching import (
-    F32,
-    THUMBNAIL,
-    LayerMaps,
-    placed,
-    without_first,
-)
+from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.head_maps import ColorScale, MapPicture
 from llm_lite.desktop.widgets.pixel_image import PixelImage
 
 if TYPE_CHECKING:
+    from llm_lite.core.remote.client import Exchange
     from llm_lite.core.remote.engine import RemoteEngine
-    from llm_lite.core.remote.glass import RemoteResponse
+    from llm_lite.core.remote.glass import Glass, RemoteResponse
 
+F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
+MOST_BYTES = 192 << 20  # of whole maps; thumbnails stay when their layer is dropped
+THUMBNAIL = 64  # pixels
+LEAST_ROWS = 16  # of a text that is very long
 ACROSS = 16  # thumbnails beside each other in their image, at least
 PICTURES = 6  # large maps that are kept
 LARGEST = 1024  # pixels
 _Key = tuple[object, ...]
 
 
+class LayerMaps:
+    """The maps of one answer. The layer that was requested last is fetched first; `wake` is called
+    when it has come."""
+
+    def __init__(self, glass: Glass, held: RemoteResponse, wake: Callable[[], None]) -> None:
+        from llm_lite.core.remote.client import Exchange
+        from llm_lite.core.remote.glass import MOST_VALUES
+
+        self._glass, self.held, self._wake = glass, held, wake
+        self._exchange: Exchange = Exchange()
+        length = len(held.tokens)
+        most = max(LEAST_ROWS, MOST_VALUES // (held.heads * length))
+        self.rows = range(max(held.first_query, length - most), length)
+        self.problem = ""
+        self._lock = threading.Lock()
+        self._maps: OrderedDict[int, F32] = OrderedDict()  # [heads, rows, length], by layer
+        # [heads, THUMBNAIL, THUMBNAIL], by layer: as they are, and without the first position
+        self.thumbnails: dict[int, tuple[F32, F32]] = {}
+        self.scores: dict[int, dict[str, F32]] = {}  # [heads], by layer and name
+        self._requested: list[int] = []
+        self._work: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def layer(self, layer: int) -> F32 | None:
+        """Return all maps of a layer; request it where it is not there."""
+        with self._lock:
+            found = self._maps.get(layer)
+            if found is not None:
+                self._maps.move_to_end(layer)
+                return found
+        self.request(layer)
+        return None
+
+    def request(self, layer: int) -> None:
+        with self._lock:
+            if self.problem or layer in self._requested:
+                return
+            self._requested.append(layer)
+        self._work.put(True)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._fetch_all, name="maps", daemon=True)
+            self._thread.start()
+
+    @property
+    def pending(self) -> bool:
+        with self._lock:
+            return bool(self._requested)
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return sum(maps.nbytes for maps in self._maps.values())
+
+    def close(self) -> None:
+        self._exchange.cancel()
+        self._work.put(False)
+
+    def _fetch_all(self) -> None:
+        while self._work.get():
+            with self._lock:
+                layer = self._requested[-1] if self._requested else None
+            if layer is None:
+                continue
+            try:
+                self._fetch(layer)
+            except CancelledError:
+                return
+            except LlmLiteError as error:
+                self._fail(str(error))
+            except Exception as error:  # an answer of a server is untrusted
+                self._fail(system_errors.sentence(error) or repr(error))
+            self._wake()
+
+    def _fail(self, problem: str) -> None:
+        self.problem = fit_line(problem)
+        with self._lock:
+            self._requested.clear()
+
+    def _fetch(self, layer: int) -> None:
+        held, rows = self.held, self.rows
+        heads = range(held.heads)
+        maps = self._glass.attention(held, layer, heads, rows.start, rows.stop, self._exchange)
+        scores = {name: one(maps, np.asarray(rows), held.tokens) for name, one in SCORES.items()}
+        small = tuple(
+            np.stack([resize_map(one, rows.start, THUMBNAIL) for one in kind])
+            for kind in (maps, without_first(maps))
+        )
+        with self._lock:
+            self._maps[layer] = maps
+            self.thumbnails[layer], self.scores[layer] = (small[0], small[1]), scores
+            while len(self._maps) > 1 and sum(m.nbytes for m in self._maps.values()) > MOST_BYTES:
+                self._maps.popitem(last=False)
+            self._requested.remove(layer)
+
+
+def resize_map(rows: F32, first: int, side: int) -> F32:
+    """Return a map of all positions as side x side pixels: a pixel is the largest of its pairs.
+    `rows` begin at the position `first`."""
+    return resize_rows(rows, first, rows.shape[1], side)
+
+
+def resize_rows(part: F32, first: int, count: int, side: int) -> F32:
+    """Return rows of a map of `count` rows, from `first` on, as side x side pixels: each is the
+    largest of several pairs, or the value of one. Other rows are 0. A long map is never whole in
+    memory."""
+    narrow = _resized(part, side, 1)
+    whole = np.zeros((count, side), np.float32)
+    whole[first : first + len(narrow)] = narrow
+    return _resized(whole, side, 0)
+
+
+def _resized(part: F32, side: int, axis: int) -> F32:
+    count = part.shape[axis]
+    starts = np.arange(side) * count // side
+    found: F32 = part.take(starts, axis=axis)
+    if count > side:
+        found = np.maximum.reduceat(part, starts, axis=axis)
+    return found
+
+
+def without_first(maps: F32) -> F32:
+    """Return rows [..., n, length] without the first position, scaled to sums of 1 again."""
+    rest = maps.copy()
+    rest[..., 0] = 0.0
+    scaled: F32 = rest / np.maximum(1.0 - maps[..., :1], 1e-6)
+    return scaled
+
+
 def atlas_shape(count: int) -> tuple[int, int]:
-    """Rows and columns of so many thumbnails. Two such images lie above each other in a texture,
-    which is about square: devices take 16,384 pixels a side, some no more than 4,096."""
+    """Return the rows and columns of `count` thumbnails. Two such images lie above each other in a
+    texture, which is about square: devices take 16,384 pixels a side, some no more than 4,096."""
     across = max(ACROSS, isqrt(2 * count))
     return -(-count // across), across
 
 
 class RemoteMaps:
-    """For the thread that draws; `heard` is called on another one when maps have come."""
+    """`HeadMaps` of an engine elsewhere, for the thread that draws; `wake` is called on another one
+    when maps have come."""
 
-    def __init__(self, heard: Callable[[], None]) -> None:
-        self._heard = heard
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
         self._engine: RemoteEngine | None = None
         self._source: LayerMaps | None = None
         self._layers: tuple[AttentionLayer, ...] = ()
@@ -64,18 +196,18 @@ class RemoteMaps:
     # What the program calls.
 
     def begin(self, engine: RemoteEngine, shown: bool) -> None:
-        """A frame is about to be built."""
+        """Begin a frame, with maps of another answer where there is one."""
         held = engine.held if shown else None
         if engine is not self._engine or held is not (self._source and self._source.held):
-            self._adopt(engine, held)
+            self._set_source(engine, held)
         self._begun.clear()
 
     def leave(self) -> None:
-        """The engine is no longer connected."""
+        """Drop the maps, as the engine is no longer connected."""
         if self._engine is not None:
-            self._adopt(None, None)
+            self._set_source(None, None)
 
-    def _adopt(self, engine: RemoteEngine | None, held: RemoteResponse | None) -> None:
+    def _set_source(self, engine: RemoteEngine | None, held: RemoteResponse | None) -> None:
         if self._source is not None:
             self._source.close()
         self._engine, self._source, self._layers = engine, None, ()
@@ -84,7 +216,7 @@ class RemoteMaps:
         self._pictures = OrderedDict((name, (im, ())) for name, (im, _) in self._pictures.items())
         if engine is None or held is None:
             return
-        self._source = LayerMaps(engine.glass, held, self._heard)
+        self._source = LayerMaps(engine.glass, held, self._wake)
         groups = engine.model.kv_heads or held.heads
         one = AttentionLayer(None, "", held.heads, min(groups, held.heads), 0, 1.0, 0)
         self._layers = (one,) * held.layers
@@ -135,7 +267,7 @@ class RemoteMaps:
 
     @property
     def scored_rows(self) -> int:
-        """Each layer that is there counts whole: no more of it comes."""
+        """Return how many rows have scores: each layer that was fetched counts whole."""
         if self._source is None:
             return 0
         return len(self._source.scores) * self._source.held.heads * self.length
@@ -155,7 +287,7 @@ class RemoteMaps:
         source = self._source
         assert source is not None
         if layer not in source.thumbnails:
-            source.want(layer)
+            source.request(layer)
         elif layer not in self._drawn:
             self._draw_thumbnails(layer, source.thumbnails[layer][self._scale.exclude_first])
         image, pixels = self._atlas, self._atlas_pixels
@@ -228,10 +360,10 @@ class RemoteMaps:
         if self._scale.exclude_first:
             part = without_first(part)
         part = part[:, columns.start : columns.stop]
-        return self._painted(placed(part, low - rows.start, len(rows), size))
+        return self._painted(resize_rows(part, low - rows.start, len(rows), size))
 
     def _painted(self, values: F32) -> U32:
-        """Packed colours; nothing is transparent."""
+        """Return packed colours; zero is transparent."""
         scale = self._scale
         if scale.logarithmic:
             span = np.log(scale.high / scale.low)
@@ -262,7 +394,7 @@ class RemoteMaps:
             known = source.scores.get(layer)
             if known is None:
                 if of_all:
-                    source.want(layer)
+                    source.request(layer)
                 continue
             for name, values in known.items():
                 found[name][layer * heads : (layer + 1) * heads] = values

@@ -1,4 +1,4 @@
-"""What a person does with engines elsewhere: asks who is at an address, connects, comes back."""
+"""Actions that find a server, connect to one of its models and disconnect again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ from llm_lite.desktop.features.program.loading import model_loaded
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, end_reading, leave_answer
 from llm_lite.desktop.features.program.scopes import next_model
+from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.state import Connection
+from llm_lite.desktop.features.remote.state import (
+    Connection,
+    KeptAddress,
+    RecentAddress,
+    RemoteState,
+)
 from llm_lite.desktop.language.translate import tr
 
 
 class FindServer(Action, frozen=True):
-    """Ask who is at an address. With `key` None, the one that is known of it is used; `keeps` says
-    whether it may be written down. The `model`, or the only one that is loaded, is connected to."""
+    """Request what server is at an address. With `key` None, the one that is known of it is used;
+    `keeps` says whether it may be written down. The `model`, or the only one that is loaded, is
+    connected to."""
 
     address: str
     key: ApiKey | None = None
@@ -39,22 +46,22 @@ class Disconnect(Action, frozen=True):
 
 
 class ForgetServer(Action, frozen=True):
-    """The one that was found is not connected to."""
+    """Cancel the request, or close the list of models that it found."""
 
 
 class ForgetAddress(Action, frozen=True):
     address: str
 
 
-class TellWho(Action, frozen=True):
-    """Who is at an address, or a sentence why nobody is."""
+class ServerFound(Action, frozen=True):
+    """The server at an address, or a sentence that says why there is none."""
 
     address: str
     server: RemoteServer | None
     problem: str = ""
 
 
-class TellConnected(Action, frozen=True):
+class ServerConnected(Action, frozen=True):
     """The chat is answered there from now on; `key` is written down with the address."""
 
     connection: Connection
@@ -63,8 +70,8 @@ class TellConnected(Action, frozen=True):
     key: ApiKey = NO_KEY
 
 
-class TellHeld(Action, frozen=True):
-    """What the server's cache holds of the last answer."""
+class CacheReported(Action, frozen=True):
+    """The cache of the server after the last answer."""
 
     cache: HeldCache | None
 
@@ -76,24 +83,28 @@ def _find(action: FindServer, state: AppState, now: float) -> Result:
     if state.running or state.quantization.work:
         words = tr("Something is being computed. Stop it first, or wait until it ends.")
         return notify(state, "warning", words, now), ()
-    remote = replace(state.remote, asked=action.address, found=None, problem="")
+    remote = replace(state.remote, requested_address=action.address, found=None, problem="")
     return replace(state, remote=remote), ()
 
 
-def _set_server_status(action: TellWho, state: AppState, now: float) -> Result:
-    if state.remote.asked != action.address:
+def _server_found(action: ServerFound, state: AppState, now: float) -> Result:
+    if state.remote.requested_address != action.address:
         return state, ()  # something else was asked meanwhile
-    remote = replace(state.remote, asked="", found=action.server, problem=action.problem)
+    remote = replace(
+        state.remote, requested_address="", found=action.server, problem=action.problem
+    )
     return replace(state, remote=remote), ()
 
 
-def _tell_connected(action: TellConnected, state: AppState, now: float) -> Result:
+def _server_connected(action: ServerConnected, state: AppState, now: float) -> Result:
     """The conversation stays; the cache of the model here is no longer its cache."""
     state, stop = end_reading(state)
     state = model_loaded(ModelLoaded(action.model, action.executor, 0.0), state, now)
     server, model = action.connection.server, action.connection.model
     remote = state.remote.used(server.address, model.name, action.key)
-    remote = replace(remote, connection=action.connection, asked="", found=None, problem="")
+    remote = replace(
+        remote, connection=action.connection, requested_address="", found=None, problem=""
+    )
     resume = replace(state.resume, offer=None)
     words = tr("{model} answers from now on, at {host}.").format(
         model=model.title, host=server.host
@@ -102,7 +113,7 @@ def _tell_connected(action: TellConnected, state: AppState, now: float) -> Resul
 
 
 def disconnected(state: AppState) -> AppState:
-    """Without a model until the engine here says which it has."""
+    """Return the state without a model, until the local engine reports the one that it has."""
     if state.remote.connection is None:
         return state
     state, _ = leave_answer(state)
@@ -119,7 +130,9 @@ def _disconnect(action: Disconnect, state: AppState, now: float) -> Result:
 
 
 def _forget_server(action: ForgetServer, state: AppState, now: float) -> Result:
-    return replace(state, remote=replace(state.remote, asked="", found=None, problem="")), ()
+    return replace(
+        state, remote=replace(state.remote, requested_address="", found=None, problem="")
+    ), ()
 
 
 def _forget_address(action: ForgetAddress, state: AppState, now: float) -> Result:
@@ -127,7 +140,7 @@ def _forget_address(action: ForgetAddress, state: AppState, now: float) -> Resul
     return replace(state, remote=replace(state.remote, recent=recent)), ()
 
 
-def _tell_held(action: TellHeld, state: AppState, now: float) -> Result:
+def _cache_reported(action: CacheReported, state: AppState, now: float) -> Result:
     if not state.owners:  # of an answer to another conversation
         return state, ()
     return replace(state, remote=replace(state.remote, cache=action.cache)), ()
@@ -138,7 +151,17 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     Disconnect: _disconnect,
     ForgetServer: _forget_server,
     ForgetAddress: _forget_address,
-    TellWho: _set_server_status,
-    TellConnected: _tell_connected,
-    TellHeld: _tell_held,
+    ServerFound: _server_found,
+    ServerConnected: _server_connected,
+    CacheReported: _cache_reported,
 }
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    recent = (RecentAddress(one.address, one.model, ApiKey(one.key)) for one in settings.addresses)
+    return replace(state, remote=RemoteState(recent=tuple(recent)))
+
+
+def remember(state: AppState, settings: Settings) -> dict[str, Any]:
+    recent = state.remote.recent
+    return {"addresses": tuple(KeptAddress(one.address, one.model, one.key.text) for one in recent)}

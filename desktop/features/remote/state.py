@@ -1,17 +1,24 @@
-"""What the window knows of engines elsewhere: the one that answers the chat, the one that is asked
-who it is, and addresses that were used."""
+"""The connection to a server: the model that answers the chat, the server that is asked, and the
+recent addresses with their form in the settings."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from llm_lite.core.checked import CheckError, convert
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.writing import reason
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
+from llm_lite.core.plain_text import lines
 from llm_lite.core.records import replace, repr_without
 
 MOST_RECENT = 8  # addresses
 LONGEST_ADDRESS = 500  # characters
+LONGEST_NAME = 300
+LONGEST_KEY = 4096
 
 
 class Connection(Struct, frozen=True):
@@ -22,7 +29,7 @@ class Connection(Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """ "vLLM at gpu-box:8000"."""
+        """Return the server and its host, as "vLLM · gpu-box:8000"."""
         return f"{self.server.title} · {self.server.host}"
 
 
@@ -34,18 +41,9 @@ class RecentAddress(Struct, frozen=True):
     key: ApiKey = NO_KEY
 
 
-class KeptAddress(Struct, frozen=True):
-    """An address as the settings keep it; the key stands there only where a person wants that."""
-
-    address: Annotated[str, Meta(max_length=LONGEST_ADDRESS, pattern="^https?://")]
-    model: str = ""
-    key: str = ""
-    __repr__ = repr_without("key")
-
-
 class RemoteState(Struct, frozen=True):
     connection: Connection | None = None
-    asked: str = ""  # the address that is asked who is there; "": none
+    requested_address: str = ""  # the address that is asked who is there; "": none
     found: RemoteServer | None = None  # who is there: one of its models is to be chosen
     problem: str = ""  # a sentence, of the address that was asked last
     recent: tuple[RecentAddress, ...] = ()  # the last one first
@@ -65,3 +63,45 @@ class RemoteState(Struct, frozen=True):
 
     def known(self, address: str) -> RecentAddress | None:
         return next((one for one in self.recent if one.address == address), None)
+
+
+class KeptAddress(Struct, frozen=True):
+    """A recent address as the settings have it, with its key only where a person wanted that."""
+
+    address: Annotated[str, Meta(max_length=LONGEST_ADDRESS, pattern="^https?://")]
+    model: str = ""
+    key: str = ""
+    __repr__ = repr_without("key")
+
+
+def kept_addresses(found: Any, problems: list[str]) -> tuple[KeptAddress, ...]:
+    """Return the addresses in the settings, which are untrusted; what is none is a problem and left
+    out. A key is never part of a problem."""
+    if not isinstance(found, list):
+        problems.append("settings: addresses is not a list; it is left empty.")
+        return ()
+    good = [one for row in found[:MOST_RECENT] if (one := _kept(row)) is not None]
+    if len(good) < len(found[:MOST_RECENT]):
+        problems.append("settings: addresses: some entries are no addresses, and are left out.")
+    return tuple(good)
+
+
+def _kept(row: Any) -> KeptAddress | None:
+    try:
+        kept = convert(row, KeptAddress)
+    except CheckError:
+        return None
+    key = kept.key
+    whole = key if len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() else ""
+    return KeptAddress(lines(kept.address), lines(kept.model[:LONGEST_NAME]), whole)
+
+
+def own(path: Path) -> None:
+    """Let nobody else read the file, which has a key in it; one that is written in its place keeps
+    its mode. FileError where that cannot be."""
+    try:
+        path.touch(mode=0o600)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise FileError(path, f"cannot be made yours alone: {reason(error)}") from None

@@ -1,11 +1,12 @@
-"""Connect to an engine elsewhere: an address, a key, the models there, addresses that were used."""
+"""The panel that connects to a server: an address, a key, the models there, recent addresses; and
+what is shown of such a model in the place of the local one's cache, gains and speed."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.core.messages.remote import ApiKey, RemoteModel, RemoteServer
+from llm_lite.core.messages.remote import ApiKey, HeldCache, RemoteModel, RemoteServer
 from llm_lite.desktop.features.commands.fields import ADDRESS, ServerFields
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -27,12 +28,34 @@ from llm_lite.desktop.widgets.widgets import (
     facts,
     help_mark,
     icon_button,
+    meter,
     primary_button,
     row_button,
     text,
     wrapped,
 )
 
+PAGES_HINT = mark(
+    "A server keeps keys and values in pages, for all that ask it. Pages of answers that have "
+    "ended stay until others need them: what begins the same is not read again."
+)
+# Why something is not shown where the model is not a local one:
+NO_ANSWER_YET = mark("The server reports its cache when an answer has ended.")
+NO_CACHE = mark(
+    "The keys and values of this conversation lie on that machine. The server does not "
+    "report what its cache holds."
+)
+NO_GAINS = mark("Gains of heads are set where the model runs. OpenAI's protocol has none.")
+NO_MODES = mark(
+    "How weights are kept was chosen where the server was started. Here it can neither be changed "
+    "nor measured."
+)
+NO_STEP_TIMES = mark(
+    "Where the time of a step goes is measured in the engine of this program only."
+)
+NO_MEMORY = mark("The memory of this conversation lies on that machine, as its server was started.")
+NO_EXECUTOR = mark("Device, weights and activations were chosen where the server was started.")
+OFFERED_HERE = mark("A model of this machine shows it: disconnect, or open one.")
 _KEY, _KEEPS = "remote.key", "remote.keeps"
 EXAMPLE = "http://127.0.0.1:8000"
 ABOUT = mark(
@@ -54,7 +77,9 @@ class LastConnection(Struct):
 def is_open(state: AppState, ui: Ui) -> bool:
     """Tell whether fields are shown, and not only the button."""
     remote = state.remote
-    return bool(ui.local(ServerFields).shown or remote.asked or remote.found or remote.problem)
+    return bool(
+        ui.local(ServerFields).shown or remote.requested_address or remote.found or remote.problem
+    )
 
 
 def draw_connect(state: AppState, ui: Ui) -> list[Action]:
@@ -101,7 +126,7 @@ def _draw_title(ui: Ui) -> list[Action]:
 
 
 def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
-    asking, fields = bool(state.remote.asked), ui.local(ServerFields)
+    asking, fields = bool(state.remote.requested_address), ui.local(ServerFields)
     enter = imgui.InputTextFlags_.enter_returns_true
     imgui.set_next_item_width(-1)
     entered, address = imgui.input_text_with_hint(
@@ -124,7 +149,12 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
     imgui.same_line(ui.right(wide))
     if asking:
         clicked = button(ui, "remote.cancel", label, width=wide)
-        text(ui, tr("Asking {address}").format(address=state.remote.asked), "muted", "small")
+        text(
+            ui,
+            tr("Asking {address}").format(address=state.remote.requested_address),
+            "muted",
+            "small",
+        )
         return [ForgetServer()] if clicked else []
     ready = bool(address.strip())
     clicked = primary_button(ui, "remote.go", label, enabled=ready, width=wide)
@@ -180,7 +210,7 @@ def _draw_recent(state: AppState, ui: Ui, recent: tuple[RecentAddress, ...]) -> 
             label = f"{label}  {ICON_LOCK}"
         here = state.remote.connection
         chosen = here is not None and here.server.address == one.address
-        able = not state.remote.asked
+        able = not state.remote.requested_address
         if row_button(ui, name, label, one.model, chosen, able, taken=side + ui.u(2)):
             actions.append(FindServer(one.address, model=one.model))
         below = imgui.get_cursor_pos_y()
@@ -213,3 +243,69 @@ def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Act
     if button(ui, "remote.disconnect", tr("Disconnect"), ICON_POWER, hint, enabled=able):
         return [Disconnect()]
     return []
+
+
+def draw_remote_cache(state: AppState, ui: Ui) -> None:
+    """Draw the server's cache as far as it reports it."""
+    connection = state.remote.connection
+    assert connection is not None
+    if connection.server.glass:
+        _draw_server(ui, connection)
+        _draw_cache(state, ui)
+    else:
+        draw_unreported(state, ui, NO_CACHE)
+
+
+def _draw_server(ui: Ui, connection: Connection) -> None:
+    with ui.colored(text="accent"), ui.font(style="small"):
+        imgui.text_unformatted(ICON_LINK)
+    imgui.same_line(0, ui.u(1.5))
+    text(ui, connection.where, style="small", bold=True)
+
+
+def draw_unreported(state: AppState, ui: Ui, reason: str, *, offers_local: bool = True) -> None:
+    """Draw the server's name, the reason why it shows nothing here, and that a local model shows
+    it."""
+    connection = state.remote.connection
+    assert connection is not None
+    _draw_server(ui, connection)
+    wrapped(ui, tr(reason))
+    if offers_local:
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        wrapped(ui, tr(OFFERED_HERE), "faint")
+
+
+def _draw_cache(state: AppState, ui: Ui) -> None:
+    cache = state.remote.cache
+    if cache is None:
+        wrapped(ui, tr(NO_ANSWER_YET))
+        return
+    _draw_gauge(ui, cache)
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    rows = [
+        (tr("Used by answers"), _pages(cache, cache.pages_used), ""),
+        (tr("Prefix cache"), _pages(cache, cache.pages_kept), tr(PAGES_HINT)),
+        (tr("In all"), _pages(cache, cache.pages), ""),
+        (tr("This answer"), tr("{n:,} tokens").format(n=cache.tokens), ""),
+        (
+            tr("Queries kept"),
+            tr("from token {n:,} on").format(n=cache.first_query),
+            tr("Maps can be made of these tokens and all that follow."),
+        ),
+    ]
+    facts(ui, "remote.cache.facts", rows)
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    wrapped(ui, tr(PAGES_HINT), "faint")
+
+
+def _pages(cache: HeldCache, count: int) -> str:
+    words = tr("{pages:,} pages, {tokens:,} tokens")
+    return words.format(pages=count, tokens=count * cache.page_tokens)
+
+
+def _draw_gauge(ui: Ui, cache: HeldCache) -> None:
+    share = (cache.pages_used + cache.pages_kept) / max(cache.pages, 1)
+    words = tr("{share:.0%} of the server's cache is full").format(share=min(share, 1.0))
+    text(ui, words, style="small", bold=True)
+    meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.5))
+    ui.mark("remote.cache")

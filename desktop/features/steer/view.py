@@ -13,7 +13,7 @@ from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.remote.untold import STEER, draw_untold
+from llm_lite.desktop.features.remote.view import NO_GAINS, draw_unreported
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.features.translator.model import WriteTarget, all_gains, rows_of, with_part
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
@@ -79,7 +79,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     help_mark(ui, tr(_about(state)))
     model = state.model
     if state.elsewhere:
-        draw_untold(state, ui, STEER)
+        draw_unreported(state, ui, NO_GAINS)
         return []
     if model is None or not (model.layers and model.heads):
         wrapped(ui, tr("Load a model to set the gains of its heads."))

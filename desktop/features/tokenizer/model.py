@@ -22,7 +22,7 @@ class ChooseTokenizing(Action, frozen=True):
     choice: TokenizerChoice
 
 
-class AskTokenizer(Action, frozen=True):
+class RequestTokens(Action, frozen=True):
     """Tokenize the text by the tokenizer of a slot, and with `samples` sentences of each language.
     The view identifies the request by `key`."""
 
@@ -31,11 +31,11 @@ class AskTokenizer(Action, frozen=True):
     samples: bool = False
 
 
-def choose(action: ChooseTokenizing, state: AppState, now: float) -> Result:
+def _choose(action: ChooseTokenizing, state: AppState, now: float) -> Result:
     return replace(state, tokenizer=replace(state.tokenizer, choice=action.choice)), ()
 
 
-def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
+def _request(action: RequestTokens, state: AppState, now: float) -> Result:
     # In a conversation the text is its next message.
     choice, request = state.tokenizer.choice, state.next_step_request
     source = "" if action.slot == MODEL else choice.other
@@ -57,8 +57,8 @@ def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    ChooseTokenizing: choose,
-    AskTokenizer: ask,
+    ChooseTokenizing: _choose,
+    RequestTokens: _request,
 }
 
 

@@ -55,7 +55,7 @@ def steps_in(tokenized: TokenizedText, word: int) -> int:
     return 0 if steps is None else steps.count
 
 
-def interesting(tokenized: TokenizedText) -> int | None:
+def most_cut_word(tokenized: TokenizedText) -> int | None:
     """Return the word, among the first 60, with most steps and tokens; None if there is none."""
 
     def weight(word: int) -> int:
@@ -65,17 +65,17 @@ def interesting(tokenized: TokenizedText) -> int | None:
 
 
 @lru_cache(maxsize=16)
-def words_of(text: str) -> int:
+def word_count(text: str) -> int:
     """Count the words of a text, which spaces part."""
     return len(text.split())
 
 
-def a_word(tokenized: TokenizedText) -> float:
+def tokens_per_word(tokenized: TokenizedText) -> float:
     """Return the tokens of a word in the mean, without those around the text.
 
     Return 0 if there are no words, or if the tokens are not those of this text alone.
     """
-    words = words_of(tokenized.text)
+    words = word_count(tokenized.text)
     if not words or tokenized.typed or tokenized.characters > len(tokenized.text):
         return 0.0
     return (tokenized.tokens - len(tokenized.before) - len(tokenized.after)) / words

@@ -33,7 +33,7 @@ from llm_lite.desktop.features.tokenizer.chips import (
 )
 from llm_lite.desktop.features.tokenizer.state import (
     TokenizerChoice,
-    interesting,
+    most_cut_word,
     steps_in,
 )
 from llm_lite.desktop.language.translate import mark, tr, trn
@@ -105,7 +105,7 @@ def _index(tokenized: TokenizedText, choice: TokenizerChoice) -> int:
     """Return the index of the chosen word, else of the one with most steps and tokens."""
     if choice.word is not None and choice.word < len(tokenized.words):
         return choice.word
-    return interesting(tokenized) or 0
+    return most_cut_word(tokenized) or 0
 
 
 def _draw_words(

@@ -30,7 +30,7 @@ from llm_lite.desktop.features.tokenizer.chips import (
     word_colors,
 )
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES, LANGUAGES
-from llm_lite.desktop.features.tokenizer.model import AskTokenizer, ChooseTokenizing
+from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing, RequestTokens
 from llm_lite.desktop.features.tokenizer.state import (
     LONGEST,
     MODEL,
@@ -39,8 +39,8 @@ from llm_lite.desktop.features.tokenizer.state import (
     Form,
     Stage,
     TokenizerChoice,
-    a_word,
-    words_of,
+    tokens_per_word,
+    word_count,
 )
 from llm_lite.desktop.language.incoming import NAME, fit_line, shown_path, typed
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
@@ -151,7 +151,7 @@ def _requests(state: AppState, ui: Ui) -> list[Action]:
             continue
         answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
         if not answer.request and answer.key != key:
-            actions.append(AskTokenizer(slot, key, samples=compares))
+            actions.append(RequestTokens(slot, key, samples=compares))
     return actions
 
 
@@ -246,8 +246,8 @@ def _pill(ui: Ui, name: str, label: str, active: bool, hint: str = "", icon: str
 def _draw_count(state: AppState, ui: Ui, tokenized: TokenizedText | None) -> None:
     """Draw the tokens of the text, of a word in the mean, and their share of the context."""
     parts = [tr("{n:,} tokens").format(n=tokenized.tokens)] if tokenized else [tr("No tokens yet")]
-    if tokenized and (n := a_word(tokenized)):
-        count = words_of(tokenized.text)
+    if tokenized and (n := tokens_per_word(tokenized)):
+        count = word_count(tokenized.text)
         words = trn("{n:.2f} a word, {count:,} word", "{n:.2f} a word, {count:,} words", count)
         parts.append(words.format(n=n, count=count))
     own = slot_shown(state) == MODEL and state.model and not state.elsewhere
@@ -513,7 +513,7 @@ def _draw_answer(ui: Ui, slot: int, answer: Answer) -> None:
         name = fit(fit_line(tokenized.tokenizer, NAME), imgui.get_content_region_avail().x)
     text(ui, name, bold=True)
     count = tr("{n:,} tokens").format(n=tokenized.tokens)
-    n = a_word(tokenized)
+    n = tokens_per_word(tokenized)
     words = tr("{n:.2f} a word").format(n=n) if n else ""
     text(ui, f"{count}  ·  {words}" if n else count, style="small", bold=True)
     text(ui, kind_words(tokenized), "muted", "small")
@@ -535,7 +535,7 @@ def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
         text(ui, name, style="small", bold=True)
         for place, answer in enumerate(known):
             tokens = answer.samples[number]
-            _draw_bar(ui, place, tokens, most, tokens / words_of(sample))
+            _draw_bar(ui, place, tokens, most, tokens / word_count(sample))
         imgui.dummy(ImVec2(0, ui.u(0.25)))
     ui.mark("tokenizer.languages")
 
@@ -552,8 +552,8 @@ def _draw_key(ui: Ui, place: int, answer: Answer) -> None:
     text(ui, words, "muted", "small")
 
 
-def _draw_bar(ui: Ui, place: int, tokens: int, most: int, a_word: float) -> None:
-    words = tr("{tokens:,} tokens  ·  {n:.2f} a word").format(tokens=tokens, n=a_word)
+def _draw_bar(ui: Ui, place: int, tokens: int, most: int, tokens_per_word: float) -> None:
+    words = tr("{tokens:,} tokens  ·  {n:.2f} a word").format(tokens=tokens, n=tokens_per_word)
     width, small = imgui.get_content_region_avail().x, ui.theme.size("small")
     with ui.font(style="small"):
         room = max(imgui.calc_text_size(words).x, ui.u(48)) + ui.u(2)

@@ -256,7 +256,7 @@ def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
             return
     with ui.styled(item_spacing=(ui.u(2), ui.u(1.25))):
         _draw_facts(state, ui, pointed)
-        draw_looks(state, ui, ui.u(60))
+        draw_most_attended(state, ui, ui.u(60))
     imgui.end_tooltip()
 
 
@@ -295,7 +295,7 @@ def _words(state: AppState, pointed: Pointed) -> str:
     return tokens[token].text if token is not None and token < len(tokens) else ""
 
 
-def draw_looks(state: AppState, ui: Ui, width: float) -> None:
+def draw_most_attended(state: AppState, ui: Ui, width: float) -> None:
     """Draw the tokens that the one under the pointer attends to most, with their shares."""
     rows = state.attention_rows
     if rows is not None and rows.position == state.xray.at and rows.message:

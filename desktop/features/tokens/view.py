@@ -44,7 +44,7 @@ APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
 FIRST_TOKENS = 64  # of an answer, among which one with a probability is looked for
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
-UNTOLD = mark("The server does not report attention.")
+NO_ATTENTION = mark("The server does not report attention.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
     "Tint each token of an answer by how unlikely the model found it. Click one to go on from "
@@ -84,7 +84,7 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     choice, side = state.attention, ui.u(6)
     edge = ui.right(side) - ui.u(2)
     imgui.begin_group()
-    xray, without = draw_look(state, ui, edge)
+    xray, without = draw_attention_choice(state, ui, edge)
     with ui.font(style="small"):
         xray = _draw_tints(state, ui, xray, edge)
     imgui.end_group()
@@ -116,7 +116,7 @@ def _draw_tints(state: AppState, ui: Ui, xray: XRay, edge: float) -> XRay:
     return replace(xray, probabilities=likely, drafts=drafts and not likely, at=at)
 
 
-def draw_look(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
+def draw_attention_choice(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
     """Draw the choice of heads and direction, and whether the first token is left out, on lines
     that end before `edge`, a position in the window."""
     xray, choice = state.xray, state.attention
@@ -138,7 +138,7 @@ def _draw_likelihood_alone(state: AppState, ui: Ui) -> list[Action]:
         tinted = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
     imgui.same_line(0, ui.u(4))
     imgui.align_text_to_frame_padding()
-    text(ui, tr(UNTOLD), "muted", "small")
+    text(ui, tr(NO_ATTENTION), "muted", "small")
     draw_legend_line(state, ui)
     return [SetXRay(replace(xray, probabilities=tinted))] if tinted != xray.probabilities else []
 

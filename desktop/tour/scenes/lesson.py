@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.features.lesson import motion
+from llm_lite.desktop.features.lesson.animation import Animation
 from llm_lite.desktop.features.lesson.state import STEPS, StepName
 from llm_lite.desktop.features.program.model import SetTheme
 from llm_lite.desktop.features.program.state import AppState
@@ -78,7 +78,7 @@ def look_at_encoders_lesson(
 
 
 def _hold(driver: InputDriver, at: float) -> None:
-    motion.hold_at(driver.program.interface.ui, at)
+    driver.program.interface.ui.local(Animation).hold_at(at)
     driver.frames(2)
     markup().wait()  # formulas come from a process apart
     driver.frames(6)

@@ -13,7 +13,7 @@ from llm_lite.desktop.features.tokenizer.state import (
     MODEL,
     OTHER,
     TokenizerChoice,
-    interesting,
+    most_cut_word,
     steps_in,
 )
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
@@ -67,7 +67,7 @@ def look_at_tokenizer(
 def _halfway(state: AppState) -> int:
     """Return half of the steps of the word that is shown."""
     told = state.tokenizer.answers[MODEL].result
-    word = interesting(told) if told is not None else None
+    word = most_cut_word(told) if told is not None else None
     return 0 if told is None or word is None else (steps_in(told, word) + 1) // 2
 
 

@@ -40,7 +40,7 @@ EXCEPTIONS = {
     "which the door then writes",
     ("core/serving/serving.py", "self._queue.open"): "no file, but the queue of requests",
     **{
-        ("desktop/features/remote/kept.py", call): "who may read the file that the door writes"
+        ("desktop/features/remote/state.py", call): "who may read the file that the door writes"
         for call in ("path.touch", "path.chmod")
     },
     **{

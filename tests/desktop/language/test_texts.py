@@ -33,7 +33,7 @@ QUIET = {
     "app/settings.py": (".*", "sentences that name the settings file and its field"),
     "features/presets/setting_values.py": (".*", "the same"),
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
-    "features/remote/kept.py": (".*", "the same, of addresses in it"),
+    "features/remote/state.py": (".*", "the same, of addresses in it"),
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
     "features/sampling/lists.py": (".*", "the same, of lists in them"),
     "features/tokenizer/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
@@ -72,8 +72,8 @@ QUIET = {
     "features/serving/running.py": (
         "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"
     ),
-    "features/lesson/begin.py": ("(The|Water|Where) [a-z0-9 F]+[.?]?", "said to the model"),
-    "features/lesson/overview.py": ("Where is the station.", "said to the model"),
+    "features/lesson/first_page.py": ("(The|Water) [a-z0-9 F]+[.?]?", "said to the model"),
+    "features/lesson/pictures/overview.py": ("Where is the station.", "said to the model"),
     "features/history/menu.py": ("Markdown", "the name of a format"),
     "features/attention/view.py": ("Head", "the identity of a window"),
     "features/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),

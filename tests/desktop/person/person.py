@@ -45,8 +45,8 @@ from llm_lite.desktop.features.program.scopes import fields_of
 from llm_lite.desktop.features.program.settings import Looks, WindowPlace
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.program.switches import SWITCHES
-from llm_lite.desktop.features.remote.host_router import Router
-from llm_lite.desktop.features.remote.model import Disconnect, TellConnected
+from llm_lite.desktop.features.remote.host import Router
+from llm_lite.desktop.features.remote.model import Disconnect, ServerConnected
 from llm_lite.desktop.features.remote.state import Connection
 from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.sampling.model import with_asked
@@ -524,8 +524,8 @@ class Person:
         executor = ExecutorInfo("remote", "there", "", "", "", "", "", 0)
         engine.model = model
         engine.loaded = lambda: ModelLoaded(model, executor, 0.0)
-        self.router.enter(engine)
-        self.do(TellConnected(Connection(SERVER, SERVER.models[0]), model, executor))
+        self.router.connect(engine)
+        self.do(ServerConnected(Connection(SERVER, SERVER.models[0]), model, executor))
 
     def disconnect(self):
         if self.there is not None:
@@ -538,7 +538,7 @@ class Person:
             self.do(chatting.StopAnswer())
         self.settle()
         self.do(Disconnect())
-        self.router.leave()
+        self.router.disconnect()
         self.there = None
 
     def restart(self):

@@ -15,8 +15,14 @@ from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
-from llm_lite.desktop.features.remote.host_fetching import THUMBNAIL, placed, pooled, without_first
-from llm_lite.desktop.features.remote.host_maps import RemoteMaps, atlas_shape
+from llm_lite.desktop.features.remote.host_maps import (
+    THUMBNAIL,
+    RemoteMaps,
+    atlas_shape,
+    resize_map,
+    resize_rows,
+    without_first,
+)
 from llm_lite.desktop.features.remote.model import Disconnect, FindServer
 from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.desktop.fake_engine import FakeEngine
@@ -133,10 +139,10 @@ def test_an_answer_that_is_no_longer_kept_is_said(window: Headless) -> None:
 
 def test_pixels_are_the_largest_of_their_pairs() -> None:
     rows = np.random.default_rng(1).random((70, 100)).astype(np.float32)
-    small = pooled(rows, 30, 64)
+    small = resize_map(rows, 30, 64)
     assert small.shape == (64, 64) and small.max() == rows.max()
     assert (small[: 30 * 64 // 100 - 1] == 0).all()
-    large = placed(rows[:5, :5], 0, 5, 12)
+    large = resize_rows(rows[:5, :5], 0, 5, 12)
     assert large.shape == (12, 12) and large[0, 0] == rows[0, 0] and large[11, 11] == rows[4, 4]
     rest = without_first(rows / rows.sum(axis=1, keepdims=True))
     assert np.allclose(rest.sum(axis=1), 1, atol=1e-4) and (rest[:, 0] == 0).all()
@@ -156,7 +162,7 @@ def test_a_long_map_is_never_whole_in_memory() -> None:
     rows = np.zeros((16, 20_000), np.float32)
     rows[3, 19_000] = 0.5
     tracemalloc.start()
-    small = pooled(rows, 10_000, THUMBNAIL)
+    small = resize_map(rows, 10_000, THUMBNAIL)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 20 << 20  # it would be 1.6 GB

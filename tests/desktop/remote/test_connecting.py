@@ -55,7 +55,11 @@ def connected(window: Headless, url: str, **how: Any) -> None:
     window.program.do(FindServer(url, **how))
     window.driver.wait(
         "the server",
-        lambda s: s.elsewhere and not s.remote.asked and s.remote.connection.server.address == url,
+        lambda s: (
+            s.elsewhere
+            and not s.remote.requested_address
+            and s.remote.connection.server.address == url
+        ),
     )
 
 
@@ -259,7 +263,9 @@ def test_keys_are_kept_only_where_a_person_wants_it(window: Headless, tmp_path: 
             assert not save(remember(window.state, Settings()), path)
             assert (KEY in path.read_text()) == keeps
             window.program.do(FindServer(server.url))  # of this run it is known
-            window.driver.wait("again", lambda s: not s.remote.asked and not s.remote.found)
+            window.driver.wait(
+                "again", lambda s: not s.remote.requested_address and not s.remote.found
+            )
             assert not window.state.remote.problem
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     settings, problems = load(path)

@@ -63,7 +63,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.state import AskedText, AskedTexts
+from llm_lite.desktop.features.encoder.state import CompareRequest, EncodeRequest
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.program.state import Reading as ReadingBack
@@ -100,7 +100,7 @@ COMMANDS = (
     DropVariant(1, "int4"),
     Reconfigure(OPTIONS),
 )
-ASKED, TEXTS = AskedText("fill", EncodeText(0, "a", fills=True)), AskedTexts(("a", "b"))
+ASKED, TEXTS = EncodeRequest("fill", EncodeText(0, "a", fills=True)), CompareRequest(("a", "b"))
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
@@ -191,7 +191,7 @@ def expecting(state: AppState) -> AppState:
         lesson=replace(state.lesson, request=1),
         steering=replace(state.steering, request=1),
         encoding=replace(
-            state.encoding, request=1, texts_request=1, asked=ASKED, asked_texts=TEXTS
+            state.encoding, request=1, texts_request=1, encode_request=ASKED, compare_request=TEXTS
         ),
         tokenizer=replace(
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())

@@ -56,8 +56,8 @@ def as_page(state, mode):
     """With an encoder, whatever it answered, on one of its pages."""
     encoding = state.encoding
     choice = replace(encoding.choice, mode=mode, sentences=("a", "b"))
-    answered = encoding.answered and replace(encoding.answered, mode=mode)
-    encoding = replace(encoding, choice=choice, answered=answered)
+    answered = encoding.encoded_request and replace(encoding.encoded_request, mode=mode)
+    encoding = replace(encoding, choice=choice, encoded_request=answered)
     return replace(state, model=as_encoder(state.model), encoding=encoding)
 
 

@@ -21,8 +21,12 @@ from llm_lite.desktop.features.attachments.model import AttachFiles
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import NewChat, Regenerate, Send, StopAnswer
 from llm_lite.desktop.features.history.model import UndoHistory
-from llm_lite.desktop.features.lesson.model import RunSentence, ShowLesson
-from llm_lite.desktop.features.lesson.sentence import followed, wanted_key
+from llm_lite.desktop.features.lesson.model import (
+    RunSentence,
+    ShowLesson,
+    followed_position,
+    wanted_key,
+)
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -91,7 +95,7 @@ def test_a_target_grows_and_its_positions_are_its_own():
     )
     (command,) = commands
     assert command == Translate(1, f"{TASK}where is it", 4, 50)
-    assert state.busy and not followed(state)
+    assert state.busy and not followed_position(state)
     state = fold(state, source_read(command), grown(command, 2))
     assert state.positions == ("<pad>", " it", " is") and state.owners == (TARGET,) * 3
     assert state.translating.text == "it is"
@@ -224,7 +228,7 @@ def test_undo_leaves_the_chat_behind_the_page_alone():
 def test_the_lesson_follows_the_last_word_of_a_target():
     state = written()
     state, _ = do(state, ShowLesson(True))
-    assert followed(state) == 3 and wanted_key(state) is not None
+    assert followed_position(state) == 3 and wanted_key(state) is not None
     first = wanted_key(state)
     state, (command,) = do(state, RunSentence("another source"))
     assert command.source == "another source" and wanted_key(state) is None, "once it is whole"
@@ -283,4 +287,4 @@ def test_any_order_leaves_the_page_sound(steps):
         assert translating.cleared is None or translating.cleared.cleared is None
         if translating.asked:
             assert len(state.positions) == len(translating.tokens) + 1 or translating.running
-        assert followed(state) is None or followed(state) < len(state.positions)
+        assert followed_position(state) is None or followed_position(state) < len(state.positions)

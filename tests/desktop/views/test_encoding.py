@@ -8,7 +8,7 @@ from llm_lite.core.messages import CompareTexts, EncodeText, ExecutorChanged, Se
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.encoder.model import ChooseEncoding, PutWord, TakeWordBack
+from llm_lite.desktop.features.encoder.model import ChooseEncoding, PutWord, UndoWord
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
@@ -90,7 +90,7 @@ def test_a_word_is_put_in_and_taken_back():
     assert state.encoding.choice.filled == f"the {MASK} sat on mats"
     state, _ = answered(state)
     assert len(state.encoding.shown.masks) == 1
-    state, _ = act(TakeWordBack(), state, 0.0)
+    state, _ = act(UndoWord(), state, 0.0)
     assert state.encoding.choice.filled == text
 
 

@@ -11,7 +11,7 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import Generate, ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import TEMPERATURES
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.lesson import motion
+from llm_lite.desktop.features.lesson.animation import Animation
 from llm_lite.desktop.features.lesson.formulas import formula
 from llm_lite.desktop.features.lesson.model import (
     DrawAgain,
@@ -24,11 +24,10 @@ from llm_lite.desktop.features.lesson.model import (
     ShowScaled,
     ShowWhy,
 )
-from llm_lite.desktop.features.lesson.numbers import angle
-from llm_lite.desktop.features.lesson.sampled import token_shares
-from llm_lite.desktop.features.lesson.scene import SHOWN
+from llm_lite.desktop.features.lesson.numbers import angle, token_shares
+from llm_lite.desktop.features.lesson.scene import ShownNumbers
 from llm_lite.desktop.features.lesson.state import STEPS
-from llm_lite.desktop.features.lesson.words import said, words_of
+from llm_lite.desktop.features.lesson.step_texts import explanation, texts_of
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel, SetLanguage, SetSwitch
@@ -76,7 +75,7 @@ def traced(app):
 
 
 def shown(app):
-    return dict(app.ui.memory[SHOWN])
+    return dict(app.ui.local(ShownNumbers).texts)
 
 
 def walk(app, path, context=0):
@@ -97,7 +96,7 @@ def compare_all(app, expected):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
         expected.lesson = app.state.lesson
-        assert app.state.lesson.name == name
+        assert app.state.lesson.step_name == name
         found = shown(app)
         assert found, name
         for number, text in found.items():
@@ -152,10 +151,12 @@ def test_both_languages_say_every_step(smollm2):
             for shape in shapes_like(known.trace.shape):
                 found = replace(known, trace=replace(known.trace, shape=shape))
                 for step, name in enumerate(found.steps):
-                    words = words_of(name, shape)
-                    for text in filter(None, (words.title, words.says, words.why, words.legend)):
+                    words = texts_of(name, shape)
+                    for text in filter(
+                        None, (words.title, words.explanation, words.why, words.legend)
+                    ):
                         assert len(text) > 4 and re.search("[가-힣]", tr(text)), text
-                    assert said(found.at_step(step), found.trace)
+                    assert explanation(found.at_step(step), found.trace)
                     assert formula(found.at_step(step)) or name in ("pooling", "cross", "summary")
         finally:
             use(catalogue("en"))
@@ -186,19 +187,19 @@ def walk_drawn(app):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
         vertices = imgui.get_draw_data().total_vtx_count
-        assert 1_000 < vertices < MOST_VERTICES, (app.state.lesson.name, vertices)
+        assert 1_000 < vertices < MOST_VERTICES, (app.state.lesson.step_name, vertices)
         assert len(shown(app)) <= MOST_NUMBERS
         left, top, right, bottom = app.ui.rects["lesson.picture"]
         for name, rect in app.ui.rects.items():
             if name.startswith("lesson.number."):
                 inside = left <= rect[0] and rect[2] <= right and top <= rect[1]
-                assert inside and rect[3] <= bottom, (app.state.lesson.name, name, rect)
+                assert inside and rect[3] <= bottom, (app.state.lesson.step_name, name, rect)
         assert right <= size.x and bottom <= size.y
 
 
 def test_the_picture_moves_by_the_clock_and_can_be_held(tiny):
     with lesson(tiny, "abc def") as app:
-        moves = motion.motion(app.ui)
+        moves = app.ui.local(Animation)
         assert moves.at == 1.0 and not moves.playing  # less motion: the end at once
         app.program.do(SetSwitch("less_motion", False))
         app.program.do(GoToStep(1))

@@ -15,9 +15,8 @@ from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Po
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.lesson.formulas import _pooling
-from llm_lite.desktop.features.lesson.model import CompareWith, GoToStep, ShowLesson
-from llm_lite.desktop.features.lesson.scene import SHOWN
-from llm_lite.desktop.features.lesson.sentence import wanted_key
+from llm_lite.desktop.features.lesson.model import CompareWith, GoToStep, ShowLesson, wanted_key
+from llm_lite.desktop.features.lesson.scene import ShownNumbers
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
@@ -47,7 +46,7 @@ def showing(trace):
         READY, messages=(Message("user", "text"),), context_used=count, positions=("a",) * count,
         owners=(0,) * count, less_motion=True,
     )  # fmt: skip
-    known = LessonState(shown=True, position=trace.position, beside=BESIDE)
+    known = LessonState(shown=True, position=trace.position, compared_text=BESIDE)
     known = known.with_trace(trace, trace.texts)
     state = replace(state, lesson=known)
     app = Headless(replace(state, lesson=replace(known, key=wanted_key(state))))
@@ -62,9 +61,9 @@ def compare_all(app, expected):
     for step, name in enumerate(app.state.lesson.steps):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
-        assert app.state.lesson.name == name
+        assert app.state.lesson.step_name == name
         expected.lesson = app.state.lesson
-        found = dict(app.ui.memory[SHOWN])
+        found = dict(app.ui.local(ShownNumbers).texts)
         assert found, name
         left, top, right, bottom = app.ui.rects["lesson.picture"]
         for number, text in found.items():
@@ -97,7 +96,7 @@ def test_an_encoder_of_sentences(tmp_path):
         whole = whole_encoder(path, tuple(tokens))
         expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=other)
         compare_all(app, expected)
-        assert app.ui.memory[SHOWN].keys() >= {("similarity",), ("vector", 0)}
+        assert app.ui.local(ShownNumbers).texts.keys() >= {("similarity",), ("vector", 0)}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         app.driver.click("lesson.run")
         app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
         trace = app.state.lesson.trace
-        assert app.state.lesson.words[trace.position] == "on"
+        assert app.state.lesson.token_texts[trace.position] == "on"
         app.driver.frames(2)
         app.driver.click(f"lesson.token.{trace.position - 2}")
         app.program.do(CompareWith(BESIDE))
@@ -167,7 +166,7 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         whole = whole_encoder(path, tokens)
         expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=beside)
         compare_all(app, expected)
-        assert app.state.lesson.name == ("filling" if case == "masked" else "pooling")
+        assert app.state.lesson.step_name == ("filling" if case == "masked" else "pooling")
     finally:
         app.close()
 
@@ -227,7 +226,7 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
         app.program.do(ShowLesson(True))
         app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
         lesson = app.state.lesson
-        assert "".join(lesson.words[1:-1]).replace("##", "") == "adog"
+        assert "".join(lesson.token_texts[1:-1]).replace("##", "") == "adog"
         app.program.do(GoToStep(len(lesson.steps) - 1))
         app.driver.frames(2)
         table = app.state.encoding.compared.similarities
@@ -278,16 +277,16 @@ def check_way_to_a_map(app):
 
 def is_traced(state, position):
     lesson = state.lesson
-    asked = lesson.key is not None and lesson.key.beside == BESIDE
+    asked = lesson.key is not None and lesson.key.compared_text == BESIDE
     return asked and not lesson.request and lesson.trace and lesson.trace.position == position
 
 
 def test_another_text_is_asked_for():
     state, _ = act(CompareWith("  a text "), READY, 0.0)
-    assert state.lesson.beside == "a text"
+    assert state.lesson.compared_text == "a text"
     lesson = replace(state.lesson, shown=True)
     state = replace(
         state, messages=(Message("user", "a"),), context_used=1, positions=("a",), owners=(0,),
         lesson=lesson,
     )  # fmt: skip
-    assert wanted_key(state).beside == "a text"
+    assert wanted_key(state).compared_text == "a text"

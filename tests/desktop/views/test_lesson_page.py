@@ -7,12 +7,15 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import FollowToken, LoadModel
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.host import Host
-from llm_lite.desktop.features.lesson.glossary import terms_in
-from llm_lite.desktop.features.lesson.links import OF_STEPS, THERE
-from llm_lite.desktop.features.lesson.meanings import meaning_of, parts_of
-from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
-from llm_lite.desktop.features.lesson.number import Number
-from llm_lite.desktop.features.lesson.sentence import is_sentence_only
+from llm_lite.desktop.features.lesson.glossary import meaning_of, operands_of, terms_in
+from llm_lite.desktop.features.lesson.model import (
+    GoToStep,
+    RunSentence,
+    ShowLesson,
+    is_sentence_only,
+)
+from llm_lite.desktop.features.lesson.numbers import Number
+from llm_lite.desktop.features.lesson.other_views import EXPLANATIONS, VIEWS_OF_STEPS
 from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.features.program.model import SetFontSize
 from llm_lite.desktop.features.program.state import AppState
@@ -33,7 +36,7 @@ def stand_still(app, name):
 
 
 def test_a_number_leads_to_the_view_that_shows_it(tiny):
-    assert set(OF_STEPS) <= set(get_args(StepName))
+    assert set(VIEWS_OF_STEPS) <= set(get_args(StepName))
     with lesson(tiny, "abc def") as app:
         trace = app.state.lesson.trace
         for name, clicked, view in (
@@ -51,10 +54,10 @@ def test_a_number_leads_to_the_view_that_shows_it(tiny):
             app.driver.frames(4)
             assert not app.state.lesson.shown
             assert app.state.attention.row == trace.position
-            assert app.state.notices[-1].text == THERE[OF_STEPS[name]]
+            assert app.state.notices[-1].text == EXPLANATIONS[VIEWS_OF_STEPS[name]]
             app.driver.click("status.lesson")
             assert app.state.lesson.shown and app.state.lesson.step == step
-            app.program.do(ShowLesson(False, away=True))
+            app.program.do(ShowLesson(False, can_return=True))
             app.driver.frames(3)
             if view is None:
                 assert app.state.xray.shown and app.state.xray.at in (trace.position, None)
@@ -87,11 +90,11 @@ def test_parts_of_a_number_are_the_references_too(tiny):
             app.program.do(GoToStep(app.state.lesson.steps.index(name)))
             app.driver.frames(3)
             expected.lesson = app.state.lesson
-            made = parts_of((strip, 3), app.state.lesson)
+            made = operands_of((strip, 3), app.state.lesson)
             numbers = [part for part in made if isinstance(part, Number)]
             assert len(numbers) >= 3
             for number in numbers:
-                compare(number.name, number.shown, expected)
+                compare(number.name, number.text, expected)
             point_at_number(app, f"lesson.number.{strip}.3")
             assert shown(app).keys() >= {number.name for number in numbers}
 
@@ -134,7 +137,7 @@ def test_escape_closes_an_open_list_only(tiny):
 
 def test_the_drawn_token_can_be_gone_on_with(smollm2):
     with lesson(smollm2, SENTENCE) as app:
-        app.program.do(GoToStep(app.state.lesson.number_of("cache") - 1))
+        app.program.do(GoToStep(app.state.lesson.step_number("cache") - 1))
         app.driver.frames(3)
         before = app.state.messages[0].text
         assert app.driver.shows("lesson.go_on")
@@ -149,10 +152,10 @@ def test_stations_of_the_overview_lead_to_their_steps(tiny):
     with lesson(tiny, "abc def") as app:
         app.program.do(GoToStep(len(app.state.lesson.steps) - 1))
         app.driver.frames(3)
-        assert app.state.lesson.name == "summary"
+        assert app.state.lesson.step_name == "summary"
         stations = [name for name in app.ui.rects if name.startswith("lesson.station.norm")]
         app.driver.click(stations[0])
-        assert app.state.lesson.name == "norm"
+        assert app.state.lesson.step_name == "norm"
 
 
 def test_a_page_that_does_not_fit_is_scrolled_and_the_way_on_stays(tiny):

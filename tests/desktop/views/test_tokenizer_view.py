@@ -16,12 +16,12 @@ from llm_lite.desktop.features.tokenizer.chips import Chip, lay_out_chips
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES, LANGUAGES
 from llm_lite.desktop.features.tokenizer.lattice import arriving, stacked
 from llm_lite.desktop.features.tokenizer.merges import moment
-from llm_lite.desktop.features.tokenizer.model import AskTokenizer, ChooseTokenizing
+from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing, RequestTokens
 from llm_lite.desktop.features.tokenizer.state import (
     MODEL,
     OTHER,
     TokenizerChoice,
-    interesting,
+    most_cut_word,
 )
 from tests.counting import python_calls
 from tests.desktop.fake_engine import FIXTURES, FakeEngine
@@ -114,7 +114,7 @@ def test_words_play_their_steps(view):
     one.driver.click("tokenizer.stage.steps")
     choice = one.state.tokenizer.choice
     result = one.state.tokenizer.answers[MODEL].result
-    most = interesting(result)
+    most = most_cut_word(result)
     last = result.words[most].steps.count
     assert last > 3 and choice.step is None
     one.driver.click("tokenizer.back")
@@ -160,9 +160,9 @@ def test_a_broken_tokenizer_is_a_sentence(view, tmp_path):
 
 
 def test_answers_to_older_questions_are_dropped():
-    state, (first,) = act(AskTokenizer(MODEL, ("a",)), READY, 0.0)
+    state, (first,) = act(RequestTokens(MODEL, ("a",)), READY, 0.0)
     assert isinstance(first, TokenizeText)
-    state, (second,) = act(AskTokenizer(MODEL, ("b",)), state, 0.0)
+    state, (second,) = act(RequestTokens(MODEL, ("b",)), state, 0.0)
     late = apply(TextTokenized(first.request, message="old"), state, 0.0)
     assert late is state
     now = apply(TextTokenized(second.request, message="new"), state, 0.0)

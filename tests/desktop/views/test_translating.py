@@ -13,7 +13,7 @@ from llm_lite.core.messages import LoadModel, SetGains, TargetFinished, Translat
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import NewChat
-from llm_lite.desktop.features.encoder.no_writing import OF_TARGETS
+from llm_lite.desktop.features.encoder.reasons import TRANSLATOR_REASONS
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetOptions
 from llm_lite.desktop.features.program.state import AppState
@@ -167,7 +167,7 @@ def test_panels_of_a_chat_say_why_they_are_empty(headless, panel):
     one = headless(READY, size=WIDE)
     one.driver.click(f"rail.{panel}")
     one.driver.frames(2)
-    assert panel in OF_TARGETS and one.driver.shows(f"encoding.reason.{panel}")
+    assert panel in TRANSLATOR_REASONS and one.driver.shows(f"encoding.reason.{panel}")
 
 
 def test_views_of_a_chat_say_why_they_are_empty(headless):

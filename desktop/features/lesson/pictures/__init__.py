@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.desktop.features.lesson.pictures.attending import (
+from llm_lite.desktop.features.lesson.pictures.attention import (
+    draw_cross,
+    draw_output,
     draw_scores,
     draw_softmax,
     draw_values,
 )
-from llm_lite.desktop.features.lesson.pictures.candidates import draw_choosing, draw_filling
-from llm_lite.desktop.features.lesson.pictures.choosing import draw_cache, draw_sampling
-from llm_lite.desktop.features.lesson.pictures.crossing import draw_cross
-from llm_lite.desktop.features.lesson.pictures.entering import draw_norm, draw_queries
-from llm_lite.desktop.features.lesson.pictures.leaving import draw_neurons, draw_output
-from llm_lite.desktop.features.lesson.pictures.placing import draw_position
+from llm_lite.desktop.features.lesson.pictures.cache import draw_cache
+from llm_lite.desktop.features.lesson.pictures.candidates import (
+    draw_choosing,
+    draw_filling,
+    draw_sampling,
+)
+from llm_lite.desktop.features.lesson.pictures.neurons import draw_neurons
+from llm_lite.desktop.features.lesson.pictures.overview import draw_summary
 from llm_lite.desktop.features.lesson.pictures.pooling import draw_pooling
-from llm_lite.desktop.features.lesson.pictures.river import draw_residual
-from llm_lite.desktop.features.lesson.pictures.source import draw_source
-from llm_lite.desktop.features.lesson.pictures.tokens import draw_tokens
-from llm_lite.desktop.features.lesson.pictures.whole import draw_whole
+from llm_lite.desktop.features.lesson.pictures.position import draw_position
+from llm_lite.desktop.features.lesson.pictures.queries import draw_norm, draw_queries
+from llm_lite.desktop.features.lesson.pictures.residual import draw_residual
+from llm_lite.desktop.features.lesson.pictures.tokens import draw_source, draw_tokens
 from llm_lite.desktop.features.lesson.scene import Scene
 from llm_lite.desktop.features.lesson.state import StepName
 
@@ -41,5 +45,5 @@ PICTURES: dict[StepName, Callable[[Scene], None]] = {
     "choosing": draw_choosing,
     "filling": draw_filling,
     "pooling": draw_pooling,
-    "summary": draw_whole,
+    "summary": draw_summary,
 }

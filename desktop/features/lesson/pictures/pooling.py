@@ -1,17 +1,18 @@
-"""Of encoders: the vectors of all tokens become one, which is compared with another text's."""
+"""The picture of an encoder's pooling: the vectors of all tokens become one, which is compared with
+another text's."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.lesson import Pooled
+from llm_lite.desktop.features.lesson.animation import progress
 from llm_lite.desktop.features.lesson.model import CompareWith
-from llm_lite.desktop.features.lesson.motion import part
 from llm_lite.desktop.features.lesson.scene import Scene
 from llm_lite.desktop.features.lesson.state import LONGEST_SENTENCE
 from llm_lite.desktop.language.translate import mark, tr
 
-DRAFT = "lesson.beside"  # in the memory of the window: what it was compared with, and the draft
 LABEL = 24.0  # spacing units
 WAYS = {
     "mean": mark("the mean of all tokens' vectors"),
@@ -23,6 +24,13 @@ WAYS = {
 }
 
 
+class ComparedDraft(Struct):
+    """The second text while it is typed."""
+
+    compared: str = ""  # the text that the vector was compared with
+    text: str = ""
+
+
 def draw_pooling(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     found = trace.pooled
@@ -31,7 +39,7 @@ def draw_pooling(scene: Scene) -> None:
     x0, y0, x1, y1 = scene.rect
     small = ui.theme.size("small")
     left = x0 + ui.u(LABEL)
-    scene.say(tr("What the last layer made of each token"), left, y0)
+    scene.text(tr("What the last layer made of each token"), left, y0)
     vector = y0 + (y1 - y0) * 0.56
     top = y0 + small + ui.u(1.5)
     each = min(ui.u(7), (vector - small - ui.u(8) - top) / max(len(found.states), 1))
@@ -39,11 +47,11 @@ def draw_pooling(scene: Scene) -> None:
     for index, ((place, _), state) in enumerate(zip(trace.tokens, found.states, strict=False)):
         y, color = top + index * each, "link" if place == trace.position else "text"
         right = left - ui.u(2)
-        scene.say(scene.token(place), right, y + (each - small) / 2 - 1, color, align="right",
+        scene.text(scene.token(place), right, y + (each - small) / 2 - 1, color, align="right",
                   room=ui.u(LABEL - 2))  # fmt: skip
-        shown = part(scene.t, 0.01 * index, 0.2 + 0.01 * index)
+        shown = progress(scene.t, 0.01 * index, 0.2 + 0.01 * index)
         scene.strip(state, (left, y + (each - high) / 2, x1, y + (each + high) / 2), shown)
-    flow, done = part(scene.t, 0.3, 0.55), part(scene.t, 0.5, 0.7)
+    flow, done = progress(scene.t, 0.3, 0.55), progress(scene.t, 0.5, 0.7)
     low = top + len(found.states) * each + ui.u(1)
     for share in (0.2, 0.4, 0.6, 0.8):
         x = left + (x1 - left) * share
@@ -55,7 +63,7 @@ def draw_pooling(scene: Scene) -> None:
 
 
 def _ways(found: Pooled) -> str:
-    """Each step from the tokens' vectors to that of the text, but for its length."""
+    """Return each step from the tokens' vectors to that of the text, but for its length."""
     ways = [tr(WAYS[name]) for name in found.names]
     for layer in found.dense:
         words = tr("a layer from {columns:,} to {rows:,} values")
@@ -69,39 +77,42 @@ def _draw_length(scene: Scene, y: float, left: float, alpha: float) -> None:
     found = scene.trace.pooled
     if found is None or not found.normalized:
         return
-    x = left + scene.say(tr("divided by its length,"), left, y, "faint", alpha=alpha) + scene.u(1.5)
+    x = (
+        left
+        + scene.text(tr("divided by its length,"), left, y, "faint", alpha=alpha)
+        + scene.u(1.5)
+    )
     x += scene.number(("pooled_length",), x, y, "link", "left", alpha=alpha) + scene.u(1.5)
-    scene.say(tr("so that only its direction counts"), x, y, "faint", alpha=alpha)
+    scene.text(tr("so that only its direction counts"), x, y, "faint", alpha=alpha)
 
 
 def _draw_beside(scene: Scene, y: float, left: float) -> None:
-    """A field for a second text; its vector and the cosine of the two."""
+    """Draw a field for a second text, its vector, and the cosine of the two."""
     ui, (x0, _, x1, y1) = scene.ui, scene.rect
     found, small = scene.trace.pooled, scene.ui.theme.size("small")
     if found is None:
         return
-    scene.say(tr("another text"), left - ui.u(2), y + ui.u(1.5), "text", align="right",
+    scene.text(tr("another text"), left - ui.u(2), y + ui.u(1.5), "text", align="right",
               room=left - x0)  # fmt: skip
     imgui.set_cursor_screen_pos(ImVec2(left, y))
     imgui.set_next_item_width(x1 - left)
-    known, draft = ui.memory.get(DRAFT, ("", ""))
-    if known != scene.lesson.beside:  # another one was chosen elsewhere
-        draft = scene.lesson.beside
+    kept = ui.local(ComparedDraft)
+    if kept.compared != scene.lesson.compared_text:  # another one was chosen elsewhere
+        kept.compared = kept.text = scene.lesson.compared_text
     flags = imgui.InputTextFlags_.enter_returns_true
     hint = tr("A second text: press Enter to compare")
-    entered, draft = imgui.input_text_with_hint("##lesson.beside", hint, draft, flags)
+    entered, draft = imgui.input_text_with_hint("##lesson.beside", hint, kept.text, flags)
     ui.mark("lesson.beside")
-    draft = draft[:LONGEST_SENTENCE]
-    ui.memory[DRAFT] = (scene.lesson.beside, draft)
-    if entered or (imgui.is_item_deactivated_after_edit() and draft != scene.lesson.beside):
+    kept.text = draft = draft[:LONGEST_SENTENCE]
+    if entered or (imgui.is_item_deactivated_after_edit() and draft != scene.lesson.compared_text):
         scene.actions.append(CompareWith(draft))
     if found.beside is None:
         return
     line = y1 - small
     top = line - small - ui.u(6)
-    scene.strip(found.beside, (left, top, x1, top + ui.u(4)), part(scene.t, 0.6, 0.8))
-    shown = part(scene.t, 0.8, 1.0)
-    x = left + scene.say(tr("cosine of both vectors"), left, line, alpha=shown) + ui.u(1.5)
+    scene.strip(found.beside, (left, top, x1, top + ui.u(4)), progress(scene.t, 0.6, 0.8))
+    shown = progress(scene.t, 0.8, 1.0)
+    x = left + scene.text(tr("cosine of both vectors"), left, line, alpha=shown) + ui.u(1.5)
     x += scene.number(("similarity",), x, line, "link", "left", "body", shown) + ui.u(3)
     rect = (x, line, x1, line + ui.u(3))
     scene.bar(rect, max(0.0, found.similarity) * shown)

@@ -1,23 +1,25 @@
-"""The words of steps that decoders have: a title, a few sentences, why it is so, and the letters of
-the formula. Each is marked for translation."""
+"""The texts of the steps: a title, an explanation, why it is so, and the letters of the formula.
+Each is marked for translation; those of decoders come first, then what differs in encoders, in
+encoder-decoders and in models that lack or move a part."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.desktop.features.lesson.state import StepName
-from llm_lite.desktop.language.translate import mark
+from llm_lite.core.messages.inspecting.lesson import TokenTrace, TracedShape
+from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.language.translate import mark, tr
 
 
-class StepWords(Struct, frozen=True):
+class StepTexts(Struct, frozen=True):
     title: str
-    says: str
+    explanation: str
     why: str
     legend: str  # what the letters of the formula are
 
 
-WORDS: dict[StepName, StepWords] = {
-    "tokens": StepWords(
+DECODER: dict[StepName, StepTexts] = {
+    "tokens": StepTexts(
         mark("Text becomes numbers"),
         mark(
             "The model reads tokens: words or pieces of words. Each has an id, which is only its "
@@ -37,7 +39,7 @@ WORDS: dict[StepName, StepWords] = {
             "square: how large the numbers of a vector typically are."
         ),
     ),
-    "position": StepWords(
+    "position": StepTexts(
         mark("Where the token stands"),
         mark(
             "So far nothing says where in the text the token stands. So query and key are cut into "
@@ -55,7 +57,7 @@ WORDS: dict[StepName, StepWords] = {
             "token's position, counted from 0, then a constant of the model."
         ),
     ),
-    "norm": StepWords(
+    "norm": StepTexts(
         mark("Brought to a common size"),
         mark(
             "The model is a stack of {layers} layers that are built alike. We open layer {layer}; "
@@ -74,7 +76,7 @@ WORDS: dict[StepName, StepWords] = {
             "each number."
         ),
     ),
-    "queries": StepWords(
+    "queries": StepTexts(
         mark("A question, a label, a content"),
         mark(
             "Attention is how a token looks at other tokens. A layer has {heads} heads that look "
@@ -93,7 +95,7 @@ WORDS: dict[StepName, StepWords] = {
             "rows as a query has numbers, as many columns as h has."
         ),
     ),
-    "scores": StepWords(
+    "scores": StepTexts(
         mark("The query meets the keys"),
         mark(
             "The query is compared with the key of every token so far: number times number, all "
@@ -107,7 +109,7 @@ WORDS: dict[StepName, StepWords] = {
         ),
         mark("s: the sum for token j. Query and key have as many numbers as the sum has parts."),
     ),
-    "softmax": StepWords(
+    "softmax": StepTexts(
         mark("Scores become shares"),
         mark(
             "The sums are multiplied by a fixed scale. Softmax then makes shares of them that add "
@@ -126,7 +128,7 @@ WORDS: dict[StepName, StepWords] = {
             " larger scores."
         ),
     ),
-    "values": StepWords(
+    "values": StepTexts(
         mark("What is found is mixed"),
         mark(
             "Each token gives its value, in proportion to its share, and all are added up number "
@@ -139,7 +141,7 @@ WORDS: dict[StepName, StepWords] = {
         ),
         mark("o: the output of the head. a: shares, v: values, both of token j."),
     ),
-    "output": StepWords(
+    "output": StepTexts(
         mark("All heads together"),
         mark(
             "The outputs of all {heads} heads stand side by side. One more learned matrix mixes "
@@ -156,7 +158,7 @@ WORDS: dict[StepName, StepWords] = {
             "arrow: x becomes."
         ),
     ),
-    "neurons": StepWords(
+    "neurons": StepTexts(
         mark("Neurons answer"),
         mark(
             "Now the token is alone with the feed-forward network: {neurons} neurons, each with a "
@@ -175,7 +177,7 @@ WORDS: dict[StepName, StepWords] = {
             "the first two belongs to a neuron. ⊙: number times number."
         ),
     ),
-    "residual": StepWords(
+    "residual": StepTexts(
         mark("Layer by layer, the sum changes"),
         mark(
             "Every layer does the same with its own weights, and adds its two parts: attention and "
@@ -193,7 +195,7 @@ WORDS: dict[StepName, StepWords] = {
             "layer l."
         ),
     ),
-    "sampling": StepWords(
+    "sampling": StepTexts(
         mark("Which token comes next?"),
         mark(
             "A last matrix turns the residual into a score for each of the {vocabulary} tokens of "
@@ -213,7 +215,7 @@ WORDS: dict[StepName, StepWords] = {
             "tokens of the vocabulary."
         ),
     ),
-    "cache": StepWords(
+    "cache": StepTexts(
         mark("The token joins the text"),
         mark(
             "The drawn token is put after the sentence, and all steps begin again for it. What was "
@@ -231,7 +233,7 @@ WORDS: dict[StepName, StepWords] = {
             "that have keys of their own, times the numbers of one key."
         ),
     ),
-    "summary": StepWords(
+    "summary": StepTexts(
         mark("The whole way"),
         mark(
             "Text is cut into tokens, and each becomes a vector. {layers} layers change it: "
@@ -247,8 +249,8 @@ WORDS: dict[StepName, StepWords] = {
         "",
     ),
 }
-LEARNED = StepWords(
-    WORDS["position"].title,
+LEARNED_POSITIONS = StepTexts(
+    DECODER["position"].title,
     mark(
         "So far nothing says where in the text the token stands. This model has a second table "
         "with a row for each position. The row of our token's position is added to its embedding."
@@ -259,8 +261,8 @@ LEARNED = StepWords(
     ),
     mark("x: the vector. E: the embedding. P: the table of positions, rows × columns."),
 )
-SINES = StepWords(
-    WORDS["position"].title,
+SINUSOIDS = StepTexts(
+    DECODER["position"].title,
     mark(
         "So far nothing says where in the text the token stands. So each position has a row of "
         "sines and cosines, some of fast waves and some of slow ones. The row of our token's "
@@ -273,8 +275,8 @@ SINES = StepWords(
     ),
     mark("x: the vector. E: the embedding. P: the table of sines and cosines, rows × columns."),
 )
-ALIBI = StepWords(
-    WORDS["position"].title,
+ALIBI = StepTexts(
+    DECODER["position"].title,
     mark(
         "So far nothing says where in the text the tokens stand. This model takes something away "
         "from each score: the farther back a token stands, the more. How much a step back costs is "
@@ -287,21 +289,21 @@ ALIBI = StepWords(
     ),
     mark("b: what is added to the score of token j. m: the slope of the head."),
 )
-LAYER_NORM = StepWords(
-    WORDS["norm"].title,
+LAYER_NORM = StepTexts(
+    DECODER["norm"].title,
     mark(
         "The model is a stack of {layers} layers that are built alike. We open layer {layer}; the "
         "layers before it have changed the token's vector already. First the vector's mean is "
         "taken away, and it is divided by its typical deviation. Then each number is multiplied by "
         "a weight, and an offset is added; both were learned."
     ),
-    WORDS["norm"].why,
+    DECODER["norm"].why,
     mark(
         "μ: the mean of the vector. σ: its typical deviation. w, b: learned, one for each number."
     ),
 )
-BEHIND = StepWords(
-    WORDS["norm"].title,
+POST_NORM = StepTexts(
+    DECODER["norm"].title,
     mark(
         "The sum of both is brought to a common size, before the next part reads it: its mean is "
         "taken away, it is divided by its typical deviation, then each number is multiplied by a "
@@ -315,21 +317,21 @@ BEHIND = StepWords(
     ),
     LAYER_NORM.legend,
 )
-PLAIN_NEURONS = StepWords(
-    WORDS["neurons"].title,
+UNGATED_NEURONS = StepTexts(
+    DECODER["neurons"].title,
     mark(
         "Now the token is alone with the feed-forward network: {neurons} neurons, each with a "
         "pattern of its own. A neuron compares the vector with its pattern: the number before the "
         "curve. The curve makes its answer of that: nearly nothing where it is below 0. All "
         "answers together are added to the residual."
     ),
-    WORDS["neurons"].why,
+    DECODER["neurons"].why,
     mark(
         "h: what the network reads. W: learned matrices; each row of the first belongs to a neuron."
     ),
 )
-UNSCALED = StepWords(
-    WORDS["softmax"].title,
+UNSCALED_SOFTMAX = StepTexts(
+    DECODER["softmax"].title,
     mark(
         "Softmax makes shares of the scores that add up to 100%: a little more score is much more "
         "share. These shares are the head's attention. Tokens that come later are masked: they get "
@@ -342,3 +344,253 @@ UNSCALED = StepWords(
     ),
     mark("z: the score. a: the share of token j. e: 2.718…; powers of it favour larger scores."),
 )
+_SEEN_WHOLE = mark(
+    "The query is compared with the key of every token of the text, of those that follow it, too: "
+    "an encoder reads a whole text at once. Number times number, all added up. A large sum means "
+    "that the head finds there what it looks for."
+)
+ENCODER: dict[StepName, StepTexts] = {
+    "scores": StepTexts(
+        DECODER["scores"].title,
+        _SEEN_WHOLE,
+        mark(
+            "Such a sum is called a dot product. Where query and key have the same sign, they add; "
+            "where the signs differ, they take away. The tokens that the model itself puts around "
+            "a text often get large sums: heads rest there when they find nothing else."
+        ),
+        DECODER["scores"].legend,
+    ),
+    "softmax": StepTexts(
+        DECODER["softmax"].title,
+        mark(
+            "The sums are multiplied by a fixed scale. Softmax then makes shares of them that add "
+            "up to 100%: a little more score is much more share. These shares are the head's "
+            "attention. Nothing is masked: every token sees all others."
+        ),
+        mark(
+            "A model that writes must not see what comes next, so it has a mask. An encoder writes "
+            "nothing: it is to understand a text that is there, and a word is often clear only by "
+            "what follows. Switch the scale off, and one token often takes nearly everything: a "
+            "head that sees one token only learns badly."
+        ),
+        DECODER["softmax"].legend,
+    ),
+    "values": StepTexts(
+        DECODER["values"].title,
+        mark(
+            "Each token gives its value, in proportion to its share, and all are added up number "
+            "by number. The sum is the head's output: what it has gathered from the words around. "
+            "Only here does information move from one token to another."
+        ),
+        mark("Everything else in a layer happens to each token alone."),
+        DECODER["values"].legend,
+    ),
+    "filling": StepTexts(
+        mark("What could stand here?"),
+        mark(
+            "The token's last vector goes through one more small network and a matrix, the "
+            "masked-token head. It gives each of the {vocabulary} tokens of the vocabulary a "
+            "score, its logit: how well that token would fit here. Softmax makes probabilities of "
+            "them."
+        ),
+        mark(
+            "This is how the model was trained: some tokens of a text were hidden behind a mask "
+            "token, and it guessed them. A token that is not hidden is usually found again, as the "
+            "model sees it. Put the mask token into your sentence to let it guess."
+        ),
+        mark("p: the probability of token i. z: its logit."),
+    ),
+    "pooling": StepTexts(
+        mark("The text becomes one vector"),
+        mark(
+            "After the last layer every token has a vector that knows the whole text. The vectors "
+            "of all tokens become one, the vector of the text. Write a second text: the cosine of "
+            "the angle between both vectors says how alike the texts are, 1 for the same direction."
+        ),
+        mark(
+            "The model was trained with pairs of texts: those that mean the same were pulled "
+            "together, others pushed apart. So a search can find texts by what they mean: it "
+            "compares vectors, which were computed once, and needs no common words."
+        ),
+        mark(
+            "e: the vector of the text; e' that of the other text. x: the last vectors of its n "
+            "tokens. |e|: its length. cos: how alike."
+        ),
+    ),
+}
+DENSE_LEGEND = mark("W, b: the weights of a learned layer behind.")
+ENCODER_DECODER: dict[StepName, StepTexts] = {
+    "source": StepTexts(
+        mark("First, the source is read"),
+        mark(
+            "The model has two halves. The encoder reads the source as a whole: {encoder} layers, "
+            "in which every token sees all others. It runs once, and leaves a vector for each "
+            "token of the source. The decoder then writes the target token by token, and looks at "
+            "these vectors."
+        ),
+        mark(
+            "A sentence must be read to its end before it can be translated: words stand in "
+            "another order, and what comes late may change what comes early. The inside of the "
+            "encoder's layers is like that of the decoder's, which the next steps open; only the "
+            "mask is missing."
+        ),
+        mark("h: what the encoder leaves, a vector for each of the source's tokens."),
+    ),
+    "tokens": StepTexts(
+        mark("The target becomes numbers"),
+        mark(
+            "Now the decoder: it reads what is written of the target so far, which begins with a "
+            "token of its own. The id of our token is its place in a list of {vocabulary} tokens, "
+            "and picks one row of a large table, the embedding. These {width} numbers, a vector, "
+            "stand for the token from now on."
+        ),
+        DECODER["tokens"].why,
+        DECODER["tokens"].legend,
+    ),
+    "cross": StepTexts(
+        mark("A look at the source"),
+        mark(
+            "Cross-attention: the token of the target makes another query, and the keys and values "
+            "are those of the source's tokens, made of what the encoder left. The shares say which "
+            "words of the source matter for what is written next. What is found is added to the "
+            "residual."
+        ),
+        mark(
+            "Here a translation knows what it translates. Nothing is masked, as the whole source "
+            "is known. Keys and values of the source are computed once and stay as they are, "
+            "however long the target grows. Such shares were the first attention of all: they line "
+            "up words of two languages (Bahdanau et al. 2014)."
+        ),
+        mark("q: the target's query. k, v: keys and values of the source's token j."),
+    ),
+    "residual": StepTexts(
+        DECODER["residual"].title,
+        mark(
+            "Every layer does the same with its own weights, and adds its three parts: attention, "
+            "cross-attention and feed-forward. The river shows how large the sum is after each "
+            "layer. Sizes do not simply add up: a part that points against the sum makes it "
+            "smaller."
+        ),
+        DECODER["residual"].why,
+        mark(
+            "x: the residual, first and last. att, cross, ff: what attention, cross-attention and "
+            "feed-forward add in layer l."
+        ),
+    ),
+    "choosing": StepTexts(
+        mark("Which token comes next?"),
+        mark(
+            "A last matrix gives each of the {vocabulary} tokens a score, its logit; softmax makes "
+            "probabilities of them. Greedy decoding takes the likeliest token. A beam keeps "
+            "several beginnings of the target: each is continued with its likeliest tokens, and "
+            "those with the best sums of log p stay. A beam of 1 is greedy; this model's settings "
+            "ask for a beam of {beams}."
+        ),
+        mark(
+            "The likeliest first token need not begin the likeliest sentence. A beam looks a "
+            "little ahead: a beginning that seems second may win later. No random number is used, "
+            "as a translation is to be right and not surprising. Probabilities multiply along a "
+            "sentence, so their logarithms add up."
+        ),
+        mark("p: the probability of token i. z: its logit. S: the score of a beginning."),
+    ),
+    "cache": StepTexts(
+        DECODER["cache"].title,
+        mark(
+            "The likeliest token is put after the target, and all steps but the first begin again "
+            "for it. Keys and values of the target's earlier tokens stay in the KV cache, which "
+            "grows by one column. Those of the source stay as they are."
+        ),
+        mark(
+            "That is why a target comes token by token, while its source is read at once. The "
+            "target ends when the token that means the end is the likeliest, or when the best "
+            "beginning of the beam has ended."
+        ),
+        DECODER["cache"].legend,
+    ),
+}
+LEARNED_WITH_SEGMENTS = StepTexts(
+    LEARNED_POSITIONS.title,
+    mark(
+        "So far nothing says where in the text the token stands. This model adds up three rows: "
+        "that of the token, one for its segment (the first text or, of a pair, the second) and one "
+        "for its position. A norm brings the sum to a common size."
+    ),
+    LEARNED_POSITIONS.why,
+    mark("E: the embedding. S: the table of segments. P: the table of positions, rows × columns."),
+)
+RELATIVE_BIAS = StepTexts(
+    LEARNED_POSITIONS.title,
+    mark(
+        "So far nothing says where in the text the tokens stand. This model adds a learned number "
+        "to each score, by how far the two tokens are apart. Distances that are large share a "
+        "number. Each head has numbers of its own."
+    ),
+    mark(
+        "So a head can learn to look at the token before, or far back. The first layer holds these "
+        "numbers for all layers. They depend on distances only, so that texts may be longer than "
+        "those of the training (T5, Raffel et al. 2020)."
+    ),
+    mark("b: what is added to the score of token j: a number for each distance and head."),
+)
+POST_NORM_RESIDUAL = StepTexts(
+    DECODER["residual"].title,
+    mark(
+        "Every layer does the same with its own weights, and adds its parts. After each sum a norm "
+        "brings the vector to a common size again, so the river stays about as wide. The bars show "
+        "how large a part is beside it."
+    ),
+    mark(
+        "No layer alone knows the answer: each reads the sum and adds a part. A part that is small "
+        "beside the river changes the vector a little, a large one changes it a lot. Press a layer "
+        "to open it."
+    ),
+    mark("x: the residual. att, ff: what attention and feed-forward add in layer l."),
+)
+
+
+def texts_of(name: StepName, shape: TracedShape) -> StepTexts:
+    """Return the texts of a step for a model of this shape, to be translated."""
+    if name == "position":
+        return _position_texts(shape)
+    if name == "norm" and (shape.norm_behind or shape.norm == "layer"):
+        return POST_NORM if shape.norm_behind else LAYER_NORM
+    if name == "neurons" and shape.gate == "none":
+        return UNGATED_NEURONS
+    if name == "residual" and shape.norm_behind:
+        return POST_NORM_RESIDUAL
+    if name == "softmax" and shape.causal and shape.scale == 1.0:
+        return UNSCALED_SOFTMAX
+    of_path = {"encoder": ENCODER, "encoder_decoder": ENCODER_DECODER, "decoder": {}}
+    return of_path[shape.path].get(name) or DECODER[name]
+
+
+def _position_texts(shape: TracedShape) -> StepTexts:
+    match shape.positions:
+        case "learned":
+            return LEARNED_WITH_SEGMENTS if shape.segments else LEARNED_POSITIONS
+        case "sines":
+            return SINUSOIDS
+        case "bias":
+            return RELATIVE_BIAS if shape.path == "encoder_decoder" else ALIBI
+    return DECODER["position"]
+
+
+def title_of(name: StepName, lesson: LessonState) -> str:
+    """Return the title of a step, to be translated."""
+    if lesson.trace is not None:
+        return texts_of(name, lesson.trace.shape).title
+    is_encoder = "cache" not in lesson.steps
+    of_path = ENCODER_DECODER if "source" in lesson.steps else ENCODER if is_encoder else {}
+    return (of_path.get(name) or DECODER[name]).title
+
+
+def explanation(lesson: LessonState, trace: TokenTrace) -> str:
+    """Return the translated explanation of the step, with this model's numbers."""
+    shape = trace.shape
+    return tr(texts_of(lesson.step_name, shape).explanation).format(
+        layers=shape.layers, layer=trace.layer, heads=shape.heads, head=trace.head,
+        neurons=f"{shape.feed_forward:,}", vocabulary=f"{shape.vocabulary:,}",
+        width=f"{shape.width:,}", size=shape.head_dim, encoder=shape.encoder_layers,
+        beams=shape.beams,
+    )  # fmt: skip

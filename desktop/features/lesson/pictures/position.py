@@ -1,4 +1,5 @@
-"""Positions turn pairs of numbers like hands of clocks, or are a row that is added."""
+"""The pictures of the position: it rotates pairs of numbers like hands of clocks, is a row that is
+added, or a bias of each score."""
 
 from __future__ import annotations
 
@@ -7,15 +8,15 @@ import math
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace
-from llm_lite.desktop.features.lesson.glossary import say_tip
+from llm_lite.desktop.features.lesson.animation import progress
+from llm_lite.desktop.features.lesson.glossary import show_tip
 from llm_lite.desktop.features.lesson.model import FollowPosition
-from llm_lite.desktop.features.lesson.motion import part
 from llm_lite.desktop.features.lesson.numbers import (
     angle,
     embedding_rows,
-    halves,
-    pair_of,
-    pairs_of,
+    pair_layout,
+    pair_values,
+    shown_pairs,
 )
 from llm_lite.desktop.features.lesson.scene import COLD, WARM, Scene
 from llm_lite.desktop.language.translate import tr
@@ -33,14 +34,14 @@ def draw_position(scene: Scene) -> None:
 
 
 def _draw_ruler(scene: Scene) -> float:
-    """The sentence along a line of positions; a mark runs to the token's own."""
+    """Draw a line of positions with a mark that runs to the token's; return the lower edge."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, _ = scene.rect
     small = ui.theme.size("small")
     places = [place for place, _ in trace.tokens]
-    if scene.missing > 0:
-        words = tr("… {n:,} before").format(n=scene.missing)
-        x0 += scene.say(words, x0, y0, "faint") + ui.u(3)
+    if scene.undrawn > 0:
+        words = tr("… {n:,} before").format(n=scene.undrawn)
+        x0 += scene.text(words, x0, y0, "faint") + ui.u(3)
     each = (x1 - x0) / len(places)
     y = y0 + small + ui.u(2)
     scene.draw.add_line(ImVec2(x0, y), ImVec2(x1, y), ui.color("border"), max(1.0, ui.u(0.375)))
@@ -48,15 +49,15 @@ def _draw_ruler(scene: Scene) -> float:
         x, own = x0 + (index + 0.5) * each, place == trace.position
         scene.draw.add_circle_filled(ImVec2(x, y), ui.u(0.75), ui.color("faint"))
         color = "link" if own else "muted"
-        scene.say(scene.token(place), x, y0, color, align="middle", room=each - ui.u(1))
+        scene.text(scene.token(place), x, y0, color, align="middle", room=each - ui.u(1))
         if scene.pressed(f"follow.{place}", (x - each / 2, y0, x + each / 2, y + ui.u(2))):
             scene.actions.append(FollowPosition(place))
-    run = part(scene.t, 0.0, 0.25)
+    run = progress(scene.t, 0.0, 0.25)
     last = places.index(trace.position)
     x = x0 + (last * run + 0.5) * each
     scene.draw.add_circle_filled(ImVec2(x, y), ui.u(1.5), ui.color("accent"))
     wide = scene.number(("position",), x, y + ui.u(2.5), "link", "middle", alpha=run)
-    scene.say(tr("position"), x - wide / 2 - ui.u(1.5), y + ui.u(2.5), "faint", align="right",
+    scene.text(tr("position"), x - wide / 2 - ui.u(1.5), y + ui.u(2.5), "faint", align="right",
               alpha=run)  # fmt: skip
     return y + ui.u(2.5) + small
 
@@ -67,11 +68,11 @@ def _draw_clocks(scene: Scene, top: float) -> None:
     small, head, shape = ui.theme.size("small"), trace.opened.head, trace.shape
     words = tr("The query of head {head} in layer {layer}: some of its {n} pairs of numbers")
     words = words.format(head=trace.head, layer=trace.layer, n=shape.rotary_dim // 2)
-    taken = scene.say(words, x0, top)
+    taken = scene.text(words, x0, top)
     if x1 - x0 - taken > ui.u(50):
         _draw_key(scene, x1, top)
-    pairs = pairs_of(trace)
-    strips, moved = y1 - small - ui.u(7), part(scene.t, 0.25, 0.85)
+    pairs = shown_pairs(trace)
+    strips, moved = y1 - small - ui.u(7), progress(scene.t, 0.25, 0.85)
     a_row = math.ceil(len(pairs) / 2)
     first, last = top + small + ui.u(3), strips - small - ui.u(5)
     each, tall = (x1 - x0) / a_row, (last - first) / math.ceil(len(pairs) / a_row)
@@ -82,19 +83,25 @@ def _draw_clocks(scene: Scene, top: float) -> None:
     half = (x1 - x0) / 2 - ui.u(2)
     for left, label, vector, alpha, name in (
         (x0, tr("query before"), head.query_raw, 1.0, "query_raw"),
-        (x0 + half + ui.u(4), tr("query, turned"), head.query, part(scene.t, 0.7, 1.0), "query"),
+        (
+            x0 + half + ui.u(4),
+            tr("query, turned"),
+            head.query,
+            progress(scene.t, 0.7, 1.0),
+            "query",
+        ),
     ):
-        scene.say(label, left, strips - small - ui.u(1), "text", alpha=alpha)
+        scene.text(label, left, strips - small - ui.u(1), "text", alpha=alpha)
         rect = (left, strips, left + half, strips + ui.u(5))
         scene.strip(vector, rect, alpha=alpha, name=(name,))
 
 
 def _draw_clock(scene: Scene, pair: int, x: float, y: float, radius: float, moved: float) -> None:
-    """The hand before, faint, and after; between them the angle."""
+    """Draw the hand before the rotation, faint, and after it; between them the angle."""
     ui, trace, draw = scene.ui, scene.trace, scene.draw
     head, center = trace.opened.head, ImVec2(x, y)
     turned = angle(head, pair, trace)
-    a, b = pair_of(head.query_raw, pair, trace)
+    a, b = pair_values(head.query_raw, pair, trace)
     start = math.atan2(b, a)
     end = start + math.radians(turned) * moved
     draw.add_circle_filled(center, radius, ui.color("panel"))
@@ -108,20 +115,20 @@ def _draw_clock(scene: Scene, pair: int, x: float, y: float, radius: float, move
         draw.add_circle_filled(tip, ui.u(thick), ui.color(color))
     small = ui.theme.size("small")
     words = tr("pair {n}").format(n=pair)
-    scene.say(words, x, y - radius - small - ui.u(1), "muted", align="middle")
+    scene.text(words, x, y - radius - small - ui.u(1), "muted", align="middle")
     _draw_angle(scene, pair, x, y + radius + ui.u(1), moved)
     if scene.hovered and ui.at_pointer((x - radius, y - radius, x + radius, y + radius)):
-        first, second = halves(trace)
+        first, second = pair_layout(trace)
         numbers = first[0] + pair * first[1] + 1, second[0] + pair * second[1] + 1
         words = tr(
             "Pair {n}: the numbers {a} and {b} of the query say how far right and how far up the "
             "hand points. All hands are drawn equally long."
         )
-        say_tip(ui, words.format(n=pair, a=numbers[0], b=numbers[1]))
+        show_tip(ui, words.format(n=pair, a=numbers[0], b=numbers[1]))
 
 
 def _draw_angle(scene: Scene, pair: int, x: float, y: float, alpha: float) -> None:
-    """Whole turns, where there are any, and the angle besides."""
+    """Write full turns, where there are any, and the angle besides."""
     ui = scene.ui
     if ("turns", pair) not in scene.numbers:
         scene.number(("angle", pair), x, y, "text", "middle", alpha=alpha)
@@ -130,16 +137,16 @@ def _draw_angle(scene: Scene, pair: int, x: float, y: float, alpha: float) -> No
     words = tr("turn +") if one else tr("turns +")
     with ui.font(style="small"):
         wide = imgui.calc_text_size(words).x
-    scene.say(words, x, y, "muted", align="middle", alpha=alpha)
+    scene.text(words, x, y, "muted", align="middle", alpha=alpha)
     scene.number(("turns", pair), x - wide / 2 - ui.u(0.75), y, "muted", alpha=alpha)
     scene.number(("angle", pair), x + wide / 2 + ui.u(0.75), y, "text", "left", alpha=alpha)
 
 
 def _draw_key(scene: Scene, x: float, y: float) -> None:
-    """Which hand is which, from the right edge at x."""
+    """Draw which hand is which, from the right edge at x."""
     ui, small = scene.ui, scene.ui.theme.size("small")
     for color, words in (("accent", tr("turned")), ("faint", tr("before"))):
-        x -= scene.say(words, x, y, align="right") + ui.u(1.5)
+        x -= scene.text(words, x, y, align="right") + ui.u(1.5)
         middle = y + small / 2 + 1
         begin, end = ImVec2(x - ui.u(4), middle), ImVec2(x, middle)
         scene.draw.add_line(begin, end, ui.color(color), ui.u(0.75))
@@ -147,17 +154,17 @@ def _draw_key(scene: Scene, x: float, y: float) -> None:
 
 
 def _draw_sum(scene: Scene, top: float) -> None:
-    """Token + segment + position, and the norm of the sum where there is one."""
+    """Draw token + segment + position, and the norm of the sum where there is one."""
     ui, trace = scene.ui, scene.trace
     x0, _, x1, y1 = scene.rect
     small, rows = ui.theme.size("small"), embedding_rows(trace)
     each, step = (y1 - top) / len(rows), 0.75 / len(rows)
     largest = max(vector.rms for name, vector in rows if name != "embedded")
     for index, (name, vector) in enumerate(rows):
-        shown = part(scene.t, 0.1 + step * index, 0.1 + step * (index + 1.2))
+        shown = progress(scene.t, 0.1 + step * index, 0.1 + step * (index + 1.2))
         y = top + index * each + small + ui.u(2)
         left, sign = x0 + ui.u(7), _sign(name, trace)
-        scene.say(sign, x0 + ui.u(1), y - ui.u(1), "link", "title", alpha=shown)
+        scene.text(sign, x0 + ui.u(1), y - ui.u(1), "link", "title", alpha=shown)
         high = min(ui.u(7), max(ui.u(2.5), each - 2 * small - ui.u(5)))
         rms = largest if name != "embedded" or trace.embedding_sum is None else 0.0
         label = _row_label(name, scene)
@@ -185,23 +192,23 @@ def _row_label(name: str, scene: Scene) -> str:
 
 
 def _draw_biases(scene: Scene, top: float) -> None:
-    """What distance adds to the score of each token: a bar from a middle line."""
+    """Draw, as bars from a middle line, the numbers that the distance adds to the scores."""
     ui, trace = scene.ui, scene.trace
     x0, _, x1, y1 = scene.rect
     scores, small = trace.opened.head.scores, ui.theme.size("small")
     words = tr("What head {head} adds to the score of a token, by its distance")
-    scene.say(words.format(head=trace.head), x0, top)
-    scene.say(tr("distance"), x0 + ui.u(36), top + small + ui.u(2), align="right")
-    scene.say(tr("added to the score"), x1, top + small + ui.u(2), align="right")
+    scene.text(words.format(head=trace.head), x0, top)
+    scene.text(tr("distance"), x0 + ui.u(36), top + small + ui.u(2), align="right")
+    scene.text(tr("added to the score"), x1, top + small + ui.u(2), align="right")
     first = top + 2 * small + ui.u(5)
     each = min(ui.u(9), (y1 - first) / max(len(scores), 1))
     most = max((abs(score.bias) for score in scores), default=1.0) or 1.0
     middle, half = (x0 + ui.u(40) + x1 - ui.u(16)) / 2, (x1 - x0 - ui.u(56)) / 2
     for index, score in enumerate(scores):
-        y, grown = first + index * each, part(scene.t, 0.2 + 0.02 * index, 0.6 + 0.02 * index)
+        y, grown = first + index * each, progress(scene.t, 0.2 + 0.02 * index, 0.6 + 0.02 * index)
         line = y + (each - small) / 2 - 1
         color = "link" if score.position == trace.position else "text"
-        scene.say(scene.token(score.position), x0 + ui.u(22), line, color, align="right",
+        scene.text(scene.token(score.position), x0 + ui.u(22), line, color, align="right",
                   room=ui.u(22))  # fmt: skip
         scene.number(("distance", score.position), x0 + ui.u(36), line, "muted")
         high = max(ui.u(1), min(ui.u(3.5), each - ui.u(1.5)))

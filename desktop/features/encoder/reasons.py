@@ -11,7 +11,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import wrapped
 
-STEPS = mark(
+NO_STEPS = mark(
     "Steps are measured while a text is written, and an encoder writes none. How long a text took "
     "stands above its tokens."
 )
@@ -41,7 +41,7 @@ REASONS: Mapping[str, str] = {  # by the name of a view, or of a panel of the ra
     ),
 }
 BARE = ("runs", "conversations")  # views that draw to their edges
-OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
+TRANSLATOR_REASONS: Mapping[str, str] = {  # of an encoder-decoder
     "conversations": mark(
         "An encoder-decoder writes one target about one source and holds no conversations. They "
         "are here again with a model that chats."
@@ -74,7 +74,7 @@ OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
 def draw_reason(state: AppState, ui: Ui, name: str) -> bool:
     """Draw why the model in use has nothing for the view, and return whether there is such a
     reason."""
-    reasons = REASONS if state.encodes else OF_TARGETS if state.writes_targets else {}
+    reasons = REASONS if state.encodes else TRANSLATOR_REASONS if state.writes_targets else {}
     if name not in reasons or (name == "serving" and state.serving.phase != "off"):
         return False  # a server that runs can be switched off
     if name in BARE:

@@ -1,5 +1,5 @@
-"""The whole way in one picture: text, tokens, vectors, layers, probabilities, the next token, and
-again. On the first page before there is a sentence, and at the end with that of the lesson."""
+"""The way from text to the next token in one picture: with an example on the first page, and with
+the numbers of the sentence in the last step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.core.messages import ModelKind
-from llm_lite.desktop.features.lesson.number import Name
+from llm_lite.desktop.features.lesson.model import GoToStep
+from llm_lite.desktop.features.lesson.numbers import Name, draw_token
+from llm_lite.desktop.features.lesson.pictures.candidates import drawn_words
+from llm_lite.desktop.features.lesson.scene import STRONG, Scene
 from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Rect, Ui
 from llm_lite.desktop.widgets.widgets import fit, wrap_lines
 
@@ -24,7 +28,7 @@ STATIONS: tuple[tuple[str, StepName, float], ...] = (  # name, step, share of th
     (mark("Probabilities"), "sampling", 1.15),
     (mark("Next token"), "cache", 0.9),
 )
-OF_TARGETS: tuple[tuple[str, StepName, float], ...] = (  # of an encoder-decoder
+TARGET_STATIONS: tuple[tuple[str, StepName, float], ...] = (  # of an encoder-decoder
     (mark("Source"), "source", 1.15),
     (mark("Tokens"), "source", 0.9),
     (mark("Encoder"), "source", 1.0),
@@ -36,23 +40,25 @@ GAP = 5.0  # spacing units between two stations, for an arrow
 FOOT = 10.0  # spacing units below them, for the way back
 EXAMPLE = mark("The cat sat on the")  # before there is a sentence of a person's own
 GUESSES = mark("mat floor bed roof")  # words that could follow
-EXAMPLE_SOURCE = "Where is the station?"  # in every language, as those of `begin`
+EXAMPLE_SOURCE = "Where is the station?"  # in every language, as those of `first_page`
 TARGET_GUESSES = mark("Wo Was Der Wie")  # words that a translation of it could begin with
 SHARES = (0.5, 0.22, 0.13, 0.06)  # of these
 MOST = 5  # tokens that are drawn
 CELLS = 8  # of a small vector
+TALLEST = 62.0  # spacing units, of the picture in the last step
+MOST_GUESSES = 5  # in the last step
 Write = Callable[[Name, float, float], float]  # a number by its name, right edge and top: its width
 
 
-class Way(Struct, frozen=True):
-    """What the picture shows. `vector`: values in -1..1. `write` draws real numbers, where there
-    are any; `at`: how far a dot has gone, 0..1."""
+class Overview(Struct, frozen=True):
+    """The contents of the picture. `vector` has values in -1..1. `write` draws real numbers, where
+    there are any; a dot has gone `at` of its way, 0..1."""
 
     text: str
     tokens: tuple[str, ...]
     guesses: tuple[tuple[str, float], ...]
     next_token: str
-    places: tuple[int, ...] = ()  # positions of the tokens
+    positions: tuple[int, ...] = ()  # positions of the tokens
     vector: tuple[float, ...] = (0.5, -0.8, 0.3, 0.9, -0.4, 0.1, -0.6, 0.7)
     layers: int = 0
     ids: tuple[int, ...] = ()  # of the guesses
@@ -61,27 +67,27 @@ class Way(Struct, frozen=True):
     path: ModelKind = "decoder"
 
 
-def example_way(layers: int, path: ModelKind) -> Way:
-    """Before there is a sentence: one of ours, without numbers."""
+def example_overview(layers: int, path: ModelKind) -> Overview:
+    """Return an example without numbers, for the page before there is a sentence."""
     words, guesses = tr(EXAMPLE), tr(GUESSES).split()
     if path == "encoder-decoder":
         words, guesses = EXAMPLE_SOURCE, tr(TARGET_GUESSES).split()
     shares = tuple(zip(guesses, SHARES, strict=False))
-    return Way(words, tuple(words.split()), shares, guesses[0], layers=layers, path=path)
+    return Overview(words, tuple(words.split()), shares, guesses[0], layers=layers, path=path)
 
 
 def _stations(path: ModelKind) -> tuple[tuple[str, StepName, float], ...]:
-    """An encoder writes nothing: its way ends with its layers."""
+    """Return the stations of a kind of model; the way of an encoder ends with its layers."""
     if path == "encoder-decoder":
-        return OF_TARGETS
+        return TARGET_STATIONS
     return STATIONS[:4] if path == "encoder" else STATIONS
 
 
-def draw_way(ui: Ui, draw: Any, rect: Rect, way: Way) -> list[tuple[StepName, Rect]]:
-    """The stations with the steps that they belong to."""
+def draw_overview(ui: Ui, draw: Any, rect: Rect, overview: Overview) -> list[tuple[StepName, Rect]]:
+    """Draw the stations and return their rectangles with the steps that they belong to."""
     x0, y0, x1, y1 = rect
     foot, small = ui.u(FOOT), ui.theme.size("small")
-    stations = _stations(way.path)
+    stations = _stations(overview.path)
     whole = sum(share for _, _, share in stations)
     room = x1 - x0 - ui.u(GAP) * (len(stations) - 1)
     found, x, middles = list[tuple[StepName, Rect]](), x0, list[float]()
@@ -89,27 +95,27 @@ def draw_way(ui: Ui, draw: Any, rect: Rect, way: Way) -> list[tuple[StepName, Re
     for number, (words, step, share) in enumerate(stations):
         wide = room * share / whole
         box = (x, top, x + wide, bottom)
-        title = tr(words).format(n=way.layers) if way.layers else tr(words).format(n="N")
-        _say(ui, draw, title, (x + wide / 2, y0), "text", "middle", wide, bold=True)
-        _ground(ui, draw, box, number == 3)
+        title = tr(words).format(n=overview.layers) if overview.layers else tr(words).format(n="N")
+        _draw_words(ui, draw, title, (x + wide / 2, y0), "text", "middle", wide, bold=True)
+        _draw_box(ui, draw, box, number == 3)
         pad = ui.u(1.5)
-        _INSIDE[number](ui, draw, (x + pad, top + pad, x + wide - pad, bottom - pad), way)
+        _CONTENTS[number](ui, draw, (x + pad, top + pad, x + wide - pad, bottom - pad), overview)
         if number:
             _arrow(ui, draw, x - ui.u(GAP) + ui.u(1), x - ui.u(1), (top + bottom) / 2)
         found.append((step, (x, y0, x + wide, bottom)))
         middles.append(x + wide / 2)
         x += wide + ui.u(GAP)
-    if way.path == "encoder":
+    if overview.path == "encoder":
         return found
     first, words = 0, tr("It joins the text, and all begins again for it.")
-    if way.path == "encoder-decoder":  # the source is read once
+    if overview.path == "encoder-decoder":  # the source is read once
         first, words = 3, tr("It joins the target, and the decoder begins again for it.")
-    _draw_back(ui, draw, (middles[first], middles[-1]), (bottom, y1), words)
-    _draw_dot(ui, draw, middles, ((top + bottom) / 2, bottom + ui.u(5)), way.at)
+    _draw_return(ui, draw, (middles[first], middles[-1]), (bottom, y1), words)
+    _draw_dot(ui, draw, middles, ((top + bottom) / 2, bottom + ui.u(5)), overview.at)
     return found
 
 
-def _say(
+def _draw_words(
     ui: Ui, draw: Any, words: str, at: tuple[float, float], color: str = "text",
     align: str = "left", room: float = 0.0, bold: bool = False,
 ) -> None:  # fmt: skip
@@ -120,8 +126,8 @@ def _say(
         draw.add_text(ImVec2(round(x), round(at[1])), ui.color(color), words)
 
 
-def _ground(ui: Ui, draw: Any, box: Rect, stacked: bool) -> None:
-    """A station; a stack of several where it stands for many."""
+def _draw_box(ui: Ui, draw: Any, box: Rect, stacked: bool) -> None:
+    """Draw the frame of a station, a stack of frames where it stands for many."""
     x0, y0, x1, y1 = box
     for behind in (2, 1, 0) if stacked else (0,):
         off = ui.u(0.75) * behind
@@ -137,10 +143,10 @@ def _arrow(ui: Ui, draw: Any, x0: float, x1: float, y: float) -> None:
     draw.add_triangle_filled(*tip, color)
 
 
-def _draw_back(
+def _draw_return(
     ui: Ui, draw: Any, across: tuple[float, float], down: tuple[float, float], words: str
 ) -> None:
-    """From the last station below others to the first of them."""
+    """Draw the arrow from the last station back to the first of those that run again."""
     (x0, x1), (top, _) = across, down
     y, color, thick = top + ui.u(5), ui.color("muted"), max(1.0, ui.u(0.375))
     draw.add_line(ImVec2(x1, top + ui.u(1)), ImVec2(x1, y), color, thick)
@@ -150,13 +156,13 @@ def _draw_back(
     tip = ImVec2(x0, top + ui.u(1))
     left, right = ImVec2(x0 - side, tip.y + 1.5 * side), ImVec2(x0 + side, tip.y + 1.5 * side)
     draw.add_triangle_filled(tip, left, right, color)
-    _say(ui, draw, words, ((x0 + x1) / 2, y + ui.u(0.75)), "muted", "middle", x1 - x0)
+    _draw_words(ui, draw, words, ((x0 + x1) / 2, y + ui.u(0.75)), "muted", "middle", x1 - x0)
 
 
 def _draw_dot(
     ui: Ui, draw: Any, middles: list[float], levels: tuple[float, float], at: float
 ) -> None:
-    """Runs through all stations, and back below them; gone at the end."""
+    """Draw a dot that runs through all stations, and back below them; it is gone at the end."""
     if not 0.0 < at < 1.0:
         return
     along, back = levels
@@ -167,13 +173,13 @@ def _draw_dot(
     draw.add_circle_filled(ImVec2(x, y), ui.u(1.75), ui.color("accent"))
 
 
-def _draw_text(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
+def _draw_text(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
     x0, y0, x1, y1 = box
     size = ui.theme.size("small")
     line = round(size * 1.4)
     with ui.font(style="small"):
         rows = max(1, int((y1 - y0) // line))
-        lines = wrap_lines(way.text, x1 - x0, size)
+        lines = wrap_lines(overview.text, x1 - x0, size)
         if len(lines) > rows:
             lines = (*lines[: rows - 1], fit(lines[rows - 1] + " …", x1 - x0))
         top = (y0 + y1 - line * len(lines)) / 2
@@ -181,34 +187,42 @@ def _draw_text(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
             draw.add_text(ImVec2(x0, round(top + row * line)), ui.color("text"), words)
 
 
-def _rows(ui: Ui, box: Rect, count: int) -> tuple[int, float, float]:
-    """(rows that fit, their height, the top of the first)"""
+def _row_layout(ui: Ui, box: Rect, count: int) -> tuple[int, float, float]:
+    """Return how many rows fit, their height, and the top of the first."""
     _, y0, _, y1 = box
     fits = max(1, min(count, MOST, int((y1 - y0) // ui.u(5))))
     each = min(ui.u(7), (y1 - y0) / fits)
     return fits, each, (y0 + y1 - fits * each) / 2
 
 
-def _draw_tokens(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
-    """The last tokens of the sentence, one below the other, with their ids."""
+def _draw_tokens(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
+    """Draw the last tokens of the sentence, one below the other, with their ids."""
     x0, _, x1, _ = box
-    count, each, top = _rows(ui, box, len(way.tokens))
-    small, ids = ui.theme.size("small"), way.write is not None and x1 - x0 > ui.u(20)
+    count, each, top = _row_layout(ui, box, len(overview.tokens))
+    small, ids = ui.theme.size("small"), overview.write is not None and x1 - x0 > ui.u(20)
     right = x0 + (x1 - x0) * (0.6 if ids else 1.0)
     for row in range(count):
-        at, y = len(way.tokens) - count + row, top + row * each
+        at, y = len(overview.tokens) - count + row, top + row * each
         low, high = ImVec2(x0, y + ui.u(0.25)), ImVec2(right, y + each - ui.u(0.5))
         draw.add_rect_filled(low, high, ui.color("hover"), ui.u(1))
         line = y + (each - small) / 2 - 1
-        _say(ui, draw, way.tokens[at], ((x0 + right) / 2, line), "text", "middle", right - x0 - 4)
-        if ids and way.write is not None:
-            way.write(("id", way.places[at]), x1, line)
+        _draw_words(
+            ui,
+            draw,
+            overview.tokens[at],
+            ((x0 + right) / 2, line),
+            "text",
+            "middle",
+            right - x0 - 4,
+        )
+        if ids and overview.write is not None:
+            overview.write(("id", overview.positions[at]), x1, line)
 
 
-def _draw_vectors(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
+def _draw_vectors(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
     x0, _, x1, _ = box
-    count, each, top = _rows(ui, box, len(way.tokens))
-    wide, values = (x1 - x0) / CELLS, way.vector
+    count, each, top = _row_layout(ui, box, len(overview.tokens))
+    wide, values = (x1 - x0) / CELLS, overview.vector
     for row in range(count):
         y = top + row * each
         for index in range(CELLS):
@@ -221,13 +235,13 @@ def _draw_vectors(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
             draw.add_rect_filled(low, high, color & 0xFFFFFF | veil)
 
 
-def _draw_layers(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
-    """Attention looks back along the tokens; neurons answer to one token."""
+def _draw_layers(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
+    """Draw a token that attends to earlier ones, and beside it neurons that answer to one token."""
     x0, y0, x1, y1 = box
     small, half = ui.theme.size("small"), (x1 - x0) / 2
     foot = y1 - small - ui.u(0.5)
     for left, words in ((x0, tr("attention")), (x0 + half, tr("neurons"))):
-        _say(ui, draw, words, (left + half / 2, foot), "muted", "middle", half - ui.u(1))
+        _draw_words(ui, draw, words, (left + half / 2, foot), "muted", "middle", half - ui.u(1))
     middle = (y0 + foot) / 2
     draw.add_line(ImVec2(x0 + half, y0), ImVec2(x0 + half, foot), ui.color("border"), 1.0)
     dots = [x0 + half * (0.14 + 0.18 * index) for index in range(5)]
@@ -245,7 +259,7 @@ def _draw_layers(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
 
 
 def _draw_net(ui: Ui, draw: Any, box: Rect) -> None:
-    """One dot, neurons of which a few answer, and one dot again."""
+    """Draw one dot, five neurons, two of them active, and one dot again."""
     x0, y0, x1, y1 = box
     middle, wide = (y0 + y1) / 2, x1 - x0
     each = min(ui.u(4.5), (y1 - y0) / 5)
@@ -260,31 +274,73 @@ def _draw_net(ui: Ui, draw: Any, box: Rect) -> None:
         draw.add_circle_filled(side, ui.u(1), ui.color("link"))
 
 
-def _draw_guesses(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
+def _draw_guesses(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
     x0, _, x1, _ = box
-    count, each, top = _rows(ui, box, len(way.guesses))
-    small, most = ui.theme.size("small"), max((share for _, share in way.guesses), default=1.0)
-    for row, (words, share) in enumerate(way.guesses[:count]):
+    count, each, top = _row_layout(ui, box, len(overview.guesses))
+    small, most = ui.theme.size("small"), max((share for _, share in overview.guesses), default=1.0)
+    for row, (words, share) in enumerate(overview.guesses[:count]):
         y = top + row * each
         line = y + (each - small) / 2 - 1
         wide = (x1 - x0) * share / most
         low, high = ImVec2(x0, y + ui.u(0.25)), ImVec2(x0 + max(wide, 2), y + each - ui.u(0.5))
         draw.add_rect_filled(low, high, ui.color("accent", 0.35), ui.u(0.75))
         taken = 0.0
-        if way.write is not None and row < len(way.ids) and x1 - x0 > ui.u(22):
-            taken = way.write(("share", way.ids[row]), x1, line) + ui.u(1)
+        if overview.write is not None and row < len(overview.ids) and x1 - x0 > ui.u(22):
+            taken = overview.write(("share", overview.ids[row]), x1, line) + ui.u(1)
         room = x1 - x0 - ui.u(1) - taken
         if room > ui.u(5):
-            _say(ui, draw, words, (x0 + ui.u(1), line), "text", "left", room)
+            _draw_words(ui, draw, words, (x0 + ui.u(1), line), "text", "left", room)
 
 
-def _draw_next(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
+def _draw_next(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
     x0, y0, x1, y1 = box
     middle, small, high = (y0 + y1) / 2, ui.theme.size("small"), ui.u(4)
     low = ImVec2(x0, middle - high)
     draw.add_rect_filled(low, ImVec2(x1, middle + high), ui.color("accent"), ui.u(1))
     at = ((x0 + x1) / 2, middle - small / 2 - 1)
-    _say(ui, draw, way.next_token, at, "on_accent", "middle", x1 - x0 - 4)
+    _draw_words(ui, draw, overview.next_token, at, "on_accent", "middle", x1 - x0 - 4)
 
 
-_INSIDE = (_draw_text, _draw_tokens, _draw_vectors, _draw_layers, _draw_guesses, _draw_next)
+_CONTENTS = (_draw_text, _draw_tokens, _draw_vectors, _draw_layers, _draw_guesses, _draw_next)
+
+
+def draw_summary(scene: Scene) -> None:
+    """Draw the overview of the sentence; a press on a station goes to its step."""
+    ui, (x0, y0, x1, y1) = scene.ui, scene.rect
+    small = ui.theme.size("small")
+    tall = min(y1 - y0 - 2 * small - ui.u(4), ui.u(TALLEST))
+    top = y0 + (y1 - y0 - tall - 2 * small - ui.u(2)) / 2
+    for step, box in draw_overview(
+        ui, scene.draw, (x0, top, x1 - ui.u(2), top + tall), _overview_of(scene)
+    ):
+        if scene.pressed(f"station.{step}.{round(box[0])}", box):
+            scene.actions.append(GoToStep(scene.lesson.step_number(step) - 1))
+    words = tr("Click a station to see its steps again, or go on with another sentence.")
+    scene.text(words, (x0 + x1) / 2, top + tall + small + ui.u(2), "faint", align="middle",
+              room=x1 - x0)  # fmt: skip
+
+
+def _overview_of(scene: Scene) -> Overview:
+    trace, lesson = scene.trace, scene.lesson
+    found = draw_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    top = trace.distribution.top[:MOST_GUESSES]
+    positions = tuple(place for place, _ in trace.tokens)
+    full = STRONG * trace.row.rms or 1.0
+
+    def write(name: Name, x: float, y: float) -> float:
+        return scene.number(name, x, y, "muted")
+
+    return Overview(
+        text="".join(lesson.token_texts).strip(),
+        tokens=tuple(scene.token(place) for place in positions),
+        positions=positions,
+        vector=tuple(value / full for value in trace.row.values[: 3 * CELLS]),
+        layers=trace.shape.layers,
+        guesses=tuple(
+            (visible(token.text), share) for token, share in zip(top, found.shares, strict=False)
+        ),
+        ids=tuple(token.id for token in top),
+        next_token=drawn_words(scene, found),
+        write=write,
+        at=scene.t,
+    )

@@ -1,16 +1,25 @@
-"""Before there is a token to follow: the whole way in a picture, and a sentence of a person's own,
-or one of these."""
+"""The first page of the lesson: the way from text to the next token in one picture, and a field for
+a sentence."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.encoder.state import example_sentences, example_text
-from llm_lite.desktop.features.lesson.glossary import explained
-from llm_lite.desktop.features.lesson.model import FollowPosition, RunSentence, TypeSentence
-from llm_lite.desktop.features.lesson.overview import draw_way, example_way
-from llm_lite.desktop.features.lesson.sentence import followed
+from llm_lite.desktop.features.lesson.glossary import draw_explained
+from llm_lite.desktop.features.lesson.model import (
+    FollowPosition,
+    RunSentence,
+    TypeSentence,
+    followed_position,
+)
+from llm_lite.desktop.features.lesson.pictures.overview import (
+    EXAMPLE_SOURCE,
+    draw_overview,
+    example_overview,
+)
 from llm_lite.desktop.features.lesson.state import LONGEST_SENTENCE
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
@@ -25,12 +34,12 @@ ABOUT = mark(
     "or a part of a word, on this way. Every number is the real one of this model and your "
     "sentence."
 )
-ABOUT_TEXT = mark(
+ABOUT_ENCODER = mark(
     "See how a language model reads: {n} short steps, about ten minutes. Write a sentence; "
     "the model reads it, and you follow one of its tokens, a word or a part of a word, on this "
     "way. Every number is the real one of this model and your sentence."
 )
-ABOUT_TARGET = mark(
+ABOUT_TRANSLATOR = mark(
     "See how a translator writes its next word: {n} short steps, about ten minutes. Write a "
     "source, a sentence; the encoder reads it, and the decoder writes the target about it. You "
     "follow one token of the target, a word or a part of a word, on this way. Every number is the "
@@ -43,7 +52,7 @@ EXAMPLES = (  # in the language that every model knows best
     "Water boils at a temperature of",
 )
 SOURCES = (  # whole sentences, which can be translated
-    "Where is the station?",
+    EXAMPLE_SOURCE,
     "The cat sat on the mat because it was tired.",
     "Water boils at a temperature of 100 degrees.",
 )
@@ -53,13 +62,18 @@ NEW_CHAT = mark(
     "A sentence begins a chat of its own, which the list does not get; the conversation that is "
     "there stays in the list."
 )
-DRAFT = "lesson.draft"  # in the memory of the window
 WIDTH = 210.0  # spacing units
 PICTURE = (30.0, 56.0)  # spacing units, the least and the greatest height
 
 
-def draw_begin(state: AppState, ui: Ui) -> list[Action]:
-    """In the middle of the page."""
+class SentenceDraft(Struct):
+    """A sentence that is being typed."""
+
+    text: str = ""
+
+
+def draw_first_page(state: AppState, ui: Ui) -> list[Action]:
+    """Draw the first page in the middle of the lesson's page."""
     room, at = imgui.get_content_region_avail(), imgui.get_cursor_screen_pos()
     wide = min(ui.u(WIDTH), room.x)
     imgui.set_cursor_screen_pos(ImVec2(at.x + (room.x - wide) / 2, at.y + room.y * 0.03))
@@ -74,8 +88,8 @@ def _draw_fields(state: AppState, ui: Ui, height: float) -> list[Action]:
     if problem:
         wrapped(ui, problem, "text", "body")
         return []
-    about = ABOUT_TARGET if state.writes_targets else ABOUT_TEXT if state.encodes else ABOUT
-    explained(ui, tr(about).format(n=len(state.lesson.steps)), "text", "body")
+    about = ABOUT_TRANSLATOR if state.writes_targets else ABOUT_ENCODER if state.encodes else ABOUT
+    draw_explained(ui, tr(about).format(n=len(state.lesson.steps)), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_picture(state, ui, min(max(ui.u(PICTURE[0]), height * 0.4), ui.u(PICTURE[1])))
     imgui.dummy(ImVec2(0, ui.u(1)))
@@ -89,15 +103,16 @@ def _draw_picture(state: AppState, ui: Ui, tall: float) -> None:
     at, wide = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     layers = state.model.layers if state.model else 0
     rect = (at.x, at.y, at.x + wide - ui.u(3), at.y + tall)
-    way = example_way(layers, state.model.kind if state.model else "decoder")
-    draw_way(ui, imgui.get_window_draw_list(), rect, way)
+    overview = example_overview(layers, state.model.kind if state.model else "decoder")
+    draw_overview(ui, imgui.get_window_draw_list(), rect, overview)
     ui.rects["lesson.overview"] = rect
     imgui.dummy(ImVec2(wide, tall + ui.u(2)))
 
 
 def _draw_field(state: AppState, ui: Ui) -> list[Action]:
-    """Two lines, so that a long sentence is seen as a whole; Enter follows it."""
-    draft, width = str(ui.memory.get(DRAFT, "")), ui.u(26)
+    """Draw the field of the sentence. It has two lines, so that a long sentence is seen as a whole;
+    Enter follows it."""
+    kept, width = ui.local(SentenceDraft), ui.u(26)
     if imgui.is_window_appearing():
         imgui.set_keyboard_focus_here()
     line = imgui.get_text_line_height()
@@ -107,14 +122,14 @@ def _draw_field(state: AppState, ui: Ui) -> list[Action]:
     )
     flags = imgui.InputTextFlags_
     options = flags.enter_returns_true | flags.ctrl_enter_for_new_line | flags.word_wrap
-    entered, draft = imgui.input_text_multiline("##lesson.draft", draft, size, options)
+    entered, draft = imgui.input_text_multiline("##lesson.draft", kept.text, size, options)
     ui.mark("lesson.draft")
     if not draft and not imgui.is_item_active():
         low, pad = imgui.get_item_rect_min(), imgui.get_style().frame_padding
         spot = ImVec2(low.x + pad.x, low.y + pad.y)
         words = tr(A_SENTENCE if state.encodes or state.writes_targets else BEGINNING)
         imgui.get_window_draw_list().add_text(spot, ui.color("faint"), words)
-    ui.memory[DRAFT] = draft[:LONGEST_SENTENCE]
+    kept.text = draft[:LONGEST_SENTENCE]
     imgui.same_line(0, ui.u(2))
     able = bool(draft.strip()) and not state.busy
     pressed = primary_button(ui, "lesson.run", tr("Follow it"), enabled=able, width=width)
@@ -122,7 +137,7 @@ def _draw_field(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_examples(state: AppState, ui: Ui) -> list[Action]:
-    """Side by side where they fit."""
+    """Draw a button for each example, side by side where they fit."""
     actions: list[Action] = []
     wrapped(ui, tr("Or one of these:"), "faint")
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
@@ -136,7 +151,7 @@ def _draw_examples(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _examples(state: AppState) -> tuple[str, ...]:
-    """An encoder reads whole sentences, in a language that its vocabulary has."""
+    """Return example sentences; an encoder gets whole ones in its vocabulary's language."""
     if state.writes_targets:
         return SOURCES
     if not state.encodes:
@@ -145,12 +160,12 @@ def _examples(state: AppState) -> tuple[str, ...]:
     return example_text(english), *example_sentences(english)[:2]
 
 
-def _stay(state: AppState, at: int | None) -> Action:
+def _return_action(state: AppState, at: int | None) -> Action:
     return TypeSentence(False) if at is None else FollowPosition(at)
 
 
 def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
-    """The way back to what is there."""
+    """Draw how the text that is there can be followed instead of a new sentence."""
     actions, stay = list[Action](), tr("Stay with the sentence that is there")
     if state.writes_targets and state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
@@ -166,11 +181,11 @@ def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
             actions.append(ReadAgain())
     elif state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
-        at = followed(state)
+        at = followed_position(state)
         if at is not None:
             word = state.positions[at].strip()
             stay = tr("Follow “{word}” of the conversation").format(word=word)
         if state.lesson.typing and button(ui, "lesson.keep", stay):
-            actions.append(_stay(state, at))
+            actions.append(_return_action(state, at))
         wrapped(ui, tr(NEW_CHAT), "faint")
     return actions

@@ -1,4 +1,5 @@
-"""Out of a layer. All heads are mixed and added; then neurons answer."""
+"""The picture of the feed-forward network: its strongest neurons, the activation, and what it
+adds."""
 
 from __future__ import annotations
 
@@ -7,78 +8,15 @@ import math
 from imgui_bundle import ImVec2
 
 from llm_lite.core.messages.inspecting.lesson import Neuron
-from llm_lite.desktop.features.lesson.curves import NAMES as CURVES
-from llm_lite.desktop.features.lesson.curves import activation
-from llm_lite.desktop.features.lesson.glossary import say_tip
-from llm_lite.desktop.features.lesson.model import OpenLayer
-from llm_lite.desktop.features.lesson.motion import part
-from llm_lite.desktop.features.lesson.numbers import added_up
+from llm_lite.desktop.features.lesson.animation import progress
+from llm_lite.desktop.features.lesson.glossary import show_tip
+from llm_lite.desktop.features.lesson.numbers import ACTIVATION_NAMES, activation
 from llm_lite.desktop.features.lesson.scene import COLD, LEFT, MIDDLE, RIGHT, WARM, Scene
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.widgets.ui import Rect
 
 CURVE = 48  # points of the activation's curve
 REACH = 4.0  # to both sides of 0
-
-
-def draw_output(scene: Scene) -> None:
-    ui, trace = scene.ui, scene.trace
-    x0, y0, x1, y1 = scene.rect
-    small, opened = ui.theme.size("small"), trace.opened
-    scene.say(tr("How much each head gives (RMS of its output): press one to open it"), x0, y0)
-    bottom = _draw_tiles(scene, y0 + small + ui.u(1.5))
-    x = (x0 + x1) / 2
-    joined = part(scene.t, 0.2, 0.4)
-    scene.arrow((x, bottom + ui.u(1)), (x, bottom + ui.u(6)), joined, "accent")
-    words = tr("side by side, then mixed by one matrix")
-    scene.say(words, x + ui.u(3), bottom + ui.u(2.5), alpha=joined)
-    name, vector = added_up(trace)
-    rows = (
-        ("attended", "", tr("What attention adds"), opened.attended),
-        ("residual", "+", tr("What the token had before"), opened.residual),
-        (name, "=", tr("The residual now"), vector),
-    )
-    largest = max(row[3].rms for row in rows)
-    top = bottom + ui.u(9)
-    each = (y1 - top) / 3
-    for index, (name, sign, label, vector) in enumerate(rows):
-        shown = part(scene.t, 0.35 + 0.2 * index, 0.6 + 0.2 * index)
-        y, left = top + index * each + small + ui.u(1.5), x0 + ui.u(7)
-        scene.say(sign, x0 + ui.u(1), y - ui.u(1), "link", "title", alpha=shown)
-        high = max(ui.u(3), min(ui.u(6), each - 2 * small - ui.u(5)))
-        scene.vector(name, label, vector, (left, y, x1, y + high), shown, rms=largest)
-
-
-def _draw_tiles(scene: Scene, top: float) -> float:
-    """A tile a head, as strong as its output; in rows where there are many. The lower edge."""
-    ui, trace = scene.ui, scene.trace
-    x0, _, x1, _ = scene.rect
-    outputs, small = trace.opened.head.outputs, ui.theme.size("small")
-    a_row = min(len(outputs), 16)
-    each, tall = (x1 - x0) / a_row, ui.u(6) + small + ui.u(1)
-    if len(outputs) > 32:
-        tall = ui.u(5)
-    most = max(outputs) or 1.0
-    for head, value in enumerate(outputs):
-        shown = part(scene.t, 0.0, 0.2)
-        left, y = x0 + head % a_row * each, top + head // a_row * (tall + ui.u(0.75))
-        rect = (left, y, left + each - ui.u(0.75), y + ui.u(6))
-        low, high = ImVec2(rect[0], rect[1]), ImVec2(rect[2], rect[3])
-        scene.draw.add_rect_filled(low, high, ui.color("hover"), ui.u(1))
-        strong = value / most * shown
-        scene.draw.add_rect_filled(low, high, ui.color("accent", 0.9 * strong), ui.u(1))
-        if head == trace.head:
-            scene.draw.add_rect(low, high, ui.color("text"), ui.u(1), ui.u(0.5))
-        ink = "on_accent" if strong > 0.6 else "text"
-        scene.say(
-            str(head), (rect[0] + rect[2]) / 2, rect[1] + (ui.u(6) - small) / 2, ink,
-            align="middle",
-        )  # fmt: skip
-        if scene.pressed(f"open.{head}", rect):
-            scene.actions.append(OpenLayer(trace.layer, head))
-        if len(outputs) <= 32:
-            middle = (rect[0] + rect[2]) / 2
-            scene.number(("head", head), middle, rect[3] + ui.u(0.75), "muted", "middle")
-    return top + math.ceil(len(outputs) / a_row) * (tall + ui.u(0.75))
 
 
 def draw_neurons(scene: Scene) -> None:
@@ -88,8 +26,8 @@ def draw_neurons(scene: Scene) -> None:
     words = tr("What the network reads: the residual, brought to a common size")
     if trace.shape.norm_behind or trace.shape.norm == "none":
         words = tr("What the network reads")
-    taken = scene.say(words, x0, y0, "text")
-    scene.note(found.normed, 64, x1, y0, room=x1 - x0 - taken - ui.u(3))
+    taken = scene.text(words, x0, y0, "text")
+    scene.value_count(found.normed, 64, x1, y0, room=x1 - x0 - taken - ui.u(3))
     top = y0 + small + ui.u(1)
     scene.strip(found.normed, (x0, top, x1, top + ui.u(3.5)), name=("ff_normed",))
     out = y1 - small - ui.u(6)
@@ -97,32 +35,32 @@ def draw_neurons(scene: Scene) -> None:
     list_top = top + ui.u(3.5) + ui.u(3)
     pointed = _draw_list(scene, (x0, list_top, middle - ui.u(4), out - small - ui.u(3)))
     _draw_curve(scene, (middle, list_top, x1, out - small - ui.u(5)), pointed)
-    done = part(scene.t, 0.75, 1.0)
+    done = progress(scene.t, 0.75, 1.0)
     label = tr("What the feed-forward adds")
     scene.vector("ff_output", label, found.output, (x0, out, x1, out + ui.u(4)), done)
 
 
-def _draw_list(scene: Scene, rect: tuple[float, float, float, float]) -> Neuron | None:
-    """The strongest neurons: what they answer, and what that is made of. The pointed one."""
+def _draw_list(scene: Scene, rect: Rect) -> Neuron | None:
+    """Draw the strongest neurons and their factors; return the one under the pointer."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = rect
     found, small = trace.opened.feed_forward, ui.theme.size("small")
-    gated, curve = trace.shape.gate != "none", CURVES[trace.shape.curve]
+    gated, curve = trace.shape.gate != "none", ACTIVATION_NAMES[trace.shape.curve]
     each_column = min(ui.u(17), (x1 - x0) / 5)
     columns = tuple(x1 - index * each_column for index in range(4 if gated else 2))
     heads: tuple[str, ...] = (tr("answer"), tr("before"))
     if gated:
         heads = (tr("answer"), tr("× up"), tr("{curve}(gate)").format(curve=curve), tr("gate"))
     names = ("neuron", "up", "curved", "gate") if gated else ("neuron", "up")
-    scene.say(tr("neuron"), x0, y0)
+    scene.text(tr("neuron"), x0, y0)
     for x, words in zip(columns, heads, strict=True):
-        scene.say(words, x, y0, align="right")
+        scene.text(words, x, y0, align="right")
     top, foot = y0 + small + ui.u(1), small + ui.u(1)
     each = min(ui.u(7), (y1 - foot - top) / max(len(found.neurons), 1))
     most = max((abs(n.value) for n in found.neurons), default=1.0) or 1.0
     pointed = _pointed(scene, (x0, top, x1, top + each * len(found.neurons)), each)
     for index, neuron in enumerate(found.neurons):
-        grown = part(scene.t, 0.05 + 0.05 * index, 0.3 + 0.05 * index)
+        grown = progress(scene.t, 0.05 + 0.05 * index, 0.3 + 0.05 * index)
         y = top + index * each
         if neuron is pointed:
             scene.draw.add_rect_filled(ImVec2(x0, y), ImVec2(x1, y + each), ui.color("hover"))
@@ -132,29 +70,26 @@ def _draw_list(scene: Scene, rect: tuple[float, float, float, float]) -> Neuron 
             color = "text" if name == "neuron" else "muted"
             scene.number((name, neuron.index), x, line, color, alpha=grown)
     y = y1 - small
-    wide = scene.number(("strong",), x0, y, "link", "left", alpha=part(scene.t, 0.5, 0.7))
+    wide = scene.number(("strong",), x0, y, "link", "left", alpha=progress(scene.t, 0.5, 0.7))
     if wide:
         words = tr("of {n:,} neurons give at least a tenth of the strongest answer")
         left = x0 + wide + ui.u(1.5)
-        scene.say(words.format(n=found.size), left, y, room=x1 - left)
+        scene.text(words.format(n=found.size), left, y, room=x1 - left)
     return pointed
 
 
-def _pointed(scene: Scene, rect: tuple[float, float, float, float], each: float) -> Neuron | None:
-    """The neuron under the pointer."""
+def _pointed(scene: Scene, rect: Rect, each: float) -> Neuron | None:
+    """Return the neuron under the pointer."""
     if not scene.hovered or not scene.ui.at_pointer(rect):
         return None
     neurons = scene.trace.opened.feed_forward.neurons
     return neurons[min(int((scene.ui.pointer[1] - rect[1]) / each), len(neurons) - 1)]
 
 
-def _draw_neuron(
-    scene: Scene, neuron: Neuron, place: tuple[float, float, float, float], most: float,
-    grown: float,
-) -> None:  # fmt: skip
+def _draw_neuron(scene: Scene, neuron: Neuron, place: Rect, most: float, grown: float) -> None:
     ui, (x0, y, right, each) = scene.ui, place
     small = ui.theme.size("small")
-    scene.say(f"{neuron.index:,}", x0, y + (each - small) / 2 - 1, "muted", face="mono")
+    scene.text(f"{neuron.index:,}", x0, y + (each - small) / 2 - 1, "muted", face="mono")
     left, end = x0 + ui.u(13), right - ui.u(13)
     middle, half = (left + end) / 2, (end - left) / 2
     high = max(ui.u(1), min(ui.u(3), each - ui.u(1.5)))
@@ -165,16 +100,14 @@ def _draw_neuron(
     scene.draw.add_line(ImVec2(middle, y), ImVec2(middle, y + each), ui.color("border"), 1.0)
 
 
-def _draw_curve(
-    scene: Scene, rect: tuple[float, float, float, float], pointed: Neuron | None
-) -> None:
-    """The activation's curve, and where the strongest neurons stand on it."""
+def _draw_curve(scene: Scene, rect: Rect, pointed: Neuron | None) -> None:
+    """Draw the activation's curve with the strongest neurons on it."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = rect
     curve, small, gated = trace.shape.curve, ui.theme.size("small"), trace.shape.gate != "none"
-    name = CURVES[curve]
-    scene.say(name, x0, y0, "text")
-    scene.say(tr("a dot is a neuron"), x1, y0, "faint", align="right")
+    name = ACTIVATION_NAMES[curve]
+    scene.text(name, x0, y0, "text")
+    scene.text(tr("a dot is a neuron"), x1, y0, "faint", align="right")
     words = tr("{curve}(gate) × up = answer") if gated else tr("{curve}(before) = answer")
     scene.paragraph(words.format(curve=name), x0, y1 - 2.9 * small, x1 - x0)
     bottom, top = y1 - 2.9 * small - small - ui.u(4), y0 + small + ui.u(2)
@@ -195,17 +128,17 @@ def _draw_curve(
     axis = bottom + ui.u(1)
     for x, label in ((-REACH, f"−{REACH:.0f}"), (0.0, "0"), (REACH, f"+{REACH:.0f}")):
         align = RIGHT if x > 0 else LEFT if x < 0 else MIDDLE
-        scene.say(label, at(x).x, axis, "faint", align=align)
-    scene.say(tr("gate →") if gated else tr("before →"), zero.x + ui.u(3), axis, "faint")
+        scene.text(label, at(x).x, axis, "faint", align=align)
+    scene.text(tr("gate →") if gated else tr("before →"), zero.x + ui.u(3), axis, "faint")
     points = [at(-REACH + 2 * REACH * i / CURVE) for i in range(CURVE + 1)]
     scene.draw.add_polyline(points, ui.color("muted"), ui.u(0.5), 0)
-    grown = part(scene.t, 0.1, 0.6)
+    grown = progress(scene.t, 0.1, 0.6)
     for neuron in trace.opened.feed_forward.neurons:
         x = neuron.up if math.isnan(neuron.gate) else neuron.gate
         spot = at(-REACH + (x + REACH) * grown)
         near = (spot.x - ui.u(2), spot.y - ui.u(2), spot.x + ui.u(2), spot.y + ui.u(2))
         if scene.hovered and ui.at_pointer(near):
-            say_tip(ui, tr("Neuron {n:,}").format(n=neuron.index))
+            show_tip(ui, tr("Neuron {n:,}").format(n=neuron.index))
             pointed = neuron
         own = neuron is pointed
         color = ui.color("text") if own else ui.color_of_series(WARM)

@@ -1,27 +1,38 @@
-"""Steps 5 to 7: a query meets the keys, scores become shares, and values are mixed by them."""
+"""The pictures of attention: the query meets the keys, softmax makes shares of the scores, the
+values are added up by these, the heads are joined; and attention to the source of a translation."""
 
 from __future__ import annotations
+
+import math
 
 from imgui_bundle import ImVec2
 from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.lesson import TokenScore
-from llm_lite.desktop.features.lesson.model import ShowScaled
-from llm_lite.desktop.features.lesson.motion import part
-from llm_lite.desktop.features.lesson.scene import Scene
+from llm_lite.desktop.features.lesson.animation import progress
+from llm_lite.desktop.features.lesson.model import OpenLayer, ShowScaled
+from llm_lite.desktop.features.lesson.numbers import Name, residual_sum
+from llm_lite.desktop.features.lesson.scene import Scene, root_mean_square
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.token_text import visible
+from llm_lite.desktop.widgets.ui import Rect
 from llm_lite.desktop.widgets.widgets import fit
 
 KEY_CELLS = 64  # of each row
+CROSS_KEY_CELLS = 32  # of each row, in attention to the source
 HIDDEN = 2  # rows of tokens that come later
 LABEL = 24.0  # spacing units
 DETAIL = 36.0  # spacing units, of one sum opened below the others
-OPENED = "lesson.opened"  # in the memory of the window: the position whose sum that is
+
+
+class _OpenedScore(Struct):
+    """The position whose score is shown in detail; None stands for that of the largest score."""
+
+    position: int | None = None
 
 
 class _Rows(Struct, frozen=True):
-    """A row for each token of the sentence, all of one height; the same places in every step."""
+    """The place of a row for each token of the sentence; it is the same in every step."""
 
     top: float
     each: float
@@ -39,7 +50,7 @@ def _label(scene: Scene, words: str, y: float, each: float, color: str = "text")
     room, right = scene.u(LABEL) - scene.u(2), scene.rect[0] + scene.u(LABEL) - scene.u(2)
     with scene.ui.font(style="small"):
         words = fit(words, room)
-    scene.say(words, right, y + (each - small) / 2 - 1, color, align="right")
+    scene.text(words, right, y + (each - small) / 2 - 1, color, align="right")
 
 
 def _name(scene: Scene, score: TokenScore) -> tuple[str, str]:
@@ -48,7 +59,7 @@ def _name(scene: Scene, score: TokenScore) -> tuple[str, str]:
 
 
 def draw_scores(scene: Scene) -> None:
-    """A copy of the query runs down the keys; behind it stand the sums."""
+    """Draw a copy of the query that runs down the keys; behind it stand the sums."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     head, small = trace.opened.head, ui.theme.size("small")
@@ -57,7 +68,7 @@ def draw_scores(scene: Scene) -> None:
     words = words.format(token=scene.token(trace.position))
     cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.58
     left = x0 + ui.u(LABEL)
-    scene.say(words, left, y0, "link", room=scene.legend(x1, y0) - left)
+    scene.text(words, left, y0, "link", room=scene.legend(x1, y0) - left)
     strip = (x0 + ui.u(LABEL), y0 + small + ui.u(1), cells_right, y0 + small + ui.u(5))
     scene.strip(head.query, strip, cells=KEY_CELLS, name=("query",))
     top = strip[3] + small + ui.u(4)
@@ -67,18 +78,18 @@ def draw_scores(scene: Scene) -> None:
     note = note.format(n=min(KEY_CELLS, head.query.size), size=head.query.size)
     if head.others:
         note = tr("{n:,} more tokens are not drawn").format(n=head.others)
-    taken = scene.say(words, x0 + ui.u(LABEL), top - small - ui.u(1))
+    taken = scene.text(words, x0 + ui.u(LABEL), top - small - ui.u(1))
     room = cells_right - x0 - ui.u(LABEL + 3) - taken
-    scene.say(note, cells_right, top - small - ui.u(1), "faint", align="right", room=room)
-    scene.say(tr("query · key"), x1, top - small - ui.u(1), align="right")
+    scene.text(note, cells_right, top - small - ui.u(1), "faint", align="right", room=room)
+    scene.text(tr("query · key"), x1, top - small - ui.u(1), align="right")
     detail = scene.u(DETAIL) if y1 - top - scene.u(DETAIL) > len(head.scores) * scene.u(5) else 0.0
     rows = _rows(scene, top, y1 - detail, 0, 8.0)
     most = max((abs(score.dot) for score in head.scores), default=1.0) or 1.0
     run = scene.t * (len(head.scores) + 1)
-    size = _common_size([score.key for score in head.scores])
+    size = root_mean_square(tuple(value for score in head.scores for value in score.key))
     for index, score in enumerate(head.scores):
         y = rows.top + index * rows.each
-        done = part(run, index, index + 1)
+        done = progress(run, index, index + 1)
         name, color = _name(scene, score)
         _label(scene, name, y, rows.each, color)
         high = max(rows.each - ui.u(1.5), ui.u(1.5))
@@ -87,7 +98,7 @@ def draw_scores(scene: Scene) -> None:
         alpha = 0.45 + 0.55 * done
         scene.strip(score.key, place, cells=KEY_CELLS, alpha=alpha, name=name_of, rms=size)
         if scene.pressed(f"key.{score.position}", (x0, y, cells_right, y + rows.each)):
-            scene.ui.memory[OPENED] = score.position
+            scene.ui.local(_OpenedScore).position = score.position
         _draw_dot(scene, score, (cells_right + ui.u(4), y, x1, y + rows.each), most, done)
     if 0.0 < scene.t < 1.0:
         y = rows.top + min(run, len(head.scores) - 1.0) * rows.each
@@ -95,37 +106,31 @@ def draw_scores(scene: Scene) -> None:
         high_ = ImVec2(cells_right + 2, y + rows.each)
         scene.draw.add_rect(low, high_, ui.color("accent"), ui.u(0.5), ui.u(0.5))
     if detail:
-        _draw_detail(scene, y1 - detail + scene.u(4), part(scene.t, 0.6, 1.0))
-
-
-def _common_size(vectors: list[tuple[float, ...]]) -> float:
-    """The root mean square of all together: one scale of colours for all of them."""
-    values = [value * value for vector in vectors for value in vector]
-    return float((sum(values) / len(values)) ** 0.5) if values else 0.0
+        _draw_detail(scene, y1 - detail + scene.u(4), progress(scene.t, 0.6, 1.0))
 
 
 def _opened(scene: Scene) -> TokenScore:
-    """The score that is shown in detail: a person's choice, else the largest."""
+    """Return the score that is shown in detail: a person's choice, or the largest."""
     scores = scene.trace.opened.head.scores
-    chosen = scene.ui.memory.get(OPENED)
+    chosen = scene.ui.local(_OpenedScore).position
     found = next((score for score in scores if score.position == chosen), None)
     return found or max(scores, key=lambda score: score.dot)
 
 
 def _draw_detail(scene: Scene, y: float, shown: float) -> None:
-    """One of the sums: query times key, number by number."""
+    """Draw how one of the sums is made: query times key, number by number."""
     ui, score, query = scene.ui, _opened(scene), scene.trace.opened.head.query.values
     x0, _, x1, _ = scene.rect
     small = ui.theme.size("small")
     products = tuple(a * b for a, b in zip(query, score.key, strict=False))
     words = tr("One of the sums in detail: “{token}”. Press a row above for another one.")
-    scene.say(words.format(token=scene.token(score.position)), x0, y, "text")
+    scene.text(words.format(token=scene.token(score.position)), x0, y, "text")
     y += small + ui.u(2)
     rows = ((tr("query"), query, ""), (tr("key"), score.key, "×"), (tr("products"), products, "="))
     for index, (label, values, sign) in enumerate(rows):
         alpha = 1.0 if index < 2 else shown
         line = y + index * ui.u(6)
-        scene.say(sign, x0, line + (ui.u(5) - small) / 2 - 1, "link", "body")
+        scene.text(sign, x0, line + (ui.u(5) - small) / 2 - 1, "link", "body")
         _label(scene, label, line, ui.u(5))
         place = (x0 + ui.u(LABEL), line, x1 - ui.u(20), line + ui.u(5))
         name = {"": ("query",), "×": ("key_of", score.position)}.get(sign)
@@ -133,14 +138,11 @@ def _draw_detail(scene: Scene, y: float, shown: float) -> None:
                     name=name or ("products", score.position))  # fmt: skip
     line = y + 2 * ui.u(6) + (ui.u(5) - small) / 2 - 1
     wide = scene.number(("sum", score.position), x1, line, "link", alpha=shown)
-    scene.say("Σ", x1 - wide - ui.u(1.5), line, "muted", align="right", alpha=shown)
+    scene.text("Σ", x1 - wide - ui.u(1.5), line, "muted", align="right", alpha=shown)
 
 
-def _draw_dot(
-    scene: Scene, score: TokenScore, rect: tuple[float, float, float, float], most: float,
-    done: float,
-) -> None:  # fmt: skip
-    """A bar from a middle line, right where the sum is positive; and the sum."""
+def _draw_dot(scene: Scene, score: TokenScore, rect: Rect, most: float, done: float) -> None:
+    """Draw a bar from a middle line, right where the sum is positive; and the sum."""
     ui, (x0, y0, x1, y1) = scene.ui, rect
     small = ui.theme.size("small")
     right = x1 - ui.u(16)
@@ -163,12 +165,12 @@ def draw_softmax(scene: Scene) -> None:
     top = y0 + ui.u(7) + small + ui.u(3)
     places, heads = _columns(scene)
     for x, words in zip(places, heads, strict=True):
-        scene.say(words, x, top - small - ui.u(1), align="right")
-    scene.say(tr("share = attention"), x1, top - small - ui.u(1), align="right")
+        scene.text(words, x, top - small - ui.u(1), align="right")
+    scene.text(tr("share = attention"), x1, top - small - ui.u(1), align="right")
     later, right = _later(scene), places[-1]
     extra = (head.others > 0) + (head.sink > 0) + len(later)
     rows = _rows(scene, top, y1, extra)
-    moved = part(scene.t, 0.1, 0.8)
+    moved = progress(scene.t, 0.1, 0.8)
     y = _draw_others(scene, rows.top, rows.each, right, moved)
     for score in head.scores:
         name, color = _name(scene, score)
@@ -178,7 +180,7 @@ def draw_softmax(scene: Scene) -> None:
         for kind, x in zip(kinds, places, strict=True):
             shown = kind if lesson.scaled or kind == "bias" else "dot"
             ink = "text" if kind == "score" else "muted"
-            alpha = part(scene.t, 0.05, 0.3) if kind == "score" else 1.0
+            alpha = progress(scene.t, 0.05, 0.3) if kind == "score" else 1.0
             scene.number((shown, score.position), x, line, ink, alpha=alpha)
         share = score.probability if lesson.scaled else score.unscaled
         name_of = "probability" if lesson.scaled else "unscaled"
@@ -191,7 +193,7 @@ def draw_softmax(scene: Scene) -> None:
 
 
 def _columns(scene: Scene) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """Right edges and heads of the columns before the shares."""
+    """Return right edges and titles of the columns before the shares."""
     shape, left = scene.trace.shape, scene.rect[0] + scene.u(LABEL)
     scaled = tr("× scale") if scene.lesson.scaled else tr("no scale")
     if shape.positions == "bias":
@@ -204,7 +206,7 @@ def _columns(scene: Scene) -> tuple[tuple[float, ...], tuple[str, ...]]:
 
 
 def _draw_switch(scene: Scene, y: float) -> None:
-    """With the scale, and without it; where the model has one."""
+    """Draw the switch between softmax with the scale and without it, where the model has one."""
     ui, lesson = scene.ui, scene.lesson
     if scene.trace.shape.scale == 1.0:
         return
@@ -220,11 +222,11 @@ def _draw_switch(scene: Scene, y: float) -> None:
     line = y + (ui.u(6) - small) / 2
     right = scene.rect[2]
     wide = scene.number(("scale",), right, line, "link")
-    scene.say(tr("scale"), right - wide - ui.u(1.5), line, "faint", align="right")
+    scene.text(tr("scale"), right - wide - ui.u(1.5), line, "faint", align="right")
 
 
 def _later(scene: Scene) -> list[str]:
-    """Tokens of the text behind the followed one, which the mask hides."""
+    """Return the tokens behind the followed one that are drawn as masked."""
     state, position = scene.state, scene.trace.position
     if not scene.trace.shape.causal:
         return []
@@ -232,9 +234,8 @@ def _later(scene: Scene) -> list[str]:
 
 
 def _draw_share(
-    scene: Scene, name: tuple[str | int, ...], share: float, y: float, each: float, left: float,
-    moved: float,
-) -> None:  # fmt: skip
+    scene: Scene, name: Name, share: float, y: float, each: float, left: float, moved: float
+) -> None:
     ui, x1, small = scene.ui, scene.rect[2], scene.ui.theme.size("small")
     high = max(ui.u(1.25), min(ui.u(3.5), each - ui.u(1.5)))
     top = y + (each - high) / 2
@@ -243,7 +244,7 @@ def _draw_share(
 
 
 def _draw_others(scene: Scene, y: float, each: float, left: float, moved: float) -> float:
-    """What tokens outside of the sentence get together: a row above the others."""
+    """Draw a row for all tokens that are not drawn; return its lower edge."""
     head, scaled = scene.trace.opened.head, scene.lesson.scaled
     if not head.others:
         return y
@@ -255,13 +256,13 @@ def _draw_others(scene: Scene, y: float, each: float, left: float, moved: float)
 
 
 def _others(scene: Scene) -> str:
-    """What tokens that are seen and not drawn are called."""
+    """Return the label of the tokens that are seen and not drawn."""
     words = tr("{n:,} before") if scene.trace.shape.causal else tr("{n:,} others")
     return words.format(n=scene.trace.opened.head.others)
 
 
 def _draw_sink(scene: Scene, y: float, each: float, left: float, moved: float) -> float:
-    """What goes to no token."""
+    """Draw the share that goes to no token; return the lower edge of its row."""
     head, scaled = scene.trace.opened.head, scene.lesson.scaled
     if head.sink <= 0:
         return y
@@ -272,7 +273,7 @@ def _draw_sink(scene: Scene, y: float, each: float, left: float, moved: float) -
 
 
 def _draw_masked(scene: Scene, words: str, y: float, each: float, left: float) -> None:
-    """A token that comes later: hatched, without a number."""
+    """Draw a token that comes later: hatched, without a number."""
     ui, x1 = scene.ui, scene.rect[2]
     _label(scene, visible(words), y, each, "faint")
     small = ui.theme.size("small")
@@ -283,27 +284,27 @@ def _draw_masked(scene: Scene, words: str, y: float, each: float, left: float) -
         end = min(x + high, right)
         scene.draw.add_line(ImVec2(x, top + high), ImVec2(end, top + high - (end - x)), color, 1.0)
         x += ui.u(2.5)
-    scene.say(tr("masked"), x1, y + (each - small) / 2 - 1, "faint", align="right")
+    scene.text(tr("masked"), x1, y + (each - small) / 2 - 1, "faint", align="right")
 
 
 def draw_values(scene: Scene) -> None:
-    """Values as strong as their shares flow into the head's output."""
+    """Draw values as strong as their shares, which flow into the head's output."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     head, small = trace.opened.head, ui.theme.size("small")
     out = y1 - small - ui.u(6)
     bottom = out - small - ui.u(9)
     shares = x0 + ui.u(LABEL + 14)
-    scene.say(tr("share"), shares, y0, align="right")
-    scene.say(tr("value of each token, as strong as its share"), shares + ui.u(3), y0)
+    scene.text(tr("share"), shares, y0, align="right")
+    scene.text(tr("value of each token, as strong as its share"), shares + ui.u(3), y0)
     rows = _rows(scene, y0 + small + ui.u(1.5), bottom, head.others > 0)
-    left, flow = shares + ui.u(3), part(scene.t, 0.45, 0.8)
+    left, flow = shares + ui.u(3), progress(scene.t, 0.45, 0.8)
     y = rows.top
     if head.others:
         _label(scene, _others(scene), y, rows.each, "muted")
         scene.number(("others",), shares, y + (rows.each - small) / 2 - 1, "muted")
         words = tr("their values are added, too")
-        scene.say(words, left, y + (rows.each - small) / 2 - 1, "faint", room=x1 - left)
+        scene.text(words, left, y + (rows.each - small) / 2 - 1, "faint", room=x1 - left)
         y += rows.each
     high = max(rows.each - ui.u(1.5), ui.u(1.5))
     for index, score in enumerate(head.scores):
@@ -311,7 +312,7 @@ def draw_values(scene: Scene) -> None:
         _label(scene, name, y, rows.each, color)
         line = y + (rows.each - small) / 2 - 1
         scene.number(("probability", score.position), shares, line)
-        shown = part(scene.t, 0.02 * index, 0.3 + 0.02 * index)
+        shown = progress(scene.t, 0.02 * index, 0.3 + 0.02 * index)
         strong = min(1.0, 0.06 + score.probability**0.6)
         top = y + (rows.each - high) / 2
         name_of = ("value_of", score.position)
@@ -321,7 +322,123 @@ def draw_values(scene: Scene) -> None:
         x = left + (x1 - left) * share
         scene.arrow((x, y + ui.u(1)), (x, out - small - ui.u(2.5)), flow, "accent")
     words = tr("Output of head {head}: the values, weighted and added up").format(head=trace.head)
-    done = part(scene.t, 0.7, 1.0)
+    done = progress(scene.t, 0.7, 1.0)
     cells = len(head.scores[0].value) if head.scores else head.output.size
     place = (left, out, x1, out + ui.u(4))  # below the columns that are added up
     scene.vector("head_output", words, head.output, place, done, cells=min(cells, 64))
+
+
+def draw_output(scene: Scene) -> None:
+    ui, trace = scene.ui, scene.trace
+    x0, y0, x1, y1 = scene.rect
+    small, opened = ui.theme.size("small"), trace.opened
+    scene.text(tr("How much each head gives (RMS of its output): press one to open it"), x0, y0)
+    bottom = _draw_tiles(scene, y0 + small + ui.u(1.5))
+    x = (x0 + x1) / 2
+    joined = progress(scene.t, 0.2, 0.4)
+    scene.arrow((x, bottom + ui.u(1)), (x, bottom + ui.u(6)), joined, "accent")
+    words = tr("side by side, then mixed by one matrix")
+    scene.text(words, x + ui.u(3), bottom + ui.u(2.5), alpha=joined)
+    name, vector = residual_sum(trace)
+    rows = (
+        ("attended", "", tr("What attention adds"), opened.attended),
+        ("residual", "+", tr("What the token had before"), opened.residual),
+        (name, "=", tr("The residual now"), vector),
+    )
+    largest = max(row[3].rms for row in rows)
+    top = bottom + ui.u(9)
+    each = (y1 - top) / 3
+    for index, (name, sign, label, vector) in enumerate(rows):
+        shown = progress(scene.t, 0.35 + 0.2 * index, 0.6 + 0.2 * index)
+        y, left = top + index * each + small + ui.u(1.5), x0 + ui.u(7)
+        scene.text(sign, x0 + ui.u(1), y - ui.u(1), "link", "title", alpha=shown)
+        high = max(ui.u(3), min(ui.u(6), each - 2 * small - ui.u(5)))
+        scene.vector(name, label, vector, (left, y, x1, y + high), shown, rms=largest)
+
+
+def _draw_tiles(scene: Scene, top: float) -> float:
+    """Draw a tile for each head, as strong as its output, in rows where there are many; return the
+    lower edge."""
+    ui, trace = scene.ui, scene.trace
+    x0, _, x1, _ = scene.rect
+    outputs, small = trace.opened.head.outputs, ui.theme.size("small")
+    a_row = min(len(outputs), 16)
+    each, tall = (x1 - x0) / a_row, ui.u(6) + small + ui.u(1)
+    if len(outputs) > 32:
+        tall = ui.u(5)
+    most = max(outputs) or 1.0
+    for head, value in enumerate(outputs):
+        shown = progress(scene.t, 0.0, 0.2)
+        left, y = x0 + head % a_row * each, top + head // a_row * (tall + ui.u(0.75))
+        rect = (left, y, left + each - ui.u(0.75), y + ui.u(6))
+        low, high = ImVec2(rect[0], rect[1]), ImVec2(rect[2], rect[3])
+        scene.draw.add_rect_filled(low, high, ui.color("hover"), ui.u(1))
+        strong = value / most * shown
+        scene.draw.add_rect_filled(low, high, ui.color("accent", 0.9 * strong), ui.u(1))
+        if head == trace.head:
+            scene.draw.add_rect(low, high, ui.color("text"), ui.u(1), ui.u(0.5))
+        ink = "on_accent" if strong > 0.6 else "text"
+        scene.text(
+            str(head), (rect[0] + rect[2]) / 2, rect[1] + (ui.u(6) - small) / 2, ink,
+            align="middle",
+        )  # fmt: skip
+        if scene.pressed(f"open.{head}", rect):
+            scene.actions.append(OpenLayer(trace.layer, head))
+        if len(outputs) <= 32:
+            middle = (rect[0] + rect[2]) / 2
+            scene.number(("head", head), middle, rect[3] + ui.u(0.75), "muted", "middle")
+    return top + math.ceil(len(outputs) / a_row) * (tall + ui.u(0.75))
+
+
+def draw_cross(scene: Scene) -> None:
+    """Draw the query that runs down the source's keys; beside them the shares, below the output."""
+    ui, trace = scene.ui, scene.trace
+    found = trace.opened.cross
+    if found is None:
+        return
+    x0, y0, x1, y1 = scene.rect
+    small, head = ui.theme.size("small"), found.head
+    left = x0 + ui.u(LABEL)
+    keys = left + (x1 - left) * 0.36
+    scores, bars = keys + ui.u(14), keys + ui.u(18)
+    words = tr("query of “{token}”, from the target").format(token=scene.token(trace.position))
+    scene.text(words, left, y0, "link")
+    top = y0 + small + ui.u(1)
+    scene.strip(
+        head.query, (left, top, keys, top + ui.u(4)), cells=CROSS_KEY_CELLS, name=("cross_query",)
+    )
+    top += ui.u(6)
+    scene.text(tr("keys, from the source"), left, top)
+    scene.text(tr("score"), scores, top, align="right")
+    scene.text(tr("share"), x1, top, align="right")
+    top += small + ui.u(1)
+    out = y1 - small - ui.u(6)
+    added = out - 2 * small - ui.u(10)
+    bottom = added - small - ui.u(3)
+    each = min(ui.u(9), (bottom - top) / max(len(head.scores) + (head.others > 0), 1))
+    run = progress(scene.t, 0.0, 0.55) * len(head.scores)
+    for index, score in enumerate(head.scores):
+        y, done = top + index * each, progress(run, index, index + 1)
+        line = y + (each - small) / 2 - 1
+        name = visible(trace.source[score.position].text)
+        scene.text(name, left - ui.u(2), line, "text", align="right", room=ui.u(LABEL - 2))
+        high = max(ui.u(1.5), min(ui.u(5), each - ui.u(1.5)))
+        cells = (left, y + (each - high) / 2, keys, y + (each + high) / 2)
+        scene.strip(score.key, cells, cells=CROSS_KEY_CELLS, alpha=0.45 + 0.55 * done)
+        scene.number(("cross_score", score.position), scores, line, "muted", alpha=done)
+        grown = progress(scene.t, 0.4, 0.75)
+        tall = max(ui.u(1.25), min(ui.u(3.5), each - ui.u(1.5)))
+        bar = (bars, y + (each - tall) / 2, x1 - ui.u(14), y + (each + tall) / 2)
+        scene.bar(bar, score.probability * grown)
+        scene.number(("cross_probability", score.position), x1, line, alpha=grown)
+    if head.others:
+        y = top + len(head.scores) * each
+        words = tr("{n:,} others").format(n=head.others)
+        scene.text(words, left - ui.u(2), y, "muted", align="right")
+        scene.number(("cross_others",), x1, y, "muted")
+    mixed, done = progress(scene.t, 0.65, 0.85), progress(scene.t, 0.8, 1.0)
+    label = tr("Output of head {head}: the source's values, weighted and added up")
+    scene.vector("cross_output", label.format(head=trace.head), head.output,
+                 (x0, added, x1, added + ui.u(4)), mixed)  # fmt: skip
+    label = tr("What all heads of the cross-attention add to the residual")
+    scene.vector("cross_attended", label, found.attended, (x0, out, x1, out + ui.u(4)), done)
