@@ -20,8 +20,7 @@ from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
-from llm_lite.desktop.features.commands.dispatch import answer_keys
-from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
+from llm_lite.desktop.features.commands.keys import answer_keys, goes_to_input, take_typed
 from llm_lite.desktop.features.encoder.no_writing import draw_reason
 from llm_lite.desktop.features.encoder.text_page import ENCODED_INPUT
 from llm_lite.desktop.features.feature import View

@@ -8,9 +8,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.desktop.features.chat.model import NewChat
-from llm_lite.desktop.features.commands.dispatch import run
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.keys import chord, parts
+from llm_lite.desktop.features.commands.keys import chord, keys_of, parts, run, with_keys
 from llm_lite.desktop.features.commands.table import BY_NAME, COMMANDS, GLOBAL
 from llm_lite.desktop.features.program.act import ACTIONS
 from llm_lite.desktop.features.program.model import ChooseFile
@@ -104,10 +102,10 @@ def press(one, written):
 def test_its_keys_run_it(headless, monkeypatch, name):
     """Each chord of each row, through Dear ImGui's input queue, while the input has the focus,
     where they work there."""
-    from llm_lite.desktop.features.commands import dispatch
+    from llm_lite.desktop.features.commands import keys
 
     one, ran = headless(), []
-    monkeypatch.setattr(dispatch, "run", lambda command, *_: ran.append(command.name) or [])
+    monkeypatch.setattr(keys, "run", lambda command, *_: ran.append(command.name) or [])
     if not BY_NAME[name].while_typing:
         press(one, "F6")
         one.driver.frames(2)

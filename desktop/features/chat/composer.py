@@ -22,8 +22,7 @@ from llm_lite.desktop.features.chat.input_card import (
     lines_height,
 )
 from llm_lite.desktop.features.chat.model import CancelEdit, Send, SetDraft, StopAnswer
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.typing import InputKeys
+from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
 from llm_lite.desktop.features.layouts.view import show_view
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle

@@ -6,8 +6,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.commands.hints import with_keys
-from llm_lite.desktop.features.commands.typing import InputKeys
+from llm_lite.desktop.features.commands.keys import InputKeys, with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
 from llm_lite.desktop.widgets.text_input import Input

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.lesson.model import GoToStep, ShowLesson
 from llm_lite.desktop.features.lesson.state import LessonState, StepName
 from llm_lite.desktop.features.lesson.words import title_of

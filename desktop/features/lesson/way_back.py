@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.program.action import Action

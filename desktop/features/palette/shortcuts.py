@@ -5,9 +5,8 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.commands.command import GROUPS, PLACES, UserCommand
 from llm_lite.desktop.features.commands.keys import shown as shown_keys
-from llm_lite.desktop.features.commands.table import COMMANDS
+from llm_lite.desktop.features.commands.table import COMMANDS, GROUPS, PLACES, UserCommand
 from llm_lite.desktop.features.palette.matching import also_called, fold, match
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState

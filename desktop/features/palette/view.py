@@ -10,11 +10,9 @@ from msgspec import Struct, field
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
-from llm_lite.desktop.features.commands.command import GROUPS, UserCommand
-from llm_lite.desktop.features.commands.dispatch import run
-from llm_lite.desktop.features.commands.hints import keys_of
+from llm_lite.desktop.features.commands.keys import keys_of, run
 from llm_lite.desktop.features.commands.settings import SETTINGS, NamedSetting
-from llm_lite.desktop.features.commands.table import COMMANDS
+from llm_lite.desktop.features.commands.table import COMMANDS, GROUPS, UserCommand
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.layouts.view import show_view

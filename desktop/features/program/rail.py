@@ -10,7 +10,7 @@ from msgspec import Struct
 from llm_lite.desktop.features.cache import memory
 from llm_lite.desktop.features.chat import system_prompt
 from llm_lite.desktop.features.chat.model import NewChat
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.encoder.no_writing import draw_reason
 from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.lesson.model import ShowLesson

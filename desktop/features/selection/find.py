@@ -7,7 +7,7 @@ import re
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import Selecting
 from llm_lite.desktop.features.selection.selection import SAID, blocks_of, clear, select

@@ -8,7 +8,7 @@ from typing import Any
 from imgui_bundle import imgui
 from msgspec import Struct, field
 
-from llm_lite.desktop.features.commands.hints import is_pressed, keys_of
+from llm_lite.desktop.features.commands.keys import is_pressed, keys_of
 from llm_lite.desktop.features.history.model import ForkConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle

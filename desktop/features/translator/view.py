@@ -14,8 +14,7 @@ from llm_lite.desktop.features.chat.input_card import (
     held_input,
     lines_height,
 )
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.typing import InputKeys
+from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import hindrance
 from llm_lite.desktop.features.program.state import AppState

@@ -42,12 +42,8 @@ QUIET = {
         "status bar|memory question|file chooser|(upper|lower) right",
         "a part, for the report, and places",
     ),
-    **dict.fromkeys(
-        (
-            f"features/commands/{name}.py"
-            for name in ("in_chat", "in_places", "in_program", "inside")
-        ),
-        (r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"),
+    "features/commands/table.py": (
+        r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"
     ),
     "features/commands/keys.py": ("Cmd", "a key"),
     "features/commands/settings.py": ("[a-z0-9 ]+", "words that searches know besides titles"),
