@@ -17,7 +17,6 @@ from llm_lite.desktop.features.attention.heads import draw as draw_heads
 from llm_lite.desktop.features.attention.view import draw as draw_attention
 from llm_lite.desktop.features.cache import model as cache
 from llm_lite.desktop.features.cache.view import draw as draw_cache
-from llm_lite.desktop.features.chat import events as chat_events
 from llm_lite.desktop.features.chat import model as chat
 from llm_lite.desktop.features.chat.view import draw as draw_chat
 from llm_lite.desktop.features.encoder import model as encoder
@@ -77,7 +76,7 @@ FEATURES = (
     Feature(
         "chat",
         chat.HANDLERS,
-        chat_events.EVENTS,
+        chat.EVENTS,
         views=(View("chat", mark("Chat"), ICON_CHAT, "middle", "conversation", draw_chat),),
     ),
     Feature(

@@ -20,7 +20,7 @@ from llm_lite.desktop.features.cache.colors import (
 )
 from llm_lite.desktop.features.cache.model import PointAt
 from llm_lite.desktop.features.cache.state import age, layer_bytes, reused_positions
-from llm_lite.desktop.features.chat.turns import token_id
+from llm_lite.desktop.features.chat.reading import token_id
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState

@@ -11,7 +11,7 @@ from llm_lite.desktop.features.attachments.shown import ShownFiles
 from llm_lite.desktop.features.chat.again import draw_again, writer
 from llm_lite.desktop.features.chat.highlight import draw_highlight
 from llm_lite.desktop.features.chat.model import ContinueAnswer, EditMessage, UnfoldThought
-from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
