@@ -8,7 +8,14 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.desktop.features.chat.model import NewChat
-from llm_lite.desktop.features.commands.keys import chord, keys_of, parts, run, with_keys
+from llm_lite.desktop.features.commands.keys import (
+    InputKeys,
+    chord,
+    keys_of,
+    parts,
+    run,
+    with_keys,
+)
 from llm_lite.desktop.features.commands.table import BY_NAME, COMMANDS, GLOBAL
 from llm_lite.desktop.features.program.act import ACTIONS
 from llm_lite.desktop.features.program.model import ChooseFile
@@ -110,7 +117,7 @@ def test_its_keys_run_it(headless, monkeypatch, name):
         press(one, "F6")
         one.driver.frames(2)
         press(one, "F6")
-        one.program.interface.ui.memory["input"].focus = False
+        one.ui.local(InputKeys).field.focus = False
         imgui.set_window_focus("##status")
         one.driver.frames(2)
     else:

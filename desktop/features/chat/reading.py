@@ -21,9 +21,9 @@ ROUNDS = 8  # of calls behind each other; then a person is asked
 
 
 def owner_of(message: int, lead: int) -> int:
-    """Return the owner of a position: the index of a message of the conversation, TEMPLATE or SYSTEM.
-    `message` is its number in what the engine was given, which had `lead` messages before those of
-    the conversation."""
+    """Return the owner of a position: the index of a message of the conversation, TEMPLATE or
+    SYSTEM. `message` is its number in what the engine was given, which had `lead` messages before
+    those of the conversation."""
     if message < 0:
         return TEMPLATE
     return message - lead if message >= lead else SYSTEM

@@ -13,6 +13,7 @@ from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
 
 _KEY = imgui.Key
@@ -98,6 +99,7 @@ _CHORDS = tuple((chord(key), command) for command in GLOBAL for key in command.k
 class InputKeys(Struct):
     """The chat's input and the keyboard."""
 
+    field: Input | None = None  # the input, once it was drawn
     active: bool = False  # the input has the keys
     untouched: bool = False  # it has them, and nothing of its own to undo
     waiting: str = ""  # typed until it has them
@@ -128,6 +130,13 @@ def run(command: UserCommand, state: AppState, ui: Ui) -> list[Action]:
     if state.lesson.shown and command.group in OF_CONVERSATION:
         return [ShowLesson(False), *done]
     return done
+
+
+def focus_input(ui: Ui) -> None:
+    """Give the chat's input the keyboard when it is drawn next."""
+    field = ui.local(InputKeys).field
+    if field is not None:
+        field.focus = True
 
 
 def goes_to_input(state: AppState, ui: Ui) -> bool:

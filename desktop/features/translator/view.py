@@ -5,12 +5,12 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import OtherTarget, TranslatorInfo
-from llm_lite.desktop.features.chat.escape import escape_is_free
 from llm_lite.desktop.features.chat.input_card import (
     draw_card,
     draw_field,
     draw_send,
     draw_stop,
+    escape_is_free,
     held_input,
     lines_height,
 )

@@ -62,7 +62,7 @@ QUIET = {
     "features/quantization/comparison.py": ("Vulkan|NumPy", "names"),
     "features/performance/kernel_study.py": ("Vulkan", "a name"),
     "features/program/status_bar.py": ("Vulkan|NumPy", "names"),
-    "features/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
+    "features/chat/panels.py": ("You are a helpful assistant.", "said to the model"),
     "features/tools/model.py": ("The user refused this call.", "said to the model"),
     "features/tools/view.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
     "features/serving/running.py": (
