@@ -31,8 +31,8 @@ from llm_lite.desktop.features.lesson.view import draw as draw_lesson
 from llm_lite.desktop.features.library import model as library
 from llm_lite.desktop.features.library.view import draw as draw_library
 from llm_lite.desktop.features.palette import model as palette
-from llm_lite.desktop.features.palette.shortcuts import draw as draw_shortcuts
 from llm_lite.desktop.features.palette.view import draw as draw_palette
+from llm_lite.desktop.features.palette.view import draw_shortcuts
 from llm_lite.desktop.features.performance import model as performance
 from llm_lite.desktop.features.performance.view import draw as draw_performance
 from llm_lite.desktop.features.presets import model as presets

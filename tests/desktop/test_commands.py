@@ -138,12 +138,12 @@ def test_what_cannot_be_done_is_not(headless):
 
 
 def test_the_list_of_shortcuts_is_the_table_and_can_be_searched(headless):
-    from llm_lite.desktop.features.palette.shortcuts import matching
+    from llm_lite.desktop.features.palette.view import matching_shortcuts
 
-    assert {c.name for c in matching("")} == {c.name for c in COMMANDS if c.keys}
-    assert [c.name for c in matching("ctrl+shift+f")] == ["search"]
-    assert "new_chat" in [c.name for c in matching("new")]
-    assert matching("nothing at all like this") == []
+    assert {c.name for c in matching_shortcuts("")} == {c.name for c in COMMANDS if c.keys}
+    assert [c.name for c in matching_shortcuts("ctrl+shift+f")] == ["search"]
+    assert "new_chat" in [c.name for c in matching_shortcuts("new")]
+    assert matching_shortcuts("nothing at all like this") == []
     one = headless()
     one.driver.press(imgui.Key.f1)
     assert one.driver.shows("shortcuts") and one.driver.shows("shortcuts.new_chat")

@@ -44,10 +44,7 @@ from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import (
-    column,
-    icon_button,
-)
+from llm_lite.desktop.widgets.widgets import column, icon_button
 
 
 class CompareItem:

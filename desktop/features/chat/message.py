@@ -30,11 +30,7 @@ from llm_lite.desktop.features.selection.selecting import draw_page
 from llm_lite.desktop.features.selection.selection import SAID, THOUGHT
 from llm_lite.desktop.features.tokens.choices import draw_choices_button
 from llm_lite.desktop.features.tokens.state import passage
-from llm_lite.desktop.features.tokens.tokens import (
-    draw_versions,
-    place_of,
-    versions_width,
-)
+from llm_lite.desktop.features.tokens.tokens import draw_versions, place_of, versions_width
 from llm_lite.desktop.features.tools.calls import CallCards
 from llm_lite.desktop.features.tree.roles import draw_role
 from llm_lite.desktop.language.core_words import said
@@ -57,12 +53,7 @@ from llm_lite.desktop.widgets.markdown.code_frame import copy_button
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.scripts import cannot_draw
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import (
-    fit,
-    icon_button,
-    meter,
-    tip,
-)
+from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 LIVE_LINES = 2
 EMPTY_LINES = re.compile(r"\n\s*\n")

@@ -25,12 +25,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.markdown.code_frame import SAVE
 from llm_lite.desktop.widgets.markdown.drawing import LINK
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import (
-    button,
-    popover,
-    primary_button,
-    wrapped,
-)
+from llm_lite.desktop.widgets.widgets import button, popover, primary_button, wrapped
 
 NOTE = mark(
     "Said to the model before the conversation: who it is and how to answer. Small models follow "
@@ -109,6 +104,8 @@ def draw_asked(ui: Ui) -> list[Action]:
         save.code, language = ui.memory.pop(SAVE)
         save.path, save.at = one_line(str(default_path(language))), ui.pointer
         ui.opened = SAVE_PANEL
+    if link.address is None and save.code is None:
+        return []
     actions: list[Action] = []
     with ui.styled(item_spacing=(ui.u(2), ui.u(2))):  # that of the conversation is none
         if link.address is not None:
