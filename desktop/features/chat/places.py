@@ -149,7 +149,7 @@ def below(state: AppState, ends: list[float], ui: Ui) -> float:
 
 
 def in_sight(tops: list[float], ends: list[float]) -> range:
-    """Return the messages that are in sight at least in part, or the line above them is."""
+    """Return the messages that are in sight, in part or by the line above them."""
     low = imgui.get_scroll_y()
     first, last = bisect_left(ends, low), bisect_right(tops, low + imgui.get_window_height())
     return range(first, min(last + 1, len(tops)))  # one whose line alone is in sight
