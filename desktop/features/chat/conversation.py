@@ -125,6 +125,38 @@ class CompareItem:
         draw.add_text(ui.fonts["regular"], small, ImVec2(x, at.y), ui.color("muted"), words)
 
 
+def scroll_to_end(item: CompareItem, top: float) -> None:
+    """Scroll to where the answer at the right ends: the other one may be much longer."""
+    wanted = top + item.end - imgui.get_window_height()
+    imgui.set_scroll_y(min(max(wanted, 0.0), imgui.get_scroll_max_y()))
+
+
+def first_difference(base: Message, other: Message) -> int | None:
+    """Return the first token where the two part; None while one is the beginning of the other,
+    unless both have ended."""
+    for number, (a, b) in enumerate(zip(base.tokens, other.tokens, strict=False)):
+        if a.id != b.id:
+            return number
+    shorter = min(len(base.tokens), len(other.tokens))
+    ended = all(message.stop_reason is not None for message in (base, other))
+    return shorter if ended and len(base.tokens) != len(other.tokens) else None
+
+
+class ComparedPages(Struct):
+    """The two answers laid out, each with the text and the key that it was laid out for."""
+
+    known: dict[int, tuple[str, object, TokenPage]] = {}
+
+
+def _laid(ui: Ui, side: int, message: Message, width: float) -> TokenPage:
+    pages, key = ui.local(ComparedPages).known, (width, ui.theme.text)
+    held = pages.get(side)
+    if held is None or held[0] is not message.whole or held[1] != key:
+        spans = align(message.whole, message.pieces)
+        held = pages[side] = (message.whole, key, lay_out(ui, message.whole, spans, width))
+    return held[2]
+
+
 def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     """Draw the scrolling list of messages, `height` pixels tall with the way back to its end."""
     actions: list[Action] = []
@@ -281,35 +313,3 @@ def _draw_jump(ui: Ui, scroll: Scroll, height: float) -> None:
         ui.mark("chat.jump")
     imgui.set_cursor_pos(corner)
     imgui.dummy(ImVec2(1, height))
-
-
-def scroll_to_end(item: CompareItem, top: float) -> None:
-    """Scroll to where the answer at the right ends: the other one may be much longer."""
-    wanted = top + item.end - imgui.get_window_height()
-    imgui.set_scroll_y(min(max(wanted, 0.0), imgui.get_scroll_max_y()))
-
-
-def first_difference(base: Message, other: Message) -> int | None:
-    """Return the first token where the two part; None while one is the beginning of the other,
-    unless both have ended."""
-    for number, (a, b) in enumerate(zip(base.tokens, other.tokens, strict=False)):
-        if a.id != b.id:
-            return number
-    shorter = min(len(base.tokens), len(other.tokens))
-    ended = all(message.stop_reason is not None for message in (base, other))
-    return shorter if ended and len(base.tokens) != len(other.tokens) else None
-
-
-class ComparedPages(Struct):
-    """The two answers laid out, each with the text and the key that it was laid out for."""
-
-    known: dict[int, tuple[str, object, TokenPage]] = {}
-
-
-def _laid(ui: Ui, side: int, message: Message, width: float) -> TokenPage:
-    pages, key = ui.local(ComparedPages).known, (width, ui.theme.text)
-    held = pages.get(side)
-    if held is None or held[0] is not message.whole or held[1] != key:
-        spans = align(message.whole, message.pieces)
-        held = pages[side] = (message.whole, key, lay_out(ui, message.whole, spans, width))
-    return held[2]
