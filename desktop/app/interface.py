@@ -19,10 +19,14 @@ from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.turns import Turns
-from llm_lite.desktop.features.commands.dispatch import answer_keys
-from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
+from llm_lite.desktop.features.commands.keys import (
+    answer_keys,
+    focus_input,
+    goes_to_input,
+    take_typed,
+)
 from llm_lite.desktop.features.encoder.reasons import draw_reason
-from llm_lite.desktop.features.encoder.text_page import ENCODED_INPUT
+from llm_lite.desktop.features.encoder.text_page import focus_field
 from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.features.history.model import UndoHistory
 from llm_lite.desktop.features.history.view import focus_search
@@ -188,9 +192,7 @@ class Interface:
         ui = self.ui
         match what.partition(":"):
             case ("input", _, _):
-                name = ENCODED_INPUT if state.encodes else "input"
-                if name in ui.memory:
-                    ui.memory[name].focus = True
+                focus_field(ui) if state.encodes else focus_input(ui)
             case ("copy", _, _):
                 if not copy(state, ui, markdown=True):
                     _copy_last_answer(state)

@@ -17,7 +17,6 @@ from llm_lite.desktop.features.attention.heads import draw as draw_heads
 from llm_lite.desktop.features.attention.view import draw as draw_attention
 from llm_lite.desktop.features.cache import model as cache
 from llm_lite.desktop.features.cache.view import draw as draw_cache
-from llm_lite.desktop.features.chat import events as chat_events
 from llm_lite.desktop.features.chat import model as chat
 from llm_lite.desktop.features.chat.view import draw as draw_chat
 from llm_lite.desktop.features.encoder import model as encoder
@@ -32,8 +31,8 @@ from llm_lite.desktop.features.lesson.view import draw as draw_lesson
 from llm_lite.desktop.features.library import model as library
 from llm_lite.desktop.features.library.view import draw as draw_library
 from llm_lite.desktop.features.palette import model as palette
-from llm_lite.desktop.features.palette.shortcuts import draw as draw_shortcuts
 from llm_lite.desktop.features.palette.view import draw as draw_palette
+from llm_lite.desktop.features.palette.view import draw_shortcuts
 from llm_lite.desktop.features.performance import model as performance
 from llm_lite.desktop.features.performance.view import draw as draw_performance
 from llm_lite.desktop.features.presets import model as presets
@@ -77,7 +76,7 @@ FEATURES = (
     Feature(
         "chat",
         chat.HANDLERS,
-        chat_events.EVENTS,
+        chat.EVENTS,
         views=(View("chat", mark("Chat"), ICON_CHAT, "middle", "conversation", draw_chat),),
         settings={"overflow": "overflow", "thinking": "thinking"},
         remember=chat.remember,

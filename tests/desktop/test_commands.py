@@ -8,9 +8,14 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.desktop.features.chat.model import NewChat
-from llm_lite.desktop.features.commands.dispatch import run
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.keys import chord, parts
+from llm_lite.desktop.features.commands.keys import (
+    InputKeys,
+    chord,
+    keys_of,
+    parts,
+    run,
+    with_keys,
+)
 from llm_lite.desktop.features.commands.table import BY_NAME, COMMANDS, GLOBAL
 from llm_lite.desktop.features.program.act import ACTIONS
 from llm_lite.desktop.features.program.action import HostAction
@@ -105,15 +110,15 @@ def press(one, written):
 def test_its_keys_run_it(headless, monkeypatch, name):
     """Each chord of each row, through Dear ImGui's input queue, while the input has the focus,
     where they work there."""
-    from llm_lite.desktop.features.commands import dispatch
+    from llm_lite.desktop.features.commands import keys
 
     one, ran = headless(), []
-    monkeypatch.setattr(dispatch, "run", lambda command, *_: ran.append(command.name) or [])
+    monkeypatch.setattr(keys, "run", lambda command, *_: ran.append(command.name) or [])
     if not BY_NAME[name].while_typing:
         press(one, "F6")
         one.driver.frames(2)
         press(one, "F6")
-        one.program.interface.ui.memory["input"].focus = False
+        one.ui.local(InputKeys).field.focus = False
         imgui.set_window_focus("##status")
         one.driver.frames(2)
     else:
@@ -134,12 +139,12 @@ def test_what_cannot_be_done_is_not(headless):
 
 
 def test_the_list_of_shortcuts_is_the_table_and_can_be_searched(headless):
-    from llm_lite.desktop.features.palette.shortcuts import matching
+    from llm_lite.desktop.features.palette.view import matching_shortcuts
 
-    assert {c.name for c in matching("")} == {c.name for c in COMMANDS if c.keys}
-    assert [c.name for c in matching("ctrl+shift+f")] == ["search"]
-    assert "new_chat" in [c.name for c in matching("new")]
-    assert matching("nothing at all like this") == []
+    assert {c.name for c in matching_shortcuts("")} == {c.name for c in COMMANDS if c.keys}
+    assert [c.name for c in matching_shortcuts("ctrl+shift+f")] == ["search"]
+    assert "new_chat" in [c.name for c in matching_shortcuts("new")]
+    assert matching_shortcuts("nothing at all like this") == []
     one = headless()
     one.driver.press(imgui.Key.f1)
     assert one.driver.shows("shortcuts") and one.driver.shows("shortcuts.new_chat")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.rounds import offered
+from llm_lite.desktop.features.chat.reading import offered
 from llm_lite.desktop.features.program.requests import Result, beside_messages, conversation
 from llm_lite.desktop.features.program.state import AppState, Counted
 

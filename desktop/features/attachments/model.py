@@ -14,7 +14,7 @@ from llm_lite.core.attached_text import Attachment, attachment_text, message_tex
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, DraftFile, Part
-from llm_lite.desktop.features.chat.turns import tokens_in_front
+from llm_lite.desktop.features.chat.reading import tokens_in_front
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result

@@ -20,7 +20,8 @@ from llm_lite.desktop.features.cache.colors import (
 )
 from llm_lite.desktop.features.cache.model import PointAt
 from llm_lite.desktop.features.cache.state import age, layer_bytes, reused_positions
-from llm_lite.desktop.features.chat.turns import token_id
+from llm_lite.desktop.features.chat.places import bring_into_sight
+from llm_lite.desktop.features.chat.reading import token_id
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
@@ -263,7 +264,7 @@ def _pointer(
     actions = _point(state, position if position >= 0 else None)
     if clicked and position >= 0 and not zoom.dragged:
         same = position == state.attention.row
-        ui.memory["chat.show"] = None if same else state.owners[position]
+        bring_into_sight(ui, None if same else state.owners[position])
         actions.append(SetAttention(replace(state.attention, row=None if same else position)))
     return actions
 

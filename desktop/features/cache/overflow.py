@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Overflow
 from llm_lite.desktop.features.cache.state import ALARM, WARN
-from llm_lite.desktop.features.chat.turns import forecast, tokens_in_front
+from llm_lite.desktop.features.chat.reading import forecast, tokens_in_front
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.widgets.controls import chooser

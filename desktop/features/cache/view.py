@@ -39,7 +39,7 @@ from llm_lite.desktop.features.cache.state import (
     reserved_bytes,
     used_bytes,
 )
-from llm_lite.desktop.features.chat.turns import forecast
+from llm_lite.desktop.features.chat.reading import forecast
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState

@@ -1,4 +1,5 @@
-"""Where a person writes: it grows with the text; Enter sends, Shift+Enter breaks, Esc stops."""
+"""The input of the chat, which grows with its text: Enter sends it, Shift+Enter breaks the line,
+Escape stops the answer."""
 
 from __future__ import annotations
 
@@ -12,18 +13,17 @@ from llm_lite.desktop.features.attachments.model import (
 )
 from llm_lite.desktop.features.attachments.view import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.features.cache.overflow import draw_meter
-from llm_lite.desktop.features.chat.escape import escape_is_free
 from llm_lite.desktop.features.chat.input_card import (
     draw_card,
     draw_field,
     draw_send,
     draw_stop,
+    escape_is_free,
     held_input,
     lines_height,
 )
 from llm_lite.desktop.features.chat.model import CancelEdit, Send, SetDraft, StopAnswer
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.typing import InputKeys
+from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
 from llm_lite.desktop.features.layouts.view import show_view
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
@@ -49,7 +49,7 @@ def composer_height(state: AppState, ui: Ui) -> float:
 
 
 def draw_composer(state: AppState, ui: Ui) -> list[Action]:
-    """The input card with its button, and a line that teaches the keys."""
+    """Draw the input card with its button, and a line that teaches the keys."""
     held = _held(state, ui)
     offset, width = column(ui)
     origin = imgui.get_cursor_screen_pos()
@@ -132,10 +132,10 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     if state.running:
         stopped = draw_stop(ui, "chat.stop", side, state.running.stopping)
         return [*actions, StopAnswer()] if stopped else actions
-    said = bool(held.text.strip() or state.files.files)
+    has_content = bool(held.text.strip() or state.files.files)
     hindrance = obstacle(state) or files_obstacle(state)
-    ready = said and not hindrance
-    hint = (hindrance if said else "") or with_keys(tr("Send"), "send")
+    ready = has_content and not hindrance
+    hint = (hindrance if has_content else "") or with_keys(tr("Send"), "send")
     clicked = draw_send(ui, "chat.send", side, ready, hint)
     if clicked:
         held.focus = True
@@ -160,7 +160,7 @@ def banner(state: AppState) -> str:
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> list[Action]:
-    """What answers are made with that nothing else on the screen tells, or else the keys."""
+    """Draw what answers are made with where nothing else on the screen shows it, or the keys."""
     send, broken = keys_of("send"), keys_of("break_line")
     words = tr("{send} sends  ·  {broken} breaks the line").format(send=send, broken=broken)
     if state.busy:
@@ -188,7 +188,8 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> lis
 
 
 def _draw_link(ui: Ui, name: str, words: str, hint: str, at: ImVec2, end: float) -> bool:
-    """Whether it was clicked; `at` is moved behind it. It is cut where there is no room."""
+    """Draw words that can be clicked, cut where there is no room, and return whether they were.
+    `at` is moved behind them."""
     shown = fit(words, end - at.x)
     size = imgui.calc_text_size(shown)
     imgui.set_cursor_screen_pos(at)
@@ -201,7 +202,7 @@ def _draw_link(ui: Ui, name: str, words: str, hint: str, at: ImVec2, end: float)
 
 
 def steered(state: AppState) -> str:
-    """That gains of heads are in force: they change every answer of the conversation."""
+    """Return a note about gains of heads in force: they change every answer of the conversation."""
     changed = state.steering.changed
     if not changed or not state.holds_conversations:
         return ""
@@ -211,7 +212,7 @@ def steered(state: AppState) -> str:
 
 
 def _form(state: AppState) -> str:
-    """What answers keep to: it stays after a restart, and would be a riddle if nothing said so."""
+    """Return what answers keep to: it stays after a restart, and would be a riddle unseen."""
     if state.sampling.json_schema:
         return tr("Answers keep to a JSON schema")
     return tr("Answers keep to a grammar") if state.sampling.grammar else ""

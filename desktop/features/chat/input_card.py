@@ -1,13 +1,15 @@
-"""What fields that a person writes to the model in have in common: the card, the field with its
-keys, and the buttons that send and stop."""
+"""The parts of a field in which a person writes to the model: its card, the field with its keys,
+the buttons that send and stop, and the Escape key."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.commands.hints import with_keys
-from llm_lite.desktop.features.commands.typing import InputKeys
+from llm_lite.desktop.features.commands.keys import InputKeys, with_keys
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.selection.find import is_find_open
+from llm_lite.desktop.features.selection.selection import selection
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
 from llm_lite.desktop.widgets.text_input import Input
@@ -24,22 +26,22 @@ class Written(Struct, frozen=True):
 
 
 def held_input(ui: Ui, draft: str, begun: tuple[int, bool]) -> Input:
-    """The field of the chat pane; it takes the keys where `begun` is another than before: in a new
-    chat, and the first moment something can be asked."""
-    held: Input = ui.memory.setdefault("input", Input(draft))
+    """Return the field of the chat pane. It takes the keys where `begun` is another than before: in
+    a new chat, and the first moment something can be asked."""
+    keys = ui.local(InputKeys)
+    held = keys.field = keys.field or Input(draft)
     if held.text != draft:
         held.renew(draft)
     if begun != held.begun:
         held.begun = begun
-        has_keys = ui.local(InputKeys).active
         if held.touched and not held.text:  # what was typed in another chat is not undone here
             held.renew("")
-        held.focus = has_keys or not imgui.get_io().want_text_input
+        held.focus = keys.active or not imgui.get_io().want_text_input
     return held
 
 
 def lines_height(ui: Ui, draft: str, width: float, least: int, most: int) -> float:
-    """Pixels of a field whose words take so many lines, in a width."""
+    """Return the height of a field whose words take so many lines, in a width, in pixels."""
     with ui.font():
         wanted = imgui.calc_text_size(draft + "|", wrap_width=width).y
     lines = min(most, max(least, round(wanted / ui.theme.text)))
@@ -54,7 +56,7 @@ def draw_card(ui: Ui, at: ImVec2, width: float, height: float) -> None:
 
 
 def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint: str) -> Written:
-    """A field of several lines; `hint` stands in it while it is empty."""
+    """Draw a field of several lines; `hint` stands in it while it is empty."""
     flags = imgui.InputTextFlags_
     imgui.set_cursor_screen_pos(spot)
     if held.focus:
@@ -87,7 +89,7 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
 
 
 def draw_send(ui: Ui, name: str, side: float, ready: bool, hint: str) -> bool:
-    """At the cursor; whether it was pressed."""
+    """Draw the button that sends at the cursor, and return whether it was pressed."""
     fill = "accent" if ready else "hover"
     colors = {"button": fill, "button_hovered": "accent_hover" if ready else fill}
     with (
@@ -101,7 +103,7 @@ def draw_send(ui: Ui, name: str, side: float, ready: bool, hint: str) -> bool:
 
 
 def draw_stop(ui: Ui, name: str, side: float, stopping: bool) -> bool:
-    """At the cursor; whether it was pressed."""
+    """Draw the button that stops at the cursor, and return whether it was pressed."""
     colors = {"button": "hover", "button_hovered": "pressed", "button_active": "pressed"}
     with ui.colored(**colors), ui.styled(frame_rounding=ui.u(2)):
         clicked = imgui.button(f"##{name}", ImVec2(side, side))
@@ -112,3 +114,26 @@ def draw_stop(ui: Ui, name: str, side: float, stopping: bool) -> bool:
     draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
     tip(ui, tr("Stopping") if stopping else with_keys(tr("Stop"), "escape"))
     return clicked
+
+
+class EscapeKey(Struct):
+    taken: bool = False  # something had the key in the frame before
+
+
+def escape_is_free(state: AppState, ui: Ui) -> bool:
+    """Tell whether Escape was pressed just now and closes no list, leaves no field and clears no
+    selection. Call it in every frame: what had the key may be gone when this one is drawn."""
+    key, taken = ui.local(EscapeKey), _is_taken(state, ui)
+    was_taken, key.taken = key.taken, taken
+    return imgui.is_key_pressed(imgui.Key.escape, False) and not (taken or was_taken)
+
+
+def _is_taken(state: AppState, ui: Ui) -> bool:
+    selected = selection(state, ui)
+    return (
+        imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
+        or imgui.get_io().want_text_input
+        or imgui.is_any_item_active()
+        or is_find_open(ui)
+        or (selected is not None and not selected.empty)
+    )

@@ -1,27 +1,36 @@
-"""One message as it is read: who says it, its text, how it ended, and what can be done with it."""
+"""One message as it is read: who wrote it, its thoughts, its text, in which a token is marked that
+is pointed at elsewhere, how it ended, and what can be done with it."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
-from llm_lite.core.messages import GenerationStats
+from llm_lite.core.messages import AnswerRun, GenerationStats
+from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.shown import ShownFiles
-from llm_lite.desktop.features.chat.again import draw_again, writer
-from llm_lite.desktop.features.chat.highlight import draw_highlight
-from llm_lite.desktop.features.chat.model import ContinueAnswer, EditMessage, UnfoldThought
-from llm_lite.desktop.features.chat.thoughts import Thought
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.chat.model import (
+    ContinueAnswer,
+    EditMessage,
+    Regenerate,
+    UnfoldThought,
+)
+from llm_lite.desktop.features.chat.panels import open_other_writer
+from llm_lite.desktop.features.chat.state import Thought
+from llm_lite.desktop.features.commands.keys import with_keys
+from llm_lite.desktop.features.history.model import ForkConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import draw_page
 from llm_lite.desktop.features.selection.selection import SAID, THOUGHT
 from llm_lite.desktop.features.tokens.choices import draw_choices_button
-from llm_lite.desktop.features.tokens.tokens import (
-    draw_versions,
-    versions_width,
-)
+from llm_lite.desktop.features.tokens.state import passage
+from llm_lite.desktop.features.tokens.tokens import draw_versions, place_of, versions_width
 from llm_lite.desktop.features.tools.calls import CallCards
 from llm_lite.desktop.features.tree.roles import draw_role
 from llm_lite.desktop.language.core_words import said
@@ -29,11 +38,14 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration, rate, sentence, tokens
 from llm_lite.desktop.widgets.by_keyboard import is_on_its_way, press_area
 from llm_lite.desktop.widgets.icons import (
+    ICON_BRANCH,
     ICON_CHEVRON_DOWN,
     ICON_CHEVRON_RIGHT,
     ICON_CONTINUE,
+    ICON_DICE,
     ICON_EDIT,
     ICON_INFO,
+    ICON_REGENERATE,
     ICON_SPARKLES,
     ICON_WARNING,
 )
@@ -46,6 +58,28 @@ from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 LIVE_LINES = 2
 EMPTY_LINES = re.compile(r"\n\s*\n")
 HINT = mark("The model's reasoning before its answer. Later turns leave it out of the prompt.")
+ENDINGS = {
+    "stop string": mark("Stopped at a stop string."),
+    "role": mark("Ended where the model began to write as somebody else."),
+    "repetition": mark("Ended: the answer was repeating itself."),
+    "length": mark("Reached the limit of max tokens."),
+    "context": mark("The context is full."),
+    "stopped": mark("Stopped."),
+    "error": mark("The answer could not be finished."),
+}
+MORE = mark("Press Continue for more.")
+REUSE = mark(
+    "This share of the prompt was in the KV cache already (prefix reuse) and was not "
+    "computed again."
+)
+REGENERATE = mark("Regenerate; a new seed gives another answer")
+EXACTLY = mark("Regenerate exactly: the same seed, sampling and gains")
+EDIT = mark("Edit the answer; the model's version is kept")
+FORK = mark("Fork to a new conversation: a copy of this one up to here")
+REACH = 64  # characters in which what is shown next is looked for
+WORDS = re.compile(r"\s+|\S+")
+Span = tuple[int, int]  # of characters
+Mark = tuple[float, float, float, float]  # x, y, width, height within the page
 
 
 class ThoughtFold:
@@ -81,7 +115,7 @@ class ThoughtFold:
         return self.page.height if self.thought.unfolded else min(self.page.height, most)
 
     def draw(self, state: AppState, at: ImVec2) -> list[Action]:
-        """With its corner at a place on the screen."""
+        """Draw the thoughts with their corner at a place on the screen."""
         if self.thought is None or not self.thought.text:
             return []
         turned = self._draw_line(at, self.thought)
@@ -90,7 +124,7 @@ class ThoughtFold:
         return [UnfoldThought(self.index, not self.thought.unfolded)] if turned else []
 
     def _draw_line(self, at: ImVec2, thought: Thought) -> bool:
-        """Whether it was clicked."""
+        """Draw the line, and return whether it was clicked."""
         ui, small = self.ui, self.ui.theme.size("small")
         words = heading(thought, self.live)
         with ui.font(style="small"):
@@ -134,22 +168,6 @@ class ThoughtFold:
             run = laid.runs[-1]
             spot = ImVec2(x + run.x + run.width + ui.u(2), y + top + run.y + ui.theme.text / 2)
             imgui.get_window_draw_list().add_circle_filled(spot, ui.u(1), ui.color("accent"))
-
-
-ENDINGS = {
-    "stop string": mark("Stopped at a stop string."),
-    "role": mark("Ended where the model began to write as somebody else."),
-    "repetition": mark("Ended: the answer was repeating itself."),
-    "length": mark("Reached the limit of max tokens."),
-    "context": mark("The context is full."),
-    "stopped": mark("Stopped."),
-    "error": mark("The answer could not be finished."),
-}
-MORE = mark("Press Continue for more.")
-REUSE = mark(
-    "This share of the prompt was in the KV cache already (prefix reuse) and was not "
-    "computed again."
-)
 
 
 def reuse(stats: GenerationStats) -> str:
@@ -201,7 +219,8 @@ class MessageItem:
         return f"{words} {tr(MORE)}" if reason == "length" and self.last else words
 
     def _note_height(self, words: str) -> float:
-        """Of small lines below the text, with the gap above them; 0 where there are none."""
+        """Return the height of small lines below the text with the gap above them; 0 without
+        words."""
         return self._note_size(words).y + self.ui.u(2) if words else 0.0
 
     def _note_size(self, words: str) -> ImVec2:
@@ -296,7 +315,7 @@ class MessageItem:
         draw.add_text(font, small, spot, ui.color("muted"), writer(self.state, self.message))
 
     def _draw_writing(self, x: float, y: float) -> None:
-        """The caret at the end of the text, or what is being waited for."""
+        """Draw the caret at the end of the text, or what is being waited for."""
         ui, draw, running = self.ui, imgui.get_window_draw_list(), self.state.running
         assert running is not None
         if self.message.text:
@@ -321,7 +340,7 @@ class MessageItem:
             ui.mark("chat.prefill")
 
     def _draw_lack(self, x: float, y: float) -> None:
-        """What of the text has no glyphs here."""
+        """Draw the sentence about what of the text has no glyphs here."""
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
         font, color, beside = ui.fonts["regular"], ui.color("muted"), small + ui.u(1.5)
         draw.add_text(font, small, ImVec2(x, y), color, ICON_INFO)
@@ -382,7 +401,7 @@ class MessageItem:
 
 
 def heading(thought: Thought, live: bool) -> str:
-    """The line that says how long the model thought."""
+    """Return the line that says how long the model thought."""
     if live:
         words = tr("Thinking for {time}, {tokens}")
         return words.format(time=spent(thought.seconds), tokens=tokens(thought.tokens))
@@ -393,8 +412,141 @@ def heading(thought: Thought, live: bool) -> str:
 
 
 def spent(seconds: float) -> str:
-    """'0.4 s', '3.2 s', '48 s', '2 min 5 s'."""
+    """Write a time as '0.4 s', '3.2 s', '48 s' or '2 min 5 s'."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def writer(state: AppState, message: Message) -> str:
+    """Return who is named at the head of an answer."""
+    known = message.written.model.name if message.written else ""
+    name = known or (state.model.name if state.model else tr("Assistant"))
+    return f"{name}  ·  {tr('edited by you')}" if message.edited else name
+
+
+def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]:
+    """Draw buttons behind others on their line: answer again, exactly so, or in a
+    person's words."""
+    actions: list[Action] = []
+    message, last = state.messages[index], index == len(state.messages) - 1
+    name = f"message.{index}"
+    imgui.same_line(0, ui.u(1))
+    regenerate = "chat.regenerate" if last else f"{name}.regenerate"
+    if icon_button(ui, regenerate, ICON_REGENERATE, tr(REGENERATE), side=side, style="small"):
+        actions.append(Regenerate(None if last else index))
+    if message.written is not None and message.sampling is not None and not message.edited:
+        imgui.same_line(0, ui.u(1))
+        if icon_button(ui, f"{name}.exactly", ICON_DICE, tr(EXACTLY), side=side, style="small"):
+            actions += _again(state, ui, index, message.written)
+    imgui.same_line(0, ui.u(1))
+    if icon_button(ui, f"{name}.edit", ICON_EDIT, tr(EDIT), side=side, style="small"):
+        actions.append(EditMessage(index))
+    if state.history.open is not None:
+        imgui.same_line(0, ui.u(1))
+        if icon_button(ui, f"{name}.fork", ICON_BRANCH, tr(FORK), side=side, style="small"):
+            actions.append(ForkConversation(message.key))
+    return actions
+
+
+def _again(state: AppState, ui: Ui, index: int, written: AnswerRun) -> list[Action]:
+    if written.is_like(AnswerRun.by(state.model, state.executor)):
+        return [Regenerate(index, exactly=True)]
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    open_other_writer(ui, written, (low.x, high.y + ui.u(1)))
+    return []
+
+
+class TokenSpans(Struct):
+    """The characters of a message's tokens and of the runs of its page, and what they were found
+    for."""
+
+    message: Message | None = None
+    key: object = None
+    own: tuple[Span, ...] = ()  # of tokens
+    runs: list[list[int]] = []
+
+
+def draw_highlight(state: AppState, ui: Ui, index: int, page: Page, x: float, y: float) -> None:
+    """Mark the token behind the text of message `index`, whose page lies at (x, y)."""
+    position = state.cache.pointed
+    if position is None or position >= len(state.owners) or state.owners[position] != index:
+        return
+    draw, pad = imgui.get_window_draw_list(), ui.u(0.5)
+    for left, top, width, height in _marks(state, ui, index, page, position):
+        low = ImVec2(x + left - pad, y + top - pad)
+        high = ImVec2(x + left + width + pad, y + top + height + pad)
+        draw.add_rect_filled(low, high, ui.color("accent", 0.35), ui.u(0.75))
+        draw.add_rect(low, high, ui.color("accent"), ui.u(0.75), max(1.0, ui.u(0.3)))
+        ui.rects["chat.pointed"] = (low.x, low.y, high.x, high.y)
+
+
+def _marks(state: AppState, ui: Ui, index: int, page: Page, position: int) -> list[Mark]:
+    """Return the marks of the token; the text's layout is matched to its tokens once."""
+    message = state.messages[index]
+    place = place_of(state, ui, index)
+    held, key = ui.local(TokenSpans), (place, page)
+    if held.message is not message or held.key != key:
+        held.message, held.key = message, key
+        held.own, held.runs = _spans(state, message, page, place)
+    if place is None or not 0 <= position - place.start < len(held.own):
+        return []
+    return _within(ui, page, held.runs, held.own[position - place.start])
+
+
+def _spans(
+    state: AppState, message: Message, page: Page, place: Any
+) -> tuple[tuple[Span, ...], list[list[int]]]:
+    """Find the characters of the message's tokens, and of the runs of its page, in its text;
+    tokens of its thoughts lie before it."""
+    if place is not None:
+        place = replace(place, end=place.stop)
+    found = passage(message.whole, message.pieces, place, state.positions)
+    lead = len(found.text) - len(message.spoken)  # what is said, and calls, end the whole
+    own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])
+    return own, character_places(
+        message.text, [run.text for _, laid in page.blocks for run in laid.runs]
+    )
+
+
+def character_places(text: str, shown: Sequence[str]) -> list[list[int]]:
+    """Find where in `text` each character of what is shown of it stands, in order. What is shown
+    lacks marks, and breaks lines elsewhere."""
+    found: list[list[int]] = []
+    at = 0
+    for words in shown:
+        places: list[int] = []
+        for part in WORDS.findall(words):
+            if part.isspace():
+                places += [at] * len(part)
+                continue
+            start = text.find(part, at, at + len(part) + REACH)
+            for character in part if start < 0 else "":
+                known = text.find(character, at, at + REACH)
+                places.append(at if known < 0 else known)
+                at = at if known < 0 else known + 1
+            if start >= 0:
+                places += range(start, start + len(part))
+                at = start + len(part)
+        found.append(places)
+    return found
+
+
+def _within(ui: Ui, page: Page, runs: list[list[int]], span: Span) -> list[Mark]:
+    """Return the parts of runs that show the characters of `span`."""
+    marks: list[Mark] = []
+    laid_runs = ((top, laid, run) for top, laid in page.blocks for run in laid.runs)
+    for (top, laid, run), places in zip(laid_runs, runs, strict=True):
+        low, high = (bisect_left(places, end) for end in span)
+        if low >= high:
+            continue
+        if run.picture is not None:  # the token is somewhere in the formula
+            marks.append((run.x, top + run.y, run.width, laid.size))
+            continue
+        ui.push_font(run.style, laid.size)
+        before = imgui.calc_text_size(run.text[:low]).x
+        width = imgui.calc_text_size(run.text[low:high]).x
+        imgui.pop_font()
+        marks.append((run.x + before, top + run.y, width, laid.size))
+    return marks

@@ -1,17 +1,33 @@
-"""What a person does in the chat: say, stop, edit, begin another one."""
+"""The chat: a person sends, stops, edits and begins another one; the engine reads the prompt, and
+writes tokens until the answer ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from llm_lite.core.attached_text import LONGEST_TEXT, ConversationExtras, DraftedFile
-from llm_lite.core.messages import Role, SamplingOptions, Stop
+from llm_lite.core.messages import (
+    CacheRewritten,
+    ConversationRead,
+    GenerationFinished,
+    GenerationStarted,
+    PrefillProgress,
+    Role,
+    SamplingOptions,
+    Stop,
+    TokenDecoded,
+    TokensCounted,
+    TokensSpelled,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import files_obstacle
 from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles, NewDraft
-from llm_lite.desktop.features.chat.rounds import waiting
+from llm_lite.desktop.features.cache import state as cache_state
+from llm_lite.desktop.features.chat.reading import begun, ended, owner_of, waiting, with_turns
+from llm_lite.desktop.features.chat.state import Thought
+from llm_lite.desktop.features.performance import speed
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
@@ -27,10 +43,19 @@ from llm_lite.desktop.features.program.requests import (
 )
 from llm_lite.desktop.features.program.scopes import fields_of, next_conversation
 from llm_lite.desktop.features.program.settings import Settings
-from llm_lite.desktop.features.program.state import AppState, ChatForm, Message
+from llm_lite.desktop.features.program.state import (
+    RATE_WINDOW,
+    AppState,
+    ChatForm,
+    Message,
+    Running,
+    Token,
+)
 from llm_lite.desktop.features.sampling.model import completes, differing, sampler
 from llm_lite.desktop.features.tools.model import results
+from llm_lite.desktop.features.tools.state import split_calls
 from llm_lite.desktop.features.translator.model import ClearTarget, clear
+from llm_lite.desktop.features.tree.model import spelled
 from llm_lite.desktop.language.incoming import TYPED, typed
 from llm_lite.desktop.language.translate import tr
 
@@ -52,7 +77,7 @@ class ContinueAnswer(Action, frozen=True):
 
 
 class Regenerate(Action, frozen=True):
-    """Another answer in the place of one, which stays beside it with what followed; None: the
+    """Write another answer in the place of one, which stays beside it with what followed; None: the
     last. `exactly` with the seed, the other options and the gains of the one that is there."""
 
     index: int | None = None
@@ -87,14 +112,13 @@ class ResetSampling(Action, frozen=True):
 
 
 class SetForm(Action, frozen=True):
-    """Whether the conversation that is about to begin is a chat, or a text that the model
-    continues."""
+    """Let the conversation that is about to begin be a chat, or a text that the model continues."""
 
     form: ChatForm
 
 
 class SetThinking(Action, frozen=True):
-    """Whether the model thinks before it answers, where its template lets one choose."""
+    """Let the model think before it answers, or not, where its template lets one choose."""
 
     thinking: bool
 
@@ -124,8 +148,8 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return _send_answer(action, state, text, now)
     if problem := obstacle(state) or files_obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    said: Role = "text" if completes(state) else "user"
-    role = edited.role if edited is not None else said
+    new_role: Role = "text" if completes(state) else "user"
+    role = edited.role if edited is not None else new_role
     message = Message(role, text, attachments=state.files.attachments)
     if edited is None or at is None:
         calling = waiting(state)  # calls that nobody has answered count as refused
@@ -138,24 +162,24 @@ def _send(action: Send, state: AppState, now: float) -> Result:
 
 
 def _without_draft(state: AppState) -> AppState:
-    """It was sent; where it was of an edit, the one of before comes back."""
+    """Empty the input, whose draft was sent; after an edit the draft from before comes back."""
     if state.editing is not None:
         return end_edit(state)
     return replace(state, draft="", files=state.files.emptied())
 
 
 def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result:
-    """What a person makes of a model's answer: a version beside it."""
+    """Keep what a person made of a model's answer as a version beside it."""
     index = state.editing
     assert index is not None
     if state.running:
         return notify(replace(state, draft=action.text), "warning", obstacle(state), now), ()
     before = state.messages[index]
-    state, ended = end_reading(replace(end_edit(state), comparing=None))
+    state, commands = end_reading(replace(end_edit(state), comparing=None))
     if text == before.text:
-        return state, ended
+        return state, commands
     fresh = Message("assistant", text, stop_reason="end", written=before.written, edited=True)
-    return show(state, as_version(state, index, fresh)), ended
+    return show(state, as_version(state, index, fresh)), commands
 
 
 def _stop_answer(action: StopAnswer, state: AppState, now: float) -> Result:
@@ -203,7 +227,7 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
 
 
 def _ask_in_place(state: AppState, now: float) -> Result:
-    """An answer that says nothing begins again."""
+    """Begin an answer that has no text again."""
     before = state.messages[-1]
     state, commands = ask(state, state.messages[:-1], now)
     fresh = replace(
@@ -238,8 +262,8 @@ def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
 
 
 def new_draft(state: AppState) -> NewDraft:
-    """That of chats that have not begun, in front or not. The draft of a conversation that is not
-    kept becomes it: it would be lost."""
+    """Return the draft of chats that have not begun, in front or not. The draft of a conversation
+    that is not kept becomes it: it would be lost."""
     extras, aside = extras_of(state), state.new_draft
     if state.history.open is not None or not (extras.draft or extras.files):
         return aside
@@ -251,11 +275,11 @@ def new_draft(state: AppState) -> NewDraft:
 def turn_to(
     state: AppState, messages: tuple[Message, ...], extras: ConversationExtras | None = None
 ) -> Result:
-    """Another conversation comes to the front, with what is kept as `extras` of it; a new chat
-    without. An answer that is being written ends: what it has said is kept."""
-    state, ended = end_reading(end_edit(state))
+    """Bring another conversation to the front, with what is kept as `extras` of it; a new chat has
+    none. An answer that is being written ends: its text so far is kept."""
+    state, commands = end_reading(end_edit(state))
     sent = state.running and not state.queued
-    commands = (Stop(),) if sent else ended
+    commands = (Stop(),) if sent else commands
     prompt, drafted = state.history.own_prompt, new_draft(state)
     draining = state.running.request if state.running and sent else state.draining
     turned = next_conversation(
@@ -278,7 +302,7 @@ def turn_to(
 
 
 def _of_a_text(state: AppState) -> dict[str, Any]:
-    """What was read of a text that is no conversation, which stays in front."""
+    """Return what was read of a text that is no conversation, which stays in front."""
     if state.holds_conversations:
         return {}
     kept = ("attention", "cache", "xray", "lesson", "steering")
@@ -286,12 +310,12 @@ def _of_a_text(state: AppState) -> dict[str, Any]:
 
 
 def drafted_files(extras: ConversationExtras) -> tuple[DraftFile, ...]:
-    """Those of a kept draft: what has no text yet is read from its path."""
+    """Return the files of a kept draft: one that has no text yet is read from its path."""
     return tuple(DraftFile(0, one.path, one.name, one.attached) for one in extras.files)
 
 
 def extras_of(state: AppState) -> ConversationExtras:
-    """What is kept of the conversation in front beside its messages."""
+    """Return what is kept of the conversation in front beside its messages."""
     text, files = state.draft, state.files.files
     if state.editing is not None:
         text, files = state.aside, state.files.aside
@@ -304,7 +328,7 @@ def _set_system_prompt(action: SetSystemPrompt, state: AppState, now: float) -> 
 
 
 def _set_sampling(action: SetSampling, state: AppState, now: float) -> Result:
-    """What differs from what was in force, the person chose."""
+    """Set the options; the person chose those that differ from what was in force."""
     names = differing(action.sampling, sampler(state))
     chosen = {name: getattr(action.sampling, name) for name in names}
     own = replace(state.sampling, **chosen)
@@ -334,6 +358,174 @@ def _unfold_thought(action: UnfoldThought, state: AppState, now: float) -> Resul
     return replace(state, messages=(*before, changed, *after)), ()
 
 
+def _generation_started(event: GenerationStarted, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    running = replace(
+        running,
+        phase="prefill",
+        prompt_tokens=event.prompt_tokens,
+        reused_tokens=event.reused_tokens,
+        done=event.reused_tokens,
+        thinking=event.thinking,
+    )
+    owners = tuple(owner_of(token.message, running.lead) for token in event.prompt)
+    reused, tokens = event.reused_tokens, event.prompt_tokens
+    state = replace(state, running=running)
+    return begun(state, event.prompt, owners, reused=reused, tokens=tokens, used=reused)
+
+
+def _prefill_progress(event: PrefillProgress, state: AppState, now: float) -> AppState:
+    running, reading = state.running, state.reading
+    if reading is not None and reading.request == event.request:
+        return replace(state, reading=replace(reading, done=event.done, total=event.total))
+    if running is None or running.request != event.request:
+        return state
+    running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
+    used = min(max(state.context_used, event.done), len(state.owners) or event.done)
+    return replace(state, running=running, context_used=used)
+
+
+def _conversation_read(event: ConversationRead, state: AppState, now: float) -> AppState:
+    reading = state.reading
+    if reading is None or reading.request != event.request:
+        return state
+    state, lead = replace(state, reading=None), reading.lead
+    if event.message:
+        return notify(state, "error", event.message, now)
+    return begun(state, event.prompt, tuple(owner_of(t.message, lead) for t in event.prompt))
+
+
+def _token_decoded(event: TokenDecoded, state: AppState, now: float) -> AppState:
+    return decoded([event], state, now)
+
+
+def decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppState:
+    """Fold tokens of one request, which follow each other, into the answer."""
+    running, newest, count = state.running, events[-1], len(events)
+    if running is None or running.request != newest.request:
+        return state
+    arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
+    first = running.first_token if running.first_token is not None else now
+    since = newest.step_ms / 1e3 if running.received is None else now - running.received
+    ttft_ms = next((event.ttft_ms for event in events if event.ttft_ms), running.ttft_ms)
+    running = replace(
+        running, phase="decode", arrivals=arrivals, first_token=first, received=now, ttft_ms=ttft_ms
+    )
+    last = _answer(state)
+    tokens = [_token(e, running, at) for at, e in enumerate(events, len(last.tokens))]
+    texts = [event.text for event in events]
+    thought = last.thought
+    if running.thinking and not last.tokens and not last.text:
+        thought = Thought.of(running.thinking)
+    thought = thought and thought.with_tokens(events, since)
+    text = thought.split.visible_text if thought else last.spoken + "".join(texts)
+    calls = split_calls(last.calls, running.tool_style, text)
+    text = calls.visible_text if calls else text
+    last = replace(last, text=text, thought=thought, calls=calls, tokens=(*last.tokens, *tokens))
+    state = _with_answer(state, last)
+    owner = len(state.messages) - 1
+    state = replace(
+        state,
+        running=running,
+        context_used=newest.context_used,
+        positions=(*state.positions, *texts),
+        owners=(*state.owners, *[owner] * count),
+        cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
+    )
+    return speed.sampled(state, count, sum(event.step_ms for event in events), now)
+
+
+def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:
+    running = state.running
+    if event.request == state.draining:
+        return replace(state, draining=None)
+    if running is None or running.request != event.request:
+        return state
+    last = _answer(state).ended()
+    last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
+    state = replace(
+        _with_answer(state, last),
+        running=None,
+        context_used=event.stats.context_used or state.context_used,
+    )
+    state = ended(state, running)
+    state = speed.completed(with_turns(state), running, event.stats)
+    if event.stop_reason == "error" and event.message:
+        return notify(state, "error", event.message, now)
+    return state
+
+
+def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppState:
+    known = (i for i, m in enumerate(state.messages) if m.key == event.key and m.restored)
+    index = next(known, None)
+    if index is None:
+        return state
+    message = spelled(state.messages[index], event.tokens, event.texts)
+    return replace(state, messages=(*state.messages[:index], message, *state.messages[index + 1 :]))
+
+
+def _tokens_counted(event: TokensCounted, state: AppState, now: float) -> AppState:
+    if event.message and event.request == state.files.request:
+        state = notify(state, "warning", event.message, now)
+    counted = state.counted
+    if event.request and event.request == counted.request:
+        counted = replace(counted, request=0, tokens=event.conversation)
+    return replace(state, files=state.files.counted(event), counted=counted)
+
+
+def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    owners = tuple(owner_of(token.message, running.lead) for token in event.tokens)
+    cache = cache_state.rewritten(state.cache, event.tokens, event.forgotten, state.owners)
+    return replace(
+        state,
+        positions=tuple(token.text for token in event.tokens),
+        owners=owners,
+        context_used=len(owners),
+        cache=cache,
+        attention=replace(state.attention, row=None),
+        attention_rows=None,
+    )
+
+
+def _token(event: TokenDecoded, running: Running, index: int) -> Token:
+    """Return the token; one that was forced and not scored again keeps its probability."""
+    token = Token(
+        event.token,
+        event.text,
+        event.probability,
+        event.alternatives,
+        event.allowed,
+        event.accepted,
+        tuple(drafted.text for drafted in event.rejected),
+    )
+    if event.probability == event.probability or index >= len(running.forced):
+        return token
+    before = running.forced[index]
+    return replace(
+        token,
+        probability=before.probability,
+        alternatives=before.alternatives,
+        allowed=before.allowed,
+    )
+
+
+def _answer(state: AppState) -> Message:
+    """Return the answer being written; a new one where the conversation ends with a user."""
+    last = state.messages[-1] if state.messages else None
+    return last if last and last.role == "assistant" else Message("assistant", "")
+
+
+def _with_answer(state: AppState, answer: Message) -> AppState:
+    last = state.messages[-1] if state.messages else None
+    kept = state.messages[:-1] if last and last.role == "assistant" else state.messages
+    return replace(state, messages=(*kept, answer))
+
+
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetDraft: _set_draft,
     Send: _send,
@@ -349,6 +541,16 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetForm: _set_form,
     SetThinking: _set_thinking,
     UnfoldThought: _unfold_thought,
+}
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    GenerationStarted: _generation_started,
+    PrefillProgress: _prefill_progress,
+    ConversationRead: _conversation_read,
+    TokenDecoded: _token_decoded,
+    GenerationFinished: _generation_finished,
+    TokensSpelled: _tokens_spelled,
+    TokensCounted: _tokens_counted,
+    CacheRewritten: _cache_rewritten,
 }
 
 

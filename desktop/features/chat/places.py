@@ -1,4 +1,5 @@
-"""Places of the messages in the list, in pixels from its top."""
+"""Places of the messages in their list, in pixels from its top: which are in sight, which is to be
+there, and the lines and bars about what the model no longer sees."""
 
 from __future__ import annotations
 
@@ -7,16 +8,28 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
 
-from imgui_bundle import imgui
+from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.chat.unseen import Unseen
+from llm_lite.desktop.features.cache.state import unseen
 from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.units import tokens
+from llm_lite.desktop.widgets.icons import ICON_EYE, ICON_EYE_OFF
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit
 
 A_FRAME = 24_000  # characters of messages that are measured in one
 Height = Callable[[int], float]  # of a message, by its index
+GONE = mark("The model no longer sees this")
+BACK = mark("From here on the model sees the conversation")
+
+
+class Heights(Struct):
+    """The heights of messages by index, in pixels, and what they were measured for."""
+
+    found: dict[int, tuple[Message, object, float]] = {}
 
 
 class Stack(Struct):
@@ -43,8 +56,8 @@ def find_places(
     """Find where each message begins and ends. Those before the last are found again only when
     one of them, or what they depend on, is another."""
     before = state.messages[:-1]
-    look = rich_text(ui).height_key(ui)
-    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, look)
+    appearance = rich_text(ui).height_key(ui)
+    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, appearance)
     kept = ui.local(Stack)
     if state.xray.shown or kept.key != key or not _alike(kept.messages, before):
         kept.tops, kept.ends, whole = _stacked(state, ui, marks, width, height)
@@ -81,7 +94,7 @@ def _stacked(
 def _measured(state: AppState, ui: Ui, width: float, height: Height) -> tuple[list[float], bool]:
     """Measure all messages but the last, the newest first. A long conversation that comes into the
     chat is measured from its end, in several frames; what is left is guessed."""
-    known = ui.memory.get("heights", {})
+    known = ui.local(Heights).found
     heights: list[float] = []
     left, whole = A_FRAME, True
     for index in range(len(state.messages) - 2, -1, -1):
@@ -103,15 +116,15 @@ def _guess(ui: Ui, message: Message, width: float) -> float:
 
 
 def hold_in_place(
-    state: AppState, ui: Ui, follow: bool, tops: list[float], ends: list[float]
+    state: AppState, ui: Ui, follows_end: bool, tops: list[float], ends: list[float]
 ) -> None:
-    """What is in sight stays there while heights are found: at the end, or where one has scrolled
+    """Keep what is in sight there while heights are found: at the end, or where one has scrolled
     to. Dear ImGui would scroll there a frame later."""
     held = ui.local(HeldPlaces)
     chat, old, measuring = held.chat, held.tops, held.measuring
     held.chat, held.tops, held.measuring = state.chat, tops, ui.local(Stack).measuring
     moved = 0.0
-    if follow and ends and (chat != state.chat or measuring):
+    if follows_end and ends and (chat != state.chat or measuring):
         end = ends[-1] + ui.u(4) + ui.u(2)
         moved = max(0.0, end - imgui.get_window_height()) - imgui.get_scroll_y()
     elif chat == state.chat and measuring and len(old) == len(tops):
@@ -136,7 +149,103 @@ def below(state: AppState, ends: list[float], ui: Ui) -> float:
 
 
 def in_sight(tops: list[float], ends: list[float]) -> range:
-    """The messages of which something is seen, or the line above them."""
+    """Return the messages that are in sight, in part or by the line above them."""
     low = imgui.get_scroll_y()
     first, last = bisect_left(ends, low), bisect_right(tops, low + imgui.get_window_height())
     return range(first, min(last + 1, len(tops)))  # one whose line alone is in sight
+
+
+class Scroll(Struct):
+    """The scrolling of the list of messages."""
+
+    chat: int | None = None
+    follows_end: bool = True  # what is written is kept in sight
+    bottom: float = 0.0  # the largest scroll when it was last drawn
+    count: int = 0  # of messages
+
+
+class WantedMessage(Struct):
+    """The message that is to be in sight."""
+
+    index: int | None = None
+
+
+def bring_into_sight(ui: Ui, index: int | None) -> None:
+    """Have message `index` in sight when the list is drawn next; None: stay where it is."""
+    ui.local(WantedMessage).index = index
+
+
+class Unseen:
+    """Lines where the model's sight ends or begins, and bars beside what it lost."""
+
+    def __init__(self, state: AppState, ui: Ui) -> None:
+        self._ui, self.lost = ui, _lost(state, ui)
+
+    def height(self, index: int) -> float:
+        """Return the height of the line above message `index`; 0 where there is none."""
+        return self._ui.theme.size("small") + self._ui.u(3) if self._words(index) else 0.0
+
+    def draw(self, index: int, x: float, y: float, width: float) -> None:
+        """Draw the line above message `index`, which begins at a place in the window."""
+        words, icon = self._words(index), ICON_EYE_OFF if index in self.lost else ICON_EYE
+        ui, height = self._ui, self.height(index)
+        corner = imgui.get_window_pos()
+        at = ImVec2(corner.x + x, corner.y + y - height - imgui.get_scroll_y())
+        if not words or at.y + height < corner.y or at.y > corner.y + imgui.get_window_height():
+            return
+        _line(ui, at, width, f"{icon}  {words}", "warning" if index in self.lost else "muted")
+        name = f"message.{index}.{'unseen' if index in self.lost else 'seen'}"
+        ui.rects[name] = (at.x, at.y, at.x + width, at.y + height)
+
+    def shade(self, index: int, x: float, y: float, width: float, height: float) -> None:
+        """Draw a bar at the left of a message where some of its tokens were forgotten."""
+        if index not in self.lost:
+            return
+        lost, whole = self.lost[index]
+        ui, corner = self._ui, imgui.get_window_pos()
+        low = ImVec2(corner.x + x - ui.u(3), corner.y + y - imgui.get_scroll_y())
+        high = ImVec2(low.x + ui.u(0.75), low.y + height)
+        color = ui.color("warning", 0.9 if lost == whole else 0.45)
+        imgui.get_window_draw_list().add_rect_filled(low, high, color, ui.u(0.4))
+
+    def _words(self, index: int) -> str:
+        before = self.lost.get(index - 1)
+        if index not in self.lost:
+            return tr(BACK) if before else ""
+        lost, whole = self.lost[index]
+        if lost < whole:
+            words = tr("The model no longer sees {tokens} of the {whole} that follow")
+            return words.format(tokens=tokens(lost), whole=whole)
+        return "" if before and before[0] == before[1] else tr(GONE)
+
+
+class ForgottenMessages(Struct):
+    """The messages with forgotten tokens, and what they were found for."""
+
+    key: object = None
+    lost: dict[int, tuple[int, int]] = {}
+
+
+def _lost(state: AppState, ui: Ui) -> dict[int, tuple[int, int]]:
+    """Return the messages with forgotten tokens: how many, and of how many. The result is kept
+    until something else is forgotten."""
+    cache = state.cache
+    key = (cache.forgotten, len(cache.all_owners))
+    kept = ui.local(ForgottenMessages)
+    if kept.key != key:
+        kept.key, kept.lost = key, unseen(cache)
+    return kept.lost
+
+
+def _line(ui: Ui, at: ImVec2, width: float, words: str, color: str) -> None:
+    """Draw words in the middle of a hairline."""
+    draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
+    with ui.font(style="small"):
+        words = fit(words, width - ui.u(8))
+        room = imgui.calc_text_size(words).x
+        left = round(at.x + (width - room) / 2)
+        draw.add_text(ImVec2(left, at.y + ui.u(0.5)), ui.color(color), words)
+    y, thick = round(at.y + ui.u(0.5) + small / 2), ui.u(0.25)
+    for a, b in ((at.x, left - ui.u(2)), (left + room + ui.u(2), at.x + width)):
+        if b > a:
+            draw.add_rect_filled(ImVec2(a, y), ImVec2(b, y + thick), ui.color("border"))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.chat.again import show_found
 from llm_lite.desktop.features.chat.composer import composer_height, draw_composer
-from llm_lite.desktop.features.chat.conversation import draw_conversation
-from llm_lite.desktop.features.chat.form import EXAMPLES as BEGINNINGS
-from llm_lite.desktop.features.chat.form import draw_form
-from llm_lite.desktop.features.chat.model import Send, SetDraft
+from llm_lite.desktop.features.chat.conversation import draw_conversation, show_found
+from llm_lite.desktop.features.chat.model import Send, SetDraft, SetForm
 from llm_lite.desktop.features.encoder.view import draw as draw_encoding
 from llm_lite.desktop.features.layouts import view as layouts
 from llm_lite.desktop.features.program.action import Action
@@ -17,7 +14,7 @@ from llm_lite.desktop.features.program.model import CancelLoading, OpenModel
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.view import draw_strip, strip_height
-from llm_lite.desktop.features.sampling.model import completes
+from llm_lite.desktop.features.sampling.model import completes, has_template
 from llm_lite.desktop.features.selection.find import draw_find
 from llm_lite.desktop.features.tokens.view import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.features.translator.view import draw_page
@@ -36,6 +33,7 @@ from llm_lite.desktop.widgets.widgets import (
     meter,
     primary_button,
     progress,
+    text,
     tip,
     wrapped,
 )
@@ -49,6 +47,19 @@ EXAMPLES = (
     (mark("Explain"), mark("Why is the sky blue? Answer in three sentences.")),
     (mark("Write"), mark("Write a short poem about the sea at night.")),
     (mark("Code"), mark("Write a Python function that reverses a string, and explain it.")),
+)
+CONTINUED = mark("Text completion: the model goes on with what you write.")
+NO_TEMPLATE = mark("Text completion: {name} has no chat template, it goes on with what you write.")
+PLAIN_CHAT = mark("{name} has no chat template: it is asked in a plain format of roles.")
+WHAT_IT_READS = mark(
+    "The model reads all of this as one text, without roles around it. What you write behind an "
+    "answer begins a paragraph, unless it begins with a space or a line. An answer ends where the "
+    "model begins to write as somebody else, as “User:”."
+)
+BEGINNINGS = (
+    (mark("Story"), mark("Once upon a time, in a village by the sea,")),
+    (mark("List"), mark("The five largest cities of the world are:\n1.")),
+    (mark("Code"), mark("# A Python function that reverses a string\n")),
 )
 
 
@@ -84,8 +95,41 @@ def _draw_texts(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
+def draw_form(state: AppState, ui: Ui) -> list[Action]:
+    """Draw a line about what the conversation is where it is no chat as the model was made for: one
+    text that the model continues, or a chat in a plain format. While there is no message the other
+    form can be chosen."""
+    words = _form_words(state)
+    if not words:
+        return []
+    other = tr("Chat instead") if completes(state) else tr("Continue a text instead")
+    with ui.font(style="small"):
+        wide = imgui.calc_text_size(other).x + ui.u(6)
+    room = imgui.get_content_region_avail().x - ui.u(4) - (0 if state.messages else wide)
+    imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + ui.u(2))
+    imgui.align_text_to_frame_padding()
+    with ui.font(style="small"):
+        shown = fit(words, room)
+    text(ui, shown, "muted", "small")
+    ui.mark("chat.form_note")
+    tip(ui, words if not completes(state) else f"{words}\n{tr(WHAT_IT_READS)}")
+    if state.messages:
+        return []
+    imgui.same_line(0, ui.u(2))
+    with ui.font(style="small"):
+        clicked = button(ui, "chat.other_form", other)
+    return [SetForm("chat" if completes(state) else "completion")] if clicked else []
+
+
+def _form_words(state: AppState) -> str:
+    name = state.model.name if state.model else ""
+    if completes(state):
+        return tr(CONTINUED) if has_template(state) else tr(NO_TEMPLATE).format(name=name)
+    return "" if has_template(state) else tr(PLAIN_CHAT).format(name=name)
+
+
 def _leave_room_for_notices(ui: Ui, offset: float, width: float) -> None:
-    """Notices stand in a place of their own, so that they cover nothing."""
+    """Leave notices a place of their own, so that they cover nothing."""
     at, height = imgui.get_cursor_screen_pos(), ui.notices_height
     ui.rects["chat.notices"] = (at.x + offset, at.y, at.x + offset + width, at.y + height)
     if height:
@@ -93,8 +137,8 @@ def _leave_room_for_notices(ui: Ui, offset: float, width: float) -> None:
 
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:
-    """The model's name, which opens the list of models; the way to the tokens. All of it stands on
-    one line of a fixed height, whatever is shown."""
+    """Draw the model's name, which opens the list of models, and the way to the tokens. All of it
+    stands on one line of a fixed height, whatever is shown."""
     start = imgui.get_cursor_pos()
     if state.remote.connection is not None:
         there = state.remote.connection
@@ -136,7 +180,7 @@ class _Buttons:
     them, X-ray loses its own; then the map goes, then X-ray: the palette has both."""
 
     def __init__(self, ui: Ui, free: float) -> None:
-        """`free`: pixels for the model's name and these buttons."""
+        """Choose what fits into `free` pixels, which the model's name and these buttons have."""
         xray, icon = switch_width(ui), switch_width(ui, named=False)
         self.named = map_width(ui) + xray + ui.u(ROOMY_NAME) <= free
         self.has_map = self.named or map_width(ui) + icon <= free
@@ -153,7 +197,7 @@ class _Buttons:
 
 
 def _draw_progress(state: AppState, ui: Ui, end: float) -> list[Action]:
-    """A load beside the model's name, while the conversation stays in sight. It stands before
+    """Draw a load beside the model's name, while the conversation stays in sight. It stands before
     `end`, in x of the window: the stage is cut, and the bar is shorter where there is no room."""
     assert state.load is not None
     top, height, side = imgui.get_item_rect_min().y, ui.u(8), ui.u(6)

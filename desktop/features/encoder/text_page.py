@@ -56,7 +56,6 @@ UNREADABLE: dict[Spelling, str] = {
     ),
 }
 EDGE = 0.9  # of what the model reads, from which the count is a warning
-ENCODED_INPUT = "encoding.input"  # in the memory of the interface: the field that is shown
 REST = 0.35  # seconds without a key press, after which the text is encoded
 MOST_LINES = 8
 SPECIAL = mark("The tokenizer's own: it stands for no text.")
@@ -186,9 +185,23 @@ class Typed(Struct, frozen=True):
     typing: bool
 
 
+class ShownField(Struct):
+    """The field that is shown, once it was drawn."""
+
+    field: TextField | None = None
+
+
+def focus_field(ui: Ui) -> None:
+    """Give the field the keyboard when it is drawn next."""
+    held = ui.local(ShownField).field
+    if held is not None:
+        held.focus = True
+
+
 def field_of(ui: Ui, text: str) -> TextField:
     """Return the field that is shown, with a text that may have been changed from outside."""
-    held: TextField = ui.memory.setdefault(ENCODED_INPUT, TextField(text))
+    kept = ui.local(ShownField)
+    held = kept.field = kept.field or TextField(text)
     if held.text != text:
         held.renew(text)
     return held

@@ -32,7 +32,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
 from llm_lite.desktop.features.attachments.state import MOST_FILES
 from llm_lite.desktop.features.chat.model import extras_of
-from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.tools.state import How, ToolReply
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show, typed
@@ -357,7 +357,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         stats=fit_to_show(end.stats) if end and end.stats else None,
         problem=fit_line(end.problem) if end else "",
         sampling=stored.run.sampling if stored.run else None,
-        thought=Thought.told(thought, spoken) if thought else None,
+        thought=Thought.of_texts(thought, spoken) if thought else None,
         calls=calls,
         written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.desktop.features.commands.hints import is_pressed
+from llm_lite.desktop.features.commands.keys import is_pressed
 from llm_lite.desktop.features.history import menu
 from llm_lite.desktop.features.history.model import (
     BeginRename,

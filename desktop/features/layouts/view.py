@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.layouts.state import LayoutName
 from llm_lite.desktop.features.program.action import Action

@@ -8,7 +8,7 @@ import math
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.lesson.model import (
     FollowPosition,
     GoToStep,

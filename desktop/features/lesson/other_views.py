@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.cache.model import PointAt
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.layouts.model import ShowInspector
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.lesson.numbers import Name

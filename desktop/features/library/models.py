@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.library.model import InstallModel, ShowLibrary
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel

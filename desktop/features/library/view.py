@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.desktop.features.commands.fields import open_address
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.library import finding, local, queue
 from llm_lite.desktop.features.library.model import ListModels, ShowLibrary
 from llm_lite.desktop.features.library.state import LibraryState, LibraryTab

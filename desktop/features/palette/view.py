@@ -1,4 +1,5 @@
-"""The command palette: one input over everything, and below it what it finds."""
+"""The command palette, one input over everything and below it what it finds; and the panel of all
+keys, which can be searched."""
 
 from __future__ import annotations
 
@@ -10,16 +11,21 @@ from msgspec import Struct, field
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
-from llm_lite.desktop.features.commands.command import GROUPS, UserCommand
-from llm_lite.desktop.features.commands.dispatch import run
-from llm_lite.desktop.features.commands.hints import keys_of
+from llm_lite.desktop.features.commands.keys import keys_of, run
+from llm_lite.desktop.features.commands.keys import shown as shown_keys
 from llm_lite.desktop.features.commands.settings import SETTINGS, NamedSetting
-from llm_lite.desktop.features.commands.table import COMMANDS
+from llm_lite.desktop.features.commands.table import COMMANDS, GROUPS, PLACES, UserCommand
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.layouts.view import show_view
-from llm_lite.desktop.features.palette.matching import Match, also_called, fold, match
-from llm_lite.desktop.features.palette.model import NoteChoice, SearchPalette
+from llm_lite.desktop.features.palette.model import (
+    Match,
+    NoteChoice,
+    SearchPalette,
+    also_called,
+    fold,
+    match,
+)
 from llm_lite.desktop.features.presets.model import ChoosePreset
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention
@@ -31,11 +37,10 @@ from llm_lite.desktop.language.units import short_name
 from llm_lite.desktop.widgets.icons import ICON_SEARCH
 from llm_lite.desktop.widgets.keycaps import draw_keys, keys_width
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit
+from llm_lite.desktop.widgets.widgets import fit, popover, wrapped
 
 CONVERSATIONS = 200  # of the list that are matched here; the history searches all of them
 HEADS = 16  # listed for a layer
-INSPECTOR = ("upper right", "lower right")
 # "L12 H3", "layer 12 head 3", "head 12.3", "12.3"
 _HEAD = re.compile(
     r"(?:(?P<named>head)\s*|l(?:ayer)?\s*)?(?P<layer>\d{1,3})"
@@ -47,6 +52,20 @@ PANELS = (  # views of the inspector and what else can be gone to: name, title
     ("performance", mark("Performance")),
     ("head", mark("Head")), ("steer", mark("Steer")), ("log", mark("Log")),
 )  # fmt: skip
+SHOWN = 60  # results
+NEWEST = 6  # conversations that are listed before anything is typed
+RECENT = 25.0  # points for what was chosen lately
+IN_TEXT = 20.0  # points of a conversation in which the words stand, but not in its title
+POPUP = "palette"
+WIDTH, TOP = 150.0, 0.11  # in spacing units; share of the window above it
+LINES = 11  # rows that are seen at once
+LONGEST = 400  # characters of a query
+KEY = imgui.Key
+STILL = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_nav_inputs  # arrows are ours
+SHORTCUTS = "shortcuts"  # the panel of all keys
+LONGEST_SEARCH = 200  # characters
+SHORTCUTS_WIDTH, SHORTCUTS_TOP = 116.0, 0.06  # in spacing units; share of the window above it
+ABOVE_LIST = 26.0  # spacing units of title, search and padding
 
 
 class Item(Struct, frozen=True):
@@ -61,24 +80,10 @@ class Item(Struct, frozen=True):
     note: str = ""  # below the title
 
 
-SHOWN = 60  # results
-NEWEST = 6  # conversations that are listed before anything is typed
-RECENT = 25.0  # points for what was chosen lately
-SAID = 20.0  # points of a conversation in which the words stand, but not in its title
-
-
 class Finding(Struct, frozen=True):
     item: Item
     at: tuple[int, ...] = ()  # places of the letters that match
     heading: str = ""  # above it
-
-
-POPUP = "palette"
-WIDTH, TOP = 150.0, 0.11  # in spacing units; share of the window above it
-LINES = 11  # rows that are seen at once
-LONGEST = 400  # characters of a query
-KEY = imgui.Key
-STILL = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_nav_inputs  # arrows are ours
 
 
 class Held(Struct):
@@ -284,7 +289,7 @@ def _draw_seen(
 
 
 def _draw_row(ui: Ui, row: Finding, rect: tuple[float, float, float, float], chosen: bool) -> None:
-    """Group, title with the letters that match, note and chord."""
+    """Draw group, title with the letters that match, note and chord."""
     draw, item = imgui.get_window_draw_list(), row.item
     x0, y0, x1, y1 = rect
     if chosen:
@@ -385,7 +390,7 @@ def _matching(query: str, state: AppState, ui: Ui) -> list[Finding]:
         add(item, match(query, item.title), -5.0)
     if state.palette.found_for:
         for item in found_in_history(state):
-            add(item, match(query, item.title) or Match(SAID), -5.0)
+            add(item, match(query, item.title) or Match(IN_TEXT), -5.0)
     ordered = sorted(scored.values(), key=lambda one: -one[0])
     return [row for _, row in ordered[:SHOWN]]
 
@@ -517,3 +522,90 @@ def _of_preset(name: str) -> Item:
     return Item(
         f"preset:{name}", tr("Preset"), name, lambda s, u: [ChoosePreset(name)], words="preset"
     )
+
+
+class ShortcutsInput(Struct):
+    query: str = ""
+
+
+def draw_shortcuts(state: AppState, ui: Ui) -> list[Action]:
+    size = imgui.get_main_viewport().size
+    width = min(ui.u(SHORTCUTS_WIDTH), size.x - ui.u(8))
+    at = ImVec2((size.x - width) / 2, max(ui.u(2), size.y * SHORTCUTS_TOP))
+    above = at.y + ui.u(ABOVE_LIST)
+    with popover(ui, SHORTCUTS, tr("Keyboard shortcuts"), at, width) as shown:
+        if shown:
+            if imgui.is_window_appearing():
+                imgui.set_keyboard_focus_here()
+            _draw_shortcut_list(ui, max(size.y - ui.status_height - above, ui.u(20)))
+    return []
+
+
+def _draw_shortcut_list(ui: Ui, height: float) -> None:
+    """Draw a search, and below it keys in groups, in `height` pixels."""
+    imgui.set_next_item_width(-1)
+    kept = ui.local(ShortcutsInput)
+    hint = tr("Search the shortcuts")
+    _, query = imgui.input_text_with_hint(f"##{SHORTCUTS}.query", hint, kept.query)
+    ui.mark(f"{SHORTCUTS}.query")
+    kept.query = query = query[:LONGEST_SEARCH]
+    imgui.begin_child(
+        f"{SHORTCUTS}.list", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings
+    )
+    found = matching_shortcuts(fold(query).strip())
+    if not found:
+        wrapped(ui, tr("No shortcut found."))
+    heading = ""
+    for command in found:
+        group = tr(PLACES[command.place]) if command.place else tr(GROUPS[command.group])
+        if group != heading:
+            heading = group
+            _draw_shortcut_heading(ui, heading)
+        _draw_shortcut(ui, f"{SHORTCUTS}.{command.name}", command)
+    imgui.end_child()
+
+
+def matching_shortcuts(query: str) -> list[UserCommand]:
+    """List commands with keys that match, in groups."""
+    keyed = [command for command in COMMANDS if command.keys]
+    if not query:
+        return keyed
+    return [command for command in keyed if _fits_shortcut(query, command)]
+
+
+def _fits_shortcut(query: str, command: UserCommand) -> bool:
+    keys = " ".join(fold(shown_keys(key)) for key in command.keys)
+    words = f"{also_called(command.title, command.words)} {keys} {keys.replace('+', ' ')}"
+    return match(query, tr(command.title), words) is not None
+
+
+def _draw_shortcut_heading(ui: Ui, words: str) -> None:
+    at, small, height = imgui.get_cursor_screen_pos(), ui.theme.size("small"), ui.u(8)
+    spot = ImVec2(at.x, round(at.y + height - small - ui.u(0.75)))
+    draw = imgui.get_window_draw_list()
+    draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), words)
+    with ui.styled(item_spacing=(0.0, 0.0)):
+        imgui.dummy(ImVec2(1, height))
+
+
+def _draw_shortcut(ui: Ui, name: str, command: UserCommand) -> None:
+    at, line = imgui.get_cursor_screen_pos(), ui.u(7)
+    width = imgui.get_content_region_avail().x - ui.u(1)
+    draw, small, x = imgui.get_window_draw_list(), ui.theme.size("small"), at.x + width
+    shown = [shown_keys(key) for key in command.keys if "Keypad" not in key and "=" not in key]
+    for number, keys in enumerate(reversed(shown)):
+        if number:
+            with ui.font(style="small"):
+                word = tr("or")
+                x -= imgui.calc_text_size(word).x + ui.u(1.5)
+                y = round(at.y + (line - small) / 2)
+                draw.add_text(ImVec2(x, y), ui.color("muted"), word)
+                x -= ui.u(1.5)
+        x -= keys_width(ui, keys)
+        draw_keys(ui, keys, ImVec2(x, at.y), line)
+    with ui.font(style="small"):
+        words = fit(tr(command.title), x - at.x - ui.u(2))
+        draw.add_text(ImVec2(at.x, round(at.y + (line - small) / 2)), ui.color("text"), words)
+    with ui.styled(item_spacing=(0.0, 0.0)):
+        imgui.dummy(ImVec2(max(width, 1.0), line))
+    ui.mark(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from llm_lite.core.messages import Event, TokenDecoded
-from llm_lite.desktop.features.chat.events import decoded
+from llm_lite.desktop.features.chat.model import decoded
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import FEATURES, joined
 from llm_lite.desktop.language.incoming import fit_to_show

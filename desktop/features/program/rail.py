@@ -8,9 +8,9 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.desktop.features.cache import memory
-from llm_lite.desktop.features.chat import system_prompt
 from llm_lite.desktop.features.chat.model import NewChat
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.chat.panels import draw_system_prompt
+from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.encoder.reasons import draw_reason
 from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.lesson.model import ShowLesson
@@ -157,7 +157,7 @@ PANELS = (
     Panel("models", mark("Model"), mark("Models"), ICON_MODELS, 92, models.draw),
     Panel("sampler", mark("Sampling"), mark("Sampling"), ICON_SLIDERS, 76, sampler.draw),
     Panel(
-        "system_prompt", mark("System prompt"), mark("System"), ICON_PROMPT, 92, system_prompt.draw
+        "system_prompt", mark("System prompt"), mark("System"), ICON_PROMPT, 92, draw_system_prompt
     ),
     Panel("tools", mark("Tools"), mark("Tools"), ICON_TERMINAL, 100, tools_panel.draw),
     Panel("serving", mark("Serve this model"), mark("Serve"), ICON_SERVE, 100, serving_panel.draw),

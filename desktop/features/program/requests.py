@@ -17,8 +17,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.desktop.features.chat.reading import first_messages
-from llm_lite.desktop.features.chat.rounds import offered
+from llm_lite.desktop.features.chat.reading import first_messages, offered
 from llm_lite.desktop.features.program.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr

@@ -40,7 +40,7 @@ from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.features.attachments.state import DraftFiles, NewDraft
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.cache.state import CacheState
-from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.encoder.state import EncodingState
 from llm_lite.desktop.features.file_chooser.state import FilesState
 from llm_lite.desktop.features.history.state import HistoryState

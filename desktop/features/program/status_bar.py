@@ -19,7 +19,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.overflow import WHEN_FULL, shade, used_share
-from llm_lite.desktop.features.chat.turns import tokens_in_front
+from llm_lite.desktop.features.chat.reading import tokens_in_front
 from llm_lite.desktop.features.encoder.model import encoder_measures, read_share
 from llm_lite.desktop.features.lesson.other_views import draw_return_button, return_width
 from llm_lite.desktop.features.library.model import ListModels

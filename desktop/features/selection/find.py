@@ -7,7 +7,8 @@ import re
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.desktop.features.commands.hints import with_keys
+from llm_lite.desktop.features.chat.places import bring_into_sight
+from llm_lite.desktop.features.commands.keys import focus_input, with_keys
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import Selecting
 from llm_lite.desktop.features.selection.selection import SAID, blocks_of, clear, select
@@ -150,14 +151,13 @@ def _has_keys(ui: Ui) -> bool:
 def _close(ui: Ui) -> None:
     ui.local(FindBar).find = None
     clear(ui)
-    if "input" in ui.memory:
-        ui.memory["input"].focus = True
+    focus_input(ui)
 
 
 def _show(state: AppState, ui: Ui, held: Find, place: Place) -> None:
     """Bring a match into sight and select it; its message alone where marks divide the words."""
     index, number = place
-    ui.memory["chat.show"] = index
+    bring_into_sight(ui, index)
     shown = page_text(blocks_of(state, ui, index, SAID))
     found = list(_pattern(held.query).finditer(shown))
     if not found:

@@ -8,7 +8,8 @@ from typing import Any
 from imgui_bundle import imgui
 from msgspec import Struct, field
 
-from llm_lite.desktop.features.commands.hints import is_pressed, keys_of
+from llm_lite.desktop.features.chat.places import Scroll
+from llm_lite.desktop.features.commands.keys import is_pressed, keys_of
 from llm_lite.desktop.features.history.model import ForkConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
@@ -90,7 +91,7 @@ def draw_page(
     rich.draw(ui, page, x, y, width, name, held.of(*at) if held else None)
 
 
-def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> list[Action]:
+def follow_selecting(state: AppState, ui: Ui, scroll: Scroll) -> list[Action]:
     """Answer what a person did in the conversation's window, at its end."""
     kept = ui.local(Selecting)
     shown, kept.shown = kept.shown, []
@@ -109,9 +110,9 @@ def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> list[Action]:
     return _draw_menu(state, ui)
 
 
-def _reveal(ui: Ui, shown: list[Shown], scroll: Any, place: Place) -> None:
+def _reveal(ui: Ui, shown: list[Shown], scroll: Scroll, place: Place) -> None:
     """Scroll until the place is in sight; its message may come into sight with the next frame."""
-    scroll.follow = False
+    scroll.follows_end = False
     ui.redraw_in(0.0)
     for one in shown:
         spot = caret(ui, one.page.blocks, place[2]) if (one.index, one.text) == place[:2] else None
@@ -174,7 +175,7 @@ def _jumps() -> bool:
     return window is not None and JUMP in window.name
 
 
-def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
+def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Scroll) -> None:
     """Extend the selection to the pointer; above and below the window the text scrolls."""
     held = selection(state, ui)
     if held is None or not imgui.is_mouse_down(0):
@@ -182,7 +183,7 @@ def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
         return
     if not imgui.is_mouse_dragging(0):
         return
-    scroll.follow = False
+    scroll.follows_end = False
     corner, size = imgui.get_window_pos(), imgui.get_window_size()
     x, y = ui.pointer
     inside = min(max(y, corner.y), corner.y + size.y - 1)

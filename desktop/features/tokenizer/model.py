@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_lite.core.messages import TextTokenized, TokenizeText
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.rounds import offered
+from llm_lite.desktop.features.chat.reading import offered
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message

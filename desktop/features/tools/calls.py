@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from llm_lite.core.messages import ToolCall
 from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.core.tools.json_values import pretty
-from llm_lite.desktop.features.chat.rounds import (
+from llm_lite.desktop.features.chat.reading import (
     ROUNDS,
     approval,
     calls_of,

@@ -23,7 +23,7 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.declared import NAME, NAME_RULE
 from llm_lite.core.tools.json_values import MOST_CHARS, read_json
-from llm_lite.desktop.features.chat.rounds import calls_of, source_of, waiting
+from llm_lite.desktop.features.chat.reading import calls_of, source_of, waiting
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState

@@ -15,7 +15,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.tools.arguments import problems_of
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.core.tools.json_values import JsonProblem
-from llm_lite.desktop.features.chat.rounds import (
+from llm_lite.desktop.features.chat.reading import (
     calls_of,
     is_allowed,
     may_go_on,

@@ -9,7 +9,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.declared import NAME
-from llm_lite.desktop.features.chat.rounds import knows_tools, offered
+from llm_lite.desktop.features.chat.reading import knows_tools, offered
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tools.model import (

@@ -5,17 +5,16 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import OtherTarget, TranslatorInfo
-from llm_lite.desktop.features.chat.escape import escape_is_free
 from llm_lite.desktop.features.chat.input_card import (
     draw_card,
     draw_field,
     draw_send,
     draw_stop,
+    escape_is_free,
     held_input,
     lines_height,
 )
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
-from llm_lite.desktop.features.commands.typing import InputKeys
+from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import hindrance
 from llm_lite.desktop.features.program.state import AppState

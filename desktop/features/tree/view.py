@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.desktop.features.commands.hints import keys_of, with_keys
+from llm_lite.desktop.features.commands.keys import keys_of, with_keys
 from llm_lite.desktop.features.history.model import RedoHistory, UndoHistory
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message

@@ -8,7 +8,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import Send, StopAnswer
-from llm_lite.desktop.features.chat.places import Stack
+from llm_lite.desktop.features.chat.places import Scroll, Stack
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.rail import PANELS, icon_style
 from llm_lite.desktop.features.program.settings import Settings
@@ -310,14 +310,14 @@ def test_following_the_answer_ends_when_the_person_scrolls_up(headless):
         Message("user" if n % 2 == 0 else "assistant", ANSWER, stop_reason="end") for n in range(20)
     )
     one = headless(replace(READY, messages=messages))
-    assert one.ui.memory["scroll"].follow
+    assert one.ui.local(Scroll).follows_end
     assert not one.driver.shows("chat.jump")
     one.driver.point("view.chat")
     one.driver.wheel(5.0)
     one.driver.frames(3)
-    assert not one.ui.memory["scroll"].follow
+    assert not one.ui.local(Scroll).follows_end
     one.driver.click("chat.jump")
-    assert one.ui.memory["scroll"].follow
+    assert one.ui.local(Scroll).follows_end
 
 
 def test_long_conversation_draws_only_what_is_in_sight(headless):

@@ -14,7 +14,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.chat.model import NewChat, Send
-from llm_lite.desktop.features.chat.rounds import ROUNDS, approval, calls_of, may_go_on, waiting
+from llm_lite.desktop.features.chat.reading import ROUNDS, approval, calls_of, may_go_on, waiting
 from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.state import AppState

@@ -16,7 +16,7 @@ from llm_lite.desktop.features.chat.model import (
     Send,
     SetSystemPrompt,
 )
-from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.history.model import (
     DeleteAll,
     ForkConversation,

@@ -42,12 +42,8 @@ QUIET = {
         "status bar|memory question|file chooser|(upper|lower) right",
         "a part, for the report, and places",
     ),
-    **dict.fromkeys(
-        (
-            f"features/commands/{name}.py"
-            for name in ("in_chat", "in_places", "in_program", "inside")
-        ),
-        (r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"),
+    "features/commands/table.py": (
+        r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"
     ),
     "features/commands/keys.py": ("Cmd", "a key"),
     "features/commands/settings.py": ("[a-z0-9 ]+", "words that searches know besides titles"),
@@ -66,7 +62,7 @@ QUIET = {
     "features/quantization/comparison.py": ("Vulkan|NumPy", "names"),
     "features/performance/kernel_study.py": ("Vulkan", "a name"),
     "features/program/status_bar.py": ("Vulkan|NumPy", "names"),
-    "features/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
+    "features/chat/panels.py": ("You are a helpful assistant.", "said to the model"),
     "features/tools/model.py": ("The user refused this call.", "said to the model"),
     "features/tools/view.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
     "features/serving/running.py": (

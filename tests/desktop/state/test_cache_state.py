@@ -42,7 +42,7 @@ from llm_lite.desktop.features.cache.state import (
     used_bytes,
 )
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Send
-from llm_lite.desktop.features.chat.turns import forecast, token_id, with_turns
+from llm_lite.desktop.features.chat.reading import forecast, token_id, with_turns
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message

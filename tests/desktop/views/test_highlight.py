@@ -4,8 +4,8 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.desktop.features.cache.model import PointAt
-from llm_lite.desktop.features.chat import highlight
-from llm_lite.desktop.features.chat.highlight import character_places
+from llm_lite.desktop.features.chat import message as chat_message
+from llm_lite.desktop.features.chat.message import character_places
 from tests.desktop.cache_view import QUESTION, point
 from tests.desktop.fake_answers import ANSWER, pieces_of
 
@@ -30,7 +30,7 @@ def test_pointing_names_the_token_and_lights_it_up_in_the_chat(cache_view):
 def test_every_token_of_a_message_is_found_in_its_text(cache_view, size, monkeypatch):
     one, _ = cache_view(view=size)
     shown = []
-    calls = highlight._within
+    calls = chat_message._within
 
     def within(ui, page, places, span):
         runs = [run for _, laid in page.blocks for run in laid.runs]
@@ -45,7 +45,7 @@ def test_every_token_of_a_message_is_found_in_its_text(cache_view, size, monkeyp
         )
         return calls(ui, page, places, span)
 
-    monkeypatch.setattr(highlight, "_within", within)
+    monkeypatch.setattr(chat_message, "_within", within)
     start, unseen = 2 + len(pieces_of(QUESTION)) + 2, ""
     for n, piece in enumerate(pieces_of(ANSWER)):
         shown.clear()

@@ -5,7 +5,7 @@ from imgui_bundle import imgui
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import fullness, headroom
-from llm_lite.desktop.features.chat.turns import with_turns
+from llm_lite.desktop.features.chat.reading import with_turns
 from llm_lite.desktop.features.program.state import Counted, Message
 from tests.desktop.cache_view import say
 from tests.desktop.headless import READY

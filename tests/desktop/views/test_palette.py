@@ -13,10 +13,8 @@ from llm_lite.desktop.features.commands.settings import SETTINGS
 from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation, RowsRead
 from llm_lite.desktop.features.history.state import ConversationRow, FoundRow
-from llm_lite.desktop.features.palette import shortcuts
 from llm_lite.desktop.features.palette import view as palette
-from llm_lite.desktop.features.palette.matching import fold, match
-from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
+from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette, fold, match
 from llm_lite.desktop.features.palette.state import MOST_RECENT, PaletteState
 from llm_lite.desktop.features.presets.model import ChoosePreset
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetLanguage
@@ -111,7 +109,7 @@ def test_english_names_are_known_in_every_language(headless):
         said = {item.key: item.title for item in palette.fixed(one.state, one.ui)}
         found = [offer.item.key for offer in palette.found(query, one.state, one.ui)]
         assert found and not said[found[0]].isascii(), query
-    assert [command.name for command in shortcuts.matching("new chat")] == ["new_chat"]
+    assert [command.name for command in palette.matching_shortcuts("new chat")] == ["new_chat"]
 
 
 def test_keys_move_and_choose(headless):

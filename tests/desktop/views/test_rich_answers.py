@@ -8,6 +8,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.chat.panels import SavePanel
 from llm_lite.desktop.features.program.model import OpenLink, SaveText
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.markdown.code_frame import CodeFrames
@@ -50,8 +51,8 @@ def test_a_link_that_is_not_opened(headless):
 def test_code_is_saved(headless, tmp_path):
     one, path = headless(answered(CODE)), tmp_path / "folder" / "f.py"
     one.driver.click("answer.1.0.save")
-    assert one.ui.memory["code.save.path"].endswith(".py")
-    one.ui.memory["code.save.path"] = str(path)
+    assert one.ui.local(SavePanel).path.endswith(".py")
+    one.ui.local(SavePanel).path = str(path)
     one.driver.click("code.save.write")
     assert path.read_text() == "def f(x):\n    return x\n"
     assert one.did(SaveText)

@@ -6,7 +6,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import Thinking
 from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
-from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.selection.selection import Selected, selection
 from llm_lite.desktop.widgets.theme import DARK, LIGHT

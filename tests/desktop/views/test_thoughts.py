@@ -6,7 +6,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import Generate, ModelInfo
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import SetThinking, UnfoldThought
-from llm_lite.desktop.features.chat.thoughts import Thought
+from llm_lite.desktop.features.chat.state import Thought
 from tests.desktop.cache_view import say
 from tests.desktop.fake_answers import ANSWER, THINK, THOUGHT
 from tests.desktop.fake_engine import FakeEngine, FramedEngine

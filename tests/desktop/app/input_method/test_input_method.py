@@ -15,6 +15,7 @@ from llm_lite.desktop.app.input_method.input_method import instead_of_xim
 from llm_lite.desktop.app.input_method.messages import NOTHING, Composition, Span
 from llm_lite.desktop.app.input_method.overlay import _in_line
 from llm_lite.desktop.features.chat.model import SetDraft
+from llm_lite.desktop.features.commands.keys import focus_input
 from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.history.view import SearchField, focus_search
 from llm_lite.desktop.features.program.notices import ReportDefect
@@ -124,7 +125,7 @@ def test_x_is_asked_for_no_input_method_while_the_window_is_made(monkeypatch):
 @pytest.fixture
 def headless():
     one = Headless()
-    one.ui.memory["input"].focus = True
+    focus_input(one.ui)
     one.driver.frames(4)
     yield one
     one.close()

@@ -1,4 +1,4 @@
-"""What an answer thinks before it says something: folded from its tokens as they come."""
+"""The thoughts that an answer begins with, found in its tokens as they come."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Thought(Struct, frozen=True):
         return cls(Split.of(thinking))
 
     @classmethod
-    def told(cls, thought: str, said: str) -> Thought:
-        """Of an answer that was read from a file: what it thought, and what it said then."""
+    def of_texts(cls, thought: str, text: str) -> Thought:
+        """Return the thoughts of an answer that was read from a file; `text` followed them."""
         before, after = MARKS["think"].written
-        raw = before + thought + after + said
-        split = Split(Thinking("think"), raw, "after", thought, said, marked=True, is_ended=True)
+        raw = before + thought + after + text
+        split = Split(Thinking("think"), raw, "after", thought, text, marked=True, is_ended=True)
         return cls(split)
 
     @property
@@ -38,8 +38,8 @@ class Thought(Struct, frozen=True):
         """Tell whether what comes next is a thought, and not the answer."""
         return self.split.is_thinking and not self.split.is_ended
 
-    def heard(self, events: Sequence[TokenDecoded], seconds: float) -> Thought:
-        """With tokens that came together, `seconds` after those before them."""
+    def with_tokens(self, events: Sequence[TokenDecoded], seconds: float) -> Thought:
+        """Add tokens that came together, `seconds` after those before them."""
         split, tokens = self.split, self.tokens
         for event in events:
             split = split.fed(event.text)
