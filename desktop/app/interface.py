@@ -33,6 +33,8 @@ from llm_lite.desktop.features.history.view import focus_search
 from llm_lite.desktop.features.layouts.model import KeepSizes
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library.model import ShowLibrary
+from llm_lite.desktop.features.palette.view import draw as draw_palette
+from llm_lite.desktop.features.palette.view import draw_shortcuts
 from llm_lite.desktop.features.program import rail, status_bar
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.guard import Guard, say_failed
@@ -142,7 +144,8 @@ class Interface:
         with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
-            for name, draw in OVERLAYS.items():
+            above = {"palette": draw_palette, "shortcuts": draw_shortcuts, **OVERLAYS}
+            for name, draw in above.items():
                 actions += self._guard.draw(name, draw, state, ui)
             edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)

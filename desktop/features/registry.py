@@ -2,7 +2,8 @@
 
 What the program asks of features (`act`, `apply`, `due`, the views, pages and overlays) it asks in
 this order. Three things depend on it: views of one place become tabs in this order, gains follow
-what else an action changes, and `program`, the last, sends an answer that waited for the rest.
+what else an action changes, and `program`, the last, sends an answer that waited for the rest. The
+palette lists views by this register, and so stands above it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ from llm_lite.desktop.features.lesson.view import draw as draw_lesson
 from llm_lite.desktop.features.library import model as library
 from llm_lite.desktop.features.library.view import draw as draw_library
 from llm_lite.desktop.features.palette import model as palette
-from llm_lite.desktop.features.palette.view import draw as draw_palette
-from llm_lite.desktop.features.palette.view import draw_shortcuts
 from llm_lite.desktop.features.performance import model as performance
 from llm_lite.desktop.features.performance.view import draw as draw_performance
 from llm_lite.desktop.features.presets import model as presets
@@ -237,7 +236,6 @@ FEATURES = (
     Feature(
         "palette",
         palette.HANDLERS,
-        overlays={"palette": draw_palette, "shortcuts": draw_shortcuts},
         settings={"choices": "palette.recent"},
     ),
     Feature("presets", presets.HANDLERS),

@@ -15,6 +15,7 @@ from llm_lite.desktop.features.commands.keys import keys_of, run
 from llm_lite.desktop.features.commands.keys import shown as shown_keys
 from llm_lite.desktop.features.commands.settings import SETTINGS, NamedSetting
 from llm_lite.desktop.features.commands.table import COMMANDS, GROUPS, PLACES, UserCommand
+from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.layouts.view import show_view
@@ -30,9 +31,10 @@ from llm_lite.desktop.features.presets.model import ChoosePreset
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.features.sampling.view import SamplingControls
 from llm_lite.desktop.language.incoming import shown_path
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.language.units import short_name
 from llm_lite.desktop.widgets.icons import ICON_SEARCH
 from llm_lite.desktop.widgets.keycaps import draw_keys, keys_width
@@ -46,12 +48,7 @@ _HEAD = re.compile(
     r"(?:(?P<named>head)\s*|l(?:ayer)?\s*)?(?P<layer>\d{1,3})"
     r"(?:(?:\s*[.,:/]\s*|\s+|\s*(?=h))(?:h(?:ead)?\s*)?(?P<head>\d{1,3}))?"
 )
-PANELS = (  # views of the inspector and what else can be gone to: name, title
-    ("attention", mark("Attention")), ("lens", mark("Lens")), ("tokenizer", mark("Tokenizer")),
-    ("kv_cache", mark("KV cache")), ("quantization", mark("Quantization")),
-    ("performance", mark("Performance")),
-    ("head", mark("Head")), ("steer", mark("Steer")), ("log", mark("Log")),
-)  # fmt: skip
+INSPECTOR = ("upper right", "lower right")  # places of the views that can be gone to
 SHOWN = 60  # results
 NEWEST = 6  # conversations that are listed before anything is typed
 RECENT = 25.0  # points for what was chosen lately
@@ -398,7 +395,7 @@ def _matching(query: str, state: AppState, ui: Ui) -> list[Finding]:
 def fixed(state: AppState, ui: Ui) -> list[Item]:
     """All but conversations and heads; what cannot be done now is left out."""
     found = [_of_command(one) for one in COMMANDS if one.run is not None and one.when(state, ui)]
-    found += [_of_panel(name, title) for name, title in PANELS]
+    found += [_of_view(view) for view in VIEWS if view.place in INSPECTOR]
     found += [_of_setting(setting) for setting in SETTINGS]
     return [*found, *_models(state), *_presets(state)]
 
@@ -464,11 +461,12 @@ def _of_setting(setting: NamedSetting) -> Item:
     return Item(setting.key, tr("Setting"), tr(setting.title), go, words=words)
 
 
-def _of_panel(name: str, title: str) -> Item:
-    words = also_called(title, "panel view")
-    return Item(
-        f"panel:{name}", tr("Panel"), tr(title), lambda s, u: show_view(name, s, u), words=words
-    )
+def _of_view(view: View) -> Item:
+    def show(state: AppState, ui: Ui) -> list[Action]:
+        return show_view(view.name, state, ui)
+
+    words = also_called(view.title, "panel view")
+    return Item(f"panel:{view.name}", tr("Panel"), tr(view.title), show, words=words)
 
 
 def _of_conversation(number: int, title: str, message: int | None, note: str) -> Item:
