@@ -2,12 +2,12 @@
 
 import grimp
 
-from llm_lite.cli.library_words import ACTIONS
+from llm_lite.cli.commands.models import ACTIONS
 from llm_lite.cli.main import _COMMANDS
 from llm_lite.core.quant.formats import FORMATS
 
 BEGIN = ("llm_lite.cli.entry", "llm_lite.__main__", "llm_lite", *_COMMANDS.values())
-BEGIN += tuple(action.module for action in ACTIONS.values())
+BEGIN += tuple(f"llm_lite.cli.commands.{action.module}" for action in ACTIONS.values())
 # A process of its own imports each.
 WORKERS = (
     "llm_lite.core.text.sandbox.worker",
@@ -24,8 +24,8 @@ DEFINITIONS = {
     "llm_lite.core.exec.compare": "names the op of an executor that is wrong; whoever writes one "
     "calls it",
 }
-# Found by the name of their format
-CODECS = [f"llm_lite.core.quant.blocks.{row.codec}" for row in FORMATS.values() if row.stored]
+# Found by the family of their formats
+CODECS = [f"llm_lite.core.quant.blocks.{row.family}" for row in FORMATS.values()]
 
 
 def test_every_module_is_reached_from_a_command_or_the_python_face():

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import DraftSource
+from llm_lite.core.generation.speculation.draft import DraftSource, Likely, likely
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
@@ -28,9 +28,37 @@ from llm_lite.core.messages import Speculate, StartServing
 from llm_lite.core.records import replace
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.paged_slice import PagedSlice
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.scheduler import CHUNK, StepPart
+from llm_lite.core.serving.sequence import PagedTokens
+
+
+class PagedSlice(Struct):
+    """The slice of a batch's program, which runs over the pages of one answer at a time."""
+
+    batch: Batch
+    paged: PagedTokens | None = None  # of that answer; None: nothing is drafted
+
+    def draft_by_slice(
+        self, token: int, most: int, should_stop: StopCheck | None = None
+    ) -> tuple[Likely, ...]:
+        """Return what the slice expects behind `token`, the answer's next one, and then behind the
+        likeliest token each time: `most` places, or as many as there are pages for.
+
+        Each takes a step of the slice. It reads and writes the answer's pages behind what counts as
+        computed: rows that the step which verifies writes again.
+        """
+        paged, places = self.paged, list[Likely]()
+        if paged is None:
+            return ()
+        for after in range(most):
+            if not paged.extend(self.batch.pool, paged.computed + after + 1):
+                break
+            logits = self.batch.draft(token, paged.segment(1, 1, after), should_stop)
+            places.append(likely(logits))
+            token = places[-1].token
+        return tuple(places)
+
 
 MOST_IN_A_STEP = 16  # tokens of one answer: its next one, and drafts
 PIECE = 2048  # tokens of a text that sources hear of between two steps: some milliseconds
@@ -51,7 +79,7 @@ class ServedDrafts(Struct):
         """Return the parts of a step with drafts, if the step is one answer's next token alone
         and has `places` for more."""
         part = _written_alone(parts)
-        if part is None or self.speculation is None or not self._follow(part.answer.paged.tokens):
+        if part is None or self.speculation is None or not self._update(part.answer.paged.tokens):
             return parts
         answer, paged = part.answer, part.answer.paged
         most = min(places, MOST_IN_A_STEP, answer.left) - 1
@@ -78,7 +106,7 @@ class ServedDrafts(Struct):
         for _ in range(accepted):
             counts.note_accepted(single, source)
 
-    def _follow(self, text: list[int]) -> bool:
+    def _update(self, text: list[int]) -> bool:
         """Give the sources a piece of what is new in the text, and the outcome of the last
         drafts; return whether they know all of the text."""
         assert self.speculation is not None

@@ -8,8 +8,7 @@ import sys
 from typing import Any
 
 from llm_lite.cli.conversation.conversation import Conversation, checked, completes
-from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.sampling_words import given_sampling
+from llm_lite.cli.engine_words import engine_options, given_sampling
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model
 from llm_lite.cli.terminal.output import show_json
@@ -59,7 +58,8 @@ def _local(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
 
 
 def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
-    """RequestError where nobody answers at the address, or has no such model."""
+    """Connect to the server at the address. RequestError if nobody answers there, or it has no such
+    model."""
     from llm_lite.core.remote.address import read_address, read_key
     from llm_lite.core.remote.client import Client, Exchange
     from llm_lite.core.remote.connecting import chosen, connect

@@ -6,12 +6,12 @@ import argparse
 import os
 from typing import Any
 
-from llm_lite.cli.commands.library.listing import PLACES, size_text
+from llm_lite.cli.commands.models import PLACES
 from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.terminal.output import say, show, show_json, warn
+from llm_lite.cli.terminal.output import say, show, show_json, size_text, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.self_test import validated_isa
-from llm_lite.core.generation.speculation.ngrams import file as learned
+from llm_lite.core.generation.speculation import ngram_file as learned
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub.local import disk_usage
@@ -84,7 +84,7 @@ def _kernels_reason() -> str:
 
 
 def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Speed and size of every mode that fits into memory, and the one to choose."""
+    """Measure speed and size of every mode that fits into memory, and recommend one."""
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     told: set[str] = set()
 

@@ -12,7 +12,7 @@ from llm_lite.api.loading import opened
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
-from llm_lite.core.encoding.similarity import cosines
+from llm_lite.core.encoding.pooling import cosines
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.loading import loader
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _left_out(texts: Sequence[Sequence[int]], most: int) -> str:
-    """Of texts in tokens, a sentence where an encoder does not read all of them."""
+    """Return a sentence if an encoder does not read all of the texts, given in tokens."""
     longer = [number for number, ids in enumerate(texts, 1) if len(ids) > most]
     if not longer:
         return ""

@@ -22,8 +22,13 @@ from llm_lite.core.messages.inspecting.tokenizing import (
 )
 from llm_lite.core.records import asdict
 from llm_lite.core.text.stages import MOST_COUNTED
-from llm_lite.core.text.tokenization.matching import candidate
-from llm_lite.core.text.tokenization.spelling import data_shown, hexadecimal, shown, symbol_shown
+from llm_lite.core.text.token_spelling import (
+    candidate,
+    data_shown,
+    hexadecimal,
+    shown,
+    symbol_shown,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -125,7 +130,7 @@ def _print_merges(told: TokenizedText, steps: MergeSteps) -> None:
 
 
 def _print_lattice(lattice: Lattice) -> None:
-    """Every token that fits; those of the best path have a mark."""
+    """Print every token that fits; those of the best path have a mark."""
     best = set(lattice.best)
     for number, edge in enumerate(lattice.edges):
         mark = "*" if number in best else " "

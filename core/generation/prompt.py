@@ -1,0 +1,542 @@
+"""Encodes a conversation, so that what a person types can never act as a control token.
+
+A conversation becomes a prompt by the model's chat template, or by joining its texts where the
+model continues them; functions, calls and their results become what chat templates take.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
+from llm_lite.core.messages import (
+    ChatMessage,
+    Overflow,
+    SpellTokens,
+    Thinking,
+    TokensSpelled,
+    ToolCall,
+    ToolSpec,
+)
+from llm_lite.core.records import replace
+from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
+from llm_lite.core.text.continued import pieces
+from llm_lite.core.text.thinking import begun_by, written_out
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+from llm_lite.core.tools.declared import offered
+from llm_lite.core.tools.json_values import JsonProblem, read_json
+
+_UNNAMED = "unknown"
+_BETWEEN = "\0"  # arguments of calls: JSON has none
+_MARK = "\uf8ff"  # a private-use character
+_SPACES = re.compile(rb"\s*")
+_FORGETTABLE = 4  # contexts that a text may have where the beginning may be forgotten
+_ALWAYS_FORGETTABLE = 1 << 20  # bytes
+_NAMES = ("User", "Human", "Assistant", "USER", "HUMAN", "ASSISTANT")
+_HEADINGS = ("User", "Human", "Assistant", "Instruction", "Response", "System")
+_TAGS = (
+    "<|user|>",
+    "<|assistant|>",
+    "<|system|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|start_header_id|>",
+    "<|eot_id|>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "[INST]",
+    "[/INST]",
+)
+
+# Of the format that a conversation has where the model brings none: `chat_template.PLAIN`.
+_PLAIN_NAMES = ("System", "Tool")
+
+
+class MessageTexts:
+    """The messages by their texts. Looking one up costs the same however many they are."""
+
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
+        self._saying: dict[str, list[int]] = {}  # indices of messages, rising, by their text
+        self._callers: list[int] = []  # the message of each call
+        calls: list[str] = []
+        for index, message in enumerate(messages):
+            texts = {message.content.strip()}
+            if message.role == "tool":  # which may be written as a JSON text
+                texts.add(json.dumps(message.content, ensure_ascii=False)[1:-1].strip())
+            for text in texts:
+                self._saying.setdefault(text, []).append(index)
+            calls += [call.arguments for call in message.calls]
+            self._callers += [index] * len(message.calls)
+        self._calls = _BETWEEN.join(calls)
+        # Where in it the arguments of each call begin.
+        self._begins = [0, *accumulate(len(text) + len(_BETWEEN) for text in calls)][:-1]
+
+    def owner(self, text: str, first: int) -> int:
+        """Return the first message from `first` on that contains a text, or else one from that
+        before it on that calls a function with it; -1 if none does."""
+        saying = self._saying.get(text.strip(), [])
+        place = bisect_left(saying, first)
+        if place < len(saying):
+            return saying[place]
+        call = bisect_left(self._callers, first - 1)
+        if call == len(self._callers) or _BETWEEN in text:
+            return -1
+        found = self._calls.find(text, self._begins[call])
+        return -1 if found < 0 else self._callers[bisect_right(self._begins, found) - 1]
+
+
+class ChatFile(Protocol):
+    """The interface of a model file to a conversation with it."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def template(self) -> ChatTemplate: ...
+
+
+class RoleEnds(Struct, frozen=True):
+    """The ends of an answer that begins to speak as somebody else: before these `texts`, and at
+    these `tokens`. Texts that begin a line count at the answer's start too where it
+    `begins_line`."""
+
+    texts: tuple[str, ...]
+    tokens: frozenset[int]
+    begins_line: bool
+
+
+class Encoded(Struct):
+    """Token ids, and for each the index of the message that contains it; -1: the template does.
+    `thinking` is how the answer marks its thoughts, `roles` what ends an answer of a model without
+    a template."""
+
+    ids: list[int]
+    owners: list[int]
+    thinking: Thinking | None = None
+    roles: RoleEnds | None = None
+
+    def add(self, ids: Sequence[int], owner: int) -> None:
+        self.ids += ids
+        self.owners += [owner] * len(ids)
+
+
+def check_size(
+    tokenizer: Tokenizer,
+    messages: Sequence[ChatMessage],
+    context: int,
+    overflow: Overflow = "stop",
+) -> None:
+    """Raise RequestError for texts that are certainly too long. Checked by bytes, because
+    tokenizing tens of megabytes takes minutes and gigabytes.
+
+    `context` is in tokens. Where something may be forgotten, more is let through.
+    """
+    longest = tokenizer.longest_token_bytes
+    most = context * longest
+    if overflow != "stop":
+        most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
+    found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
+    found += sum(utf8_bytes(call.arguments) for m in messages for call in m.calls)
+    if found > most:
+        raise TooLongError(
+            f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
+            f"bytes at most, takes no more than {most}; shorten it or load the model with a "
+            "larger context"
+        )
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
+    """Return the messages' texts one after the other, without a template; control tokens that are
+    typed count as such."""
+    encoded = Encoded([], [])
+    encoded.add(text_begin(tokenizer), -1)
+    for index, message in enumerate(messages):
+        encoded.add(message.tokens or tokenizer.encode(message.content), index)
+    return encoded
+
+
+def encode_chat(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    *,
+    continue_last: bool = False,
+    thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
+) -> Encoded:
+    """Encode the template's own text with its control tokens, the messages' contents as plain text.
+
+    An assistant's message that knows its tokens enters as these, so that the cache still fits; one
+    with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
+    last message is an assistant's, and stays open. `thinking` and `tools`: as in `Generate`.
+
+    What a tool said, and a system's message after the first, are told as such where the template
+    writes them; else as a person's, as many templates refuse these roles or leave them out.
+    """
+    if continue_last and (not messages or messages[-1].role != "assistant"):
+        raise RequestError("there is no answer to continue")
+    turns = _roles_written(template, messages[:-1] if continue_last else messages, thinking)
+    asked = _Rendering(template, tokenizer, thinking, tools)
+    try:
+        spoken, segments = asked.rendered(turns)
+    except RequestError:
+        spoken_turns = [_not_silent(m) for m in turns]
+        if spoken_turns == [*turns]:
+            raise
+        spoken, segments = asked.rendered(spoken_turns)
+    encoded, known = Encoded([], []), MessageTexts(turns)
+    pending: list[tuple[str, bool]] = []
+    for text, trusted in segments:
+        if trusted or text not in spoken:
+            pending.append((text, trusted))
+            continue
+        _add_segments(encoded, tokenizer, pending, known)
+        answer = spoken[text]
+        encoded.add(without_end(tokenizer, turns[answer].tokens), answer)
+        pending = []
+    _add_segments(encoded, tokenizer, pending, known)
+    begin = text_begin(tokenizer)
+    if encoded.ids[: len(begin)] != begin:  # the template wrote none
+        encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
+    if template.thinking_style is not None:
+        prompt = "".join(text for text, _ in segments)
+        encoded.thinking = begun_by(prompt, template.thinking_style)
+    if continue_last:
+        opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
+        encoded.add(opened, len(messages) - 1)
+    return encoded
+
+
+def chat_segments(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    *,
+    thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
+) -> list[Segment]:
+    """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
+    tokens are known enter as their text."""
+    turns = _roles_written(template, [replace(m, tokens=()) for m in messages], thinking)
+    return _Rendering(template, tokenizer, thinking, tools).rendered(turns)[1]
+
+
+class _Rendering:
+    """A template with its variables besides the messages."""
+
+    def __init__(
+        self,
+        template: ChatTemplate,
+        tokenizer: Tokenizer,
+        thinking: bool,
+        tools: Sequence[ToolSpec],
+    ) -> None:
+        self._template, self._tokenizer, self._thinking = template, tokenizer, thinking
+        self._tools = tools_for(template, tools, tokenizer.control_tokens)
+
+    def rendered(self, turns: Sequence[ChatMessage]) -> tuple[dict[str, int], list[Segment]]:
+        """Return the answers that are in the prompt as placeholders, and the prompt in segments."""
+        try:
+            return self._segments(turns, for_template(self._template, turns))
+        except UnsupportedError:
+            if not any(turn.calls for turn in turns):
+                raise
+            plain = for_template(self._template, turns, arguments_as_text=True)
+            return self._segments(turns, plain)
+
+    def _segments(
+        self, turns: Sequence[ChatMessage], plain: list[Message]
+    ) -> tuple[dict[str, int], list[Segment]]:
+        spoken, rendered = self._stand_ins(turns, plain)
+        segments = self._template.render_segments(
+            rendered,
+            add_generation_prompt=True,
+            thinking=self._thinking,
+            tools=self._tools,
+            control_tokens=self._tokenizer.control_tokens,
+        )
+        return spoken, segments
+
+    def _stand_ins(
+        self, turns: Sequence[ChatMessage], plain: list[Message]
+    ) -> tuple[dict[str, int], list[Message]]:
+        """Replace each answer whose tokens are known by a unique placeholder before rendering;
+        return the answers' indices by placeholder, and the messages with these.
+
+        A placeholder is found again whatever the template trims and whatever else is said. Where a
+        template does not write the contents as they are (it drops the thoughts of earlier answers,
+        say, or writes calls in another form), there are no placeholders: the contents are encoded
+        again.
+        """
+        runs = (run for m in turns for run in re.findall(f"{_MARK}+", m.content))
+        mark = _MARK * (1 + max(map(len, runs), default=0))
+        known = [i for i, m in enumerate(turns) if m.role == "assistant" and m.tokens]
+        silent = [i for i in known if not turns[i].thought]
+        for indices in (silent, [i for i in silent if not turns[i].calls]):
+            spoken = {f"{mark}{index}{mark}": index for index in indices}
+            if not spoken:
+                break
+            rendered = list(plain)
+            for name, index in spoken.items():
+                rendered[index] = {"role": "assistant", "content": name}
+            if self._stands_for(turns, plain, spoken, rendered):
+                return spoken, rendered
+        return {}, plain
+
+    def _stands_for(
+        self,
+        turns: Sequence[ChatMessage],
+        plain: list[Message],
+        spoken: dict[str, int],
+        rendered: list[Message],
+    ) -> bool:
+        """Return True if the prompt with placeholders is the prompt, once they are filled in."""
+        template = self._template
+        expected = template.render(plain, thinking=self._thinking, tools=self._tools)
+        found = template.render(rendered, thinking=self._thinking, tools=self._tools)
+        contents = {name: self._content(turns[index]) for name, index in spoken.items()}
+        names = re.compile("|".join(map(re.escape, spoken)))
+        untrimmed = names.sub(lambda name: contents[name[0]], found)
+        trimmed = names.sub(lambda name: contents[name[0]].strip(), found)
+        return expected in (untrimmed, trimmed)
+
+    def _content(self, turn: ChatMessage) -> str:
+        if not turn.calls:
+            return turn.content
+        return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
+
+
+def _roles_written(
+    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
+) -> Sequence[ChatMessage]:
+    """Return the messages; a role that the template does not write becomes a person's."""
+    if not template.tools_variable:
+        turns = without_tool_roles(turns)
+    rare = {n for n, m in enumerate(turns) if _is_rare(template, n, m)}
+    if not rare:
+        return turns
+    try:
+        text = template.render(for_template(template, turns), thinking=thinking)
+        if all(words in text for words in {turns[n].content.strip() for n in rare}):
+            return turns
+    except (RequestError, UnsupportedError):
+        pass
+    return [replace(m, role="user") if n in rare else m for n, m in enumerate(turns)]
+
+
+def _is_rare(template: ChatTemplate, index: int, message: ChatMessage) -> bool:
+    """Return True if many templates cannot render this message's role. Templates that know
+    functions render results of calls in a form of their own."""
+    if message.role == "tool":
+        return not (message.name and template.tools_variable)
+    return index > 0 and message.role == "system"
+
+
+def _not_silent(message: ChatMessage) -> ChatMessage:
+    """Return the message, "…" for an answer that was stopped within its thoughts: Mistral's
+    templates refuse empty answers."""
+    silent = message.role == "assistant" and message.thought and not message.content
+    return replace(message, content="…") if silent else message
+
+
+def _add_segments(
+    encoded: Encoded,
+    tokenizer: Tokenizer,
+    segments: Sequence[tuple[str, bool]],
+    turns: MessageTexts,
+) -> None:
+    ids = tokenizer.encode_segments(segments)
+    owner_of_byte: list[int] = []
+    at = max(encoded.owners, default=-1) + 1  # messages come in order, and each once
+    for text, trusted in segments:
+        owner = -1 if trusted else turns.owner(text, at)
+        at = max(at, owner + 1)
+        owner_of_byte += [owner] * len(text.encode())
+    encoded.ids += ids
+    encoded.owners += _owners(tokenizer, ids, "".join(t for t, _ in segments), owner_of_byte)
+
+
+def _owners(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str, owner_of_byte: Sequence[int]
+) -> list[int]:
+    """Return the owner of each token: the message that any of its bytes belongs to, else -1."""
+    data, at, owners = text.encode(), 0, []
+    for token in ids:
+        at, length = _spelled_at(data, at, tokenizer, token)
+        owners.append(max(owner_of_byte[at : at + length], default=-1))
+        at += length
+    return owners
+
+
+def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple[int, int]:
+    """Return where in the text, not before `at`, a token is, and how many bytes of it.
+
+    SentencePiece puts a space before the text, and marks of turns may take whitespace along. Where
+    normalisation has changed the text, the next control token is where both agree again.
+    """
+    own = tokenizer.token_bytes(token)
+    bare = own[1:] if own[:1] == b" " else own
+    after = spaces.end() if (spaces := _SPACES.match(data, at)) else at
+    for place, spelled in ((at, own), (at, bare), (after, own), (after, bare)):
+        if spelled and data.startswith(spelled, place):
+            return place, len(spelled)
+    if tokenizer.is_special(token) and (found := data.find(own, at)) >= 0:
+        return found, len(own)
+    return at, len(bare)
+
+
+def text_begin(tokenizer: Tokenizer) -> list[int]:
+    """Return the begin token if the file requires one, else []."""
+    special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
+    return special if special == [tokenizer.bos_id] else []
+
+
+def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | None) -> list[int]:
+    if last.tokens:
+        return without_end(tokenizer, last.tokens)
+    if thinking is None:
+        return tokenizer.encode(last.content, parse_special=False)
+    return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
+
+
+def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
+    """Return the texts of an answer's tokens, cut as they were when it was written."""
+    decoder, texts = StreamDecoder(tokenizer), list[str]()
+    try:
+        for token in command.tokens:
+            ends = token in tokenizer.end_ids
+            texts.append(decoder.flush() if ends else decoder.feed(token))
+    except LlmLiteError:  # of another vocabulary
+        texts = []
+    return TokensSpelled(command.key, command.tokens, tuple(texts))
+
+
+def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | None) -> list[int]:
+    """Return the tokens of an answer's beginning, which another model or a person may have
+    written."""
+    if thinking is None or not begin.thought:
+        return tokenizer.encode(begin.content, parse_special=False)
+    segments = written_out(thinking, begin.thought, begin.content, thinks_on=not begin.content)
+    return tokenizer.encode_segments(segments)
+
+
+def without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
+    ids = list(tokens)
+    while ids and ids[-1] in tokenizer.end_ids:
+        ids.pop()
+    return ids
+
+
+def tools_for(
+    template: ChatTemplate, tools: Sequence[ToolSpec], control_tokens: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the tools as the template expects them; [] if it knows no functions.
+
+    RequestError if one contains a control token: it comes from outside, as a message does, but
+    templates write it in too many ways to encode it apart.
+    """
+    if not template.tools_variable:
+        return []
+    for spec in tools:
+        texts = (spec.description, json.dumps(read_json(spec.parameters), ensure_ascii=False))
+        found = (token for token in control_tokens for text in texts if token in text)
+        if token := next(found, ""):
+            raise RequestError(
+                f"the function {spec.name} has {token!r} in its description or parameters, which "
+                "this model takes for a control token; switch the function off or change its text"
+            )
+    return [offered(spec) for spec in tools]
+
+
+def for_template(
+    template: ChatTemplate, turns: Sequence[ChatMessage], *, arguments_as_text: bool = False
+) -> list[Message]:
+    """Return the messages with their calls. Templates differ in whether they want arguments as an
+    object or as its JSON."""
+    key, ids = template.thought_key, list[str]()
+    messages: list[Message] = []
+    for index, turn in enumerate(turns):
+        message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+        if key and turn.thought:
+            message[key] = turn.thought
+        if turn.calls:
+            ids = [f"{index % 100_000:05d}{n % 10_000:04d}" for n in range(len(turn.calls))]
+            pairs = zip(turn.calls, ids, strict=True)
+            message["tool_calls"] = [_call(call, name, arguments_as_text) for call, name in pairs]
+        if turn.role == "tool":
+            message["name"] = turn.name or _UNNAMED
+            message["tool_call_id"] = ids.pop(0) if ids else "0" * 9
+        messages.append(message)
+    return messages
+
+
+def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return as many messages in roles that all templates know, for those without functions."""
+    return [_plain(turn) for turn in turns]
+
+
+def _plain(turn: ChatMessage) -> ChatMessage:
+    if turn.role == "tool" and turn.name:
+        return ChatMessage("user", f"Result of {turn.name}:\n{turn.content}")
+    if not turn.calls:
+        return turn
+    calls = "\n".join(f"Call: {call.name}({call.arguments})" for call in turn.calls)
+    content = f"{turn.content}\n{calls}" if turn.content else calls
+    return replace(turn, content=content, tokens=(), calls=())
+
+
+def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
+    arguments = _arguments(call)
+    given = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
+    function = {"name": call.name or _UNNAMED, "arguments": given}
+    return {"id": number, "type": "function", "function": function}
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """Return a call's arguments, {} if they could not be read: its result tells the model so."""
+    try:
+        value = {} if call.problem else read_json(call.arguments)
+    except JsonProblem:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
+    """Return the text's tokens: answers whose tokens are known enter as these. Control tokens that
+    are typed are plain text."""
+    encoded = Encoded([], [])
+    encoded.add(text_begin(tokenizer), -1)
+    for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
+        known = without_end(tokenizer, message.tokens)
+        encoded.add(known or tokenizer.encode(piece, parse_special=False), index)
+    joined = "".join(pieces(messages))
+    encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))
+    return encoded
+
+
+def role_ends(tokenizer: Tokenizer, *, begins_line: bool, in_chat: bool = False) -> RoleEnds:
+    """Return what ends an answer that begins to speak as somebody else. `in_chat`: the conversation
+    is written with names of roles before each message, which all count."""
+    names = (*_NAMES, *_PLAIN_NAMES) if in_chat else _NAMES
+    lines = (
+        *(f"\n{name}:" for name in names),
+        *(f"\n**{name}:" for name in _NAMES),
+        *(f"\n### {name}" for name in _HEADINGS),
+    )
+    tokens = frozenset(tokenizer.encode(tag)[-1] for tag in _TAGS if tokenizer.has_token(tag))
+    return RoleEnds((*lines, *_TAGS), tokens, begins_line)
