@@ -89,7 +89,7 @@ def draw_header(state: AppState, ui: Ui, has_sentence: bool) -> list[Action]:
     title = _title(ui, stages, room - side - ui.u(6))
     text(ui, title, style="title", bold=True)
     taken = imgui.get_item_rect_size().x + ui.u(4)
-    if sum(_numbers_widths(ui, stages)) > room - taken - side - ui.u(2):  # the stage where one is
+    if sum(_numbers_widths(ui, stages)) > room - taken - side - ui.u(2):  # the current stage alone
         stages = [one for one in stages if one.first <= step < one.first + one.count]
     widths, named = _stage_widths(ui, stages, room - taken - side - ui.u(2), step)
     imgui.same_line(ui.right(sum(widths) + side + ui.u(2)))
@@ -193,7 +193,7 @@ def _draw_number(
     return actions
 
 
-NO_LAYER: tuple[StepName, ...] = (  # steps that open none
+STEPS_WITHOUT_LAYER: tuple[StepName, ...] = (  # steps that show no single layer
     "source", "tokens", "sampling", "choosing", "filling", "pooling", "cache", "summary",
 )  # fmt: skip
 LEAST_TOKENS = 60.0  # spacing units for the tiles
@@ -218,7 +218,7 @@ def draw_token_line(state: AppState, ui: Ui) -> list[Action]:
     room = whole - chosen - own_width - ui.u(6)
     if narrow := room < ui.u(LEAST_TOKENS):
         own_width = ui.u(7.5)
-        taken = 0.0 if state.lesson.step_name in NO_LAYER else chosen
+        taken = 0.0 if state.lesson.step_name in STEPS_WITHOUT_LAYER else chosen
         room = whole - taken - own_width - ui.u(6)
     top = imgui.get_cursor_screen_pos()
     flags = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
@@ -229,7 +229,7 @@ def draw_token_line(state: AppState, ui: Ui) -> list[Action]:
     if _draw_own_sentence(ui, narrow, own):
         actions.append(TypeSentence(True))
     imgui.set_cursor_screen_pos(ImVec2(top.x + room + own_width + ui.u(6), top.y + ui.u(0.25)))
-    if state.lesson.step_name not in NO_LAYER:
+    if state.lesson.step_name not in STEPS_WITHOUT_LAYER:
         actions += _draw_layer_and_head(state, ui)
     imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + height + ui.u(2)))
     imgui.dummy(ImVec2(0, 0))

@@ -41,7 +41,7 @@ TITLES: dict[OtherView, str] = {
     "lens": mark("See the layers in the Lens view"),
     "cache": mark("See the KV cache view"),
 }
-EXPLANATIONS: dict[OtherView, str] = {  # what is to be seen there
+EXPLANATIONS: dict[OtherView, str] = {  # what the view shows
     "attention": mark(
         "The Head view, at the right, shows these shares for all tokens at once: a row is a token "
         "that looks, a column one that is looked at. The row of our token is marked."

@@ -94,7 +94,7 @@ class TraceKey(Struct, frozen=True):
     """The token, layer, head and text of a trace. Another trace is requested where they differ."""
 
     chat: int
-    length: int  # of the cache; of an encoder the request that read its text
+    text_version: int  # the length of the cache, or the request that read the text
     model: str
     position: int
     layer: int
@@ -109,7 +109,7 @@ class LessonState(Struct, frozen=True):
     counts tokens that were drawn."""
 
     shown: bool = False
-    can_return: bool = False  # a number of it led to another view
+    can_return: bool = False  # the lesson was left for another view
     step: int = 0
     position: int | None = None
     layer: int | None = None
@@ -119,11 +119,11 @@ class LessonState(Struct, frozen=True):
     temperature: float = DEFAULT_SAMPLING[0]
     top_p: float = DEFAULT_SAMPLING[1]
     draws: int = 0
-    sentence_chat: int | None = None  # the chat that the lesson made of a sentence
-    typing: bool = False  # a sentence of a person's own
+    sentence_chat: int | None = None  # the chat that the lesson began with a sentence
+    typing: bool = False  # the field for a sentence is shown
     compared_text: str = ""  # a text whose vector is compared with an encoder's
-    request: int = 0  # not answered yet; 0: none
-    key: TraceKey | None = None  # of what was asked last
+    request: int = 0  # the one not answered yet; 0: none
+    key: TraceKey | None = None  # of the last request
     trace: TokenTrace | None = None
     token_texts: tuple[str, ...] = ()
     problem: str = ""  # why there is no trace

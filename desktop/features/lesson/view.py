@@ -62,7 +62,7 @@ from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button
 WORDS_WIDTH = 84.0  # spacing units
 LARGEST_PAGE = (400.0, 210.0)  # width and height of the page, in spacing units
 WIDE_PAGE = 190.0  # width of a page from which the picture stands beside the words
-LEAST_PICTURE = (124.0, 80.0)  # width and height of a picture
+LEAST_PICTURE = (124.0, 80.0)  # spacing units, width and height of a picture
 LEAST_TEXT = 13.0  # pixels, to which the text of a picture shrinks before the page scrolls sideways
 NARROW_PICTURE_HEIGHT = 96.0  # height of one on a narrow page, which is scrolled anyway
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
@@ -72,11 +72,11 @@ OVER = imgui.HoveredFlags_.allow_when_blocked_by_active_item
 class _Page(Struct):
     """The step, popup and numbers of the last frame."""
 
-    step: int | None = None  # that was drawn last
+    step: int | None = None  # drawn last
     popup_open: bool = False
     lesson: LessonState | None = None  # to which `numbers` belong
     numbers: dict[Name, Number] = field(default_factory=dict)
-    prepared: TokenTrace | None = None  # whose formulas were asked for
+    prepared: TokenTrace | None = None  # whose formulas were requested
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -246,11 +246,11 @@ def _draw_details(state: AppState, ui: Ui) -> list[Action]:
         actions.append(ShowWhy(not lesson.shows_why))
     if lesson.shows_why:
         draw_explained(ui, tr(words.why), "muted", "small")
-    source = view_of_step(lesson)
-    if source is not None:  # a view that shows the same
+    other = view_of_step(lesson)
+    if other is not None:  # a view that shows the same
         imgui.dummy(ImVec2(0, ui.u(0.5)))
-        if button(ui, "lesson.source", tr(TITLES[source]), ICON_LINK, tr(EXPLANATIONS[source])):
-            actions += open_view(source, state, ui)
+        if button(ui, "lesson.source", tr(TITLES[other]), ICON_LINK, tr(EXPLANATIONS[other])):
+            actions += open_view(other, state, ui)
     return actions
 
 

@@ -20,9 +20,9 @@ from llm_lite.desktop.widgets.widgets import fit
 
 KEY_CELLS = 64  # of each row
 CROSS_KEY_CELLS = 32  # of each row, in attention to the source
-HIDDEN = 2  # rows of tokens that come later
+MASKED_ROWS = 2  # rows of tokens that come later
 LABEL = 24.0  # spacing units
-DETAIL = 36.0  # spacing units, of one sum opened below the others
+DETAIL_HEIGHT = 36.0  # spacing units, of one sum opened below the others
 
 
 class _OpenedScore(Struct):
@@ -82,7 +82,11 @@ def draw_scores(scene: Scene) -> None:
     room = cells_right - x0 - ui.u(LABEL + 3) - taken
     scene.text(note, cells_right, top - small - ui.u(1), "faint", align="right", room=room)
     scene.text(tr("query · key"), x1, top - small - ui.u(1), align="right")
-    detail = scene.u(DETAIL) if y1 - top - scene.u(DETAIL) > len(head.scores) * scene.u(5) else 0.0
+    detail = (
+        scene.u(DETAIL_HEIGHT)
+        if y1 - top - scene.u(DETAIL_HEIGHT) > len(head.scores) * scene.u(5)
+        else 0.0
+    )
     rows = _rows(scene, top, y1 - detail, 0, 8.0)
     most = max((abs(score.dot) for score in head.scores), default=1.0) or 1.0
     run = scene.t * (len(head.scores) + 1)
@@ -230,7 +234,7 @@ def _later(scene: Scene) -> list[str]:
     state, position = scene.state, scene.trace.position
     if not scene.trace.shape.causal:
         return []
-    return list(state.positions[position + 1 : position + 1 + HIDDEN])
+    return list(state.positions[position + 1 : position + 1 + MASKED_ROWS])
 
 
 def _draw_share(

@@ -15,8 +15,8 @@ from llm_lite.desktop.features.lesson.scene import COLD, LEFT, MIDDLE, RIGHT, WA
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Rect
 
-CURVE = 48  # points of the activation's curve
-REACH = 4.0  # to both sides of 0
+CURVE_POINTS = 48  # points of the activation's curve
+CURVE_REACH = 4.0  # of x, to both sides of 0
 
 
 def draw_neurons(scene: Scene) -> None:
@@ -115,27 +115,33 @@ def _draw_curve(scene: Scene, rect: Rect, pointed: Neuron | None) -> None:
         return
 
     def at(x: float) -> ImVec2:
-        x = max(-REACH, min(REACH, x))
+        x = max(-CURVE_REACH, min(CURVE_REACH, x))
         y = activation(curve, x)
         return ImVec2(
-            x0 + (x + REACH) / (2 * REACH) * (x1 - x0),
-            bottom - (y + 0.5) / (REACH + 0.5) * (bottom - top),
+            x0 + (x + CURVE_REACH) / (2 * CURVE_REACH) * (x1 - x0),
+            bottom - (y + 0.5) / (CURVE_REACH + 0.5) * (bottom - top),
         )
 
     zero = at(0.0)
     scene.draw.add_line(ImVec2(x0, zero.y), ImVec2(x1, zero.y), ui.color("border"), 1.0)
     scene.draw.add_line(ImVec2(zero.x, top), ImVec2(zero.x, bottom), ui.color("border"), 1.0)
     axis = bottom + ui.u(1)
-    for x, label in ((-REACH, f"−{REACH:.0f}"), (0.0, "0"), (REACH, f"+{REACH:.0f}")):
+    for x, label in (
+        (-CURVE_REACH, f"−{CURVE_REACH:.0f}"),
+        (0.0, "0"),
+        (CURVE_REACH, f"+{CURVE_REACH:.0f}"),
+    ):
         align = RIGHT if x > 0 else LEFT if x < 0 else MIDDLE
         scene.text(label, at(x).x, axis, "faint", align=align)
     scene.text(tr("gate →") if gated else tr("before →"), zero.x + ui.u(3), axis, "faint")
-    points = [at(-REACH + 2 * REACH * i / CURVE) for i in range(CURVE + 1)]
+    points = [
+        at(-CURVE_REACH + 2 * CURVE_REACH * i / CURVE_POINTS) for i in range(CURVE_POINTS + 1)
+    ]
     scene.draw.add_polyline(points, ui.color("muted"), ui.u(0.5), 0)
     grown = progress(scene.t, 0.1, 0.6)
     for neuron in trace.opened.feed_forward.neurons:
         x = neuron.up if math.isnan(neuron.gate) else neuron.gate
-        spot = at(-REACH + (x + REACH) * grown)
+        spot = at(-CURVE_REACH + (x + CURVE_REACH) * grown)
         near = (spot.x - ui.u(2), spot.y - ui.u(2), spot.x + ui.u(2), spot.y + ui.u(2))
         if scene.hovered and ui.at_pointer(near):
             show_tip(ui, tr("Neuron {n:,}").format(n=neuron.index))

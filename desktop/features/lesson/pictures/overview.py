@@ -36,14 +36,14 @@ TARGET_STATIONS: tuple[tuple[str, StepName, float], ...] = (  # of an encoder-de
     (mark("Probabilities"), "choosing", 1.15),
     (mark("Next token"), "cache", 0.9),
 )
-GAP = 5.0  # spacing units between two stations, for an arrow
-FOOT = 10.0  # spacing units below them, for the way back
-EXAMPLE = mark("The cat sat on the")  # before there is a sentence of a person's own
+ARROW_GAP = 5.0  # spacing units between two stations, for an arrow
+RETURN_HEIGHT = 10.0  # spacing units below them, for the arrow back
+EXAMPLE = mark("The cat sat on the")  # before a person has typed a sentence
 GUESSES = mark("mat floor bed roof")  # words that could follow
 EXAMPLE_SOURCE = "Where is the station?"  # in every language, as those of `first_page`
 TARGET_GUESSES = mark("Wo Was Der Wie")  # words that a translation of it could begin with
-SHARES = (0.5, 0.22, 0.13, 0.06)  # of these
-MOST = 5  # tokens that are drawn
+SHARES = (0.5, 0.22, 0.13, 0.06)  # probabilities of the guesses of an example
+MOST_TOKENS = 5  # tokens that are drawn
 CELLS = 8  # of a small vector
 TALLEST = 62.0  # spacing units, of the picture in the last step
 MOST_GUESSES = 5  # in the last step
@@ -86,10 +86,10 @@ def _stations(path: ModelKind) -> tuple[tuple[str, StepName, float], ...]:
 def draw_overview(ui: Ui, draw: Any, rect: Rect, overview: Overview) -> list[tuple[StepName, Rect]]:
     """Draw the stations and return their rectangles with the steps that they belong to."""
     x0, y0, x1, y1 = rect
-    foot, small = ui.u(FOOT), ui.theme.size("small")
+    foot, small = ui.u(RETURN_HEIGHT), ui.theme.size("small")
     stations = _stations(overview.path)
     whole = sum(share for _, _, share in stations)
-    room = x1 - x0 - ui.u(GAP) * (len(stations) - 1)
+    room = x1 - x0 - ui.u(ARROW_GAP) * (len(stations) - 1)
     found, x, middles = list[tuple[StepName, Rect]](), x0, list[float]()
     top, bottom = y0 + small + ui.u(1.5), y1 - foot
     for number, (words, step, share) in enumerate(stations):
@@ -101,10 +101,10 @@ def draw_overview(ui: Ui, draw: Any, rect: Rect, overview: Overview) -> list[tup
         pad = ui.u(1.5)
         _CONTENTS[number](ui, draw, (x + pad, top + pad, x + wide - pad, bottom - pad), overview)
         if number:
-            _arrow(ui, draw, x - ui.u(GAP) + ui.u(1), x - ui.u(1), (top + bottom) / 2)
+            _arrow(ui, draw, x - ui.u(ARROW_GAP) + ui.u(1), x - ui.u(1), (top + bottom) / 2)
         found.append((step, (x, y0, x + wide, bottom)))
         middles.append(x + wide / 2)
-        x += wide + ui.u(GAP)
+        x += wide + ui.u(ARROW_GAP)
     if overview.path == "encoder":
         return found
     first, words = 0, tr("It joins the text, and all begins again for it.")
@@ -190,7 +190,7 @@ def _draw_text(ui: Ui, draw: Any, box: Rect, overview: Overview) -> None:
 def _row_layout(ui: Ui, box: Rect, count: int) -> tuple[int, float, float]:
     """Return how many rows fit, their height, and the top of the first."""
     _, y0, _, y1 = box
-    fits = max(1, min(count, MOST, int((y1 - y0) // ui.u(5))))
+    fits = max(1, min(count, MOST_TOKENS, int((y1 - y0) // ui.u(5))))
     each = min(ui.u(7), (y1 - y0) / fits)
     return fits, each, (y0 + y1 - fits * each) / 2
 
