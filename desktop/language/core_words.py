@@ -174,17 +174,17 @@ _ENDS = re.compile(r"(, |: )")
 
 
 def said(words: str) -> str:
-    """`words` of core in the language in use, where they are among these; else as they are."""
-    return _said(words, number())
+    """Translate `words` of core; words that are not listed here stay as they are."""
+    return _translated(words, number())
 
 
 def said_stage(words: str) -> str:
-    """The same of what is under way, which may have a mode before it and a run behind it."""
+    """Translate the name of a stage, which may have a mode before it and a run behind it."""
     return "".join(said(part) for part in _ENDS.split(words) if part)
 
 
 @lru_cache(maxsize=256)
-def _said(words: str, language: int) -> str:
+def _translated(words: str, language: int) -> str:
     whole = tr(words)
     if whole != words:
         return whole

@@ -70,8 +70,8 @@ _EXACT = {("TextTokenized", "result")}
 
 
 def fit_to_show(message: _Shown) -> _Shown:
-    """A record of `core.messages` or of the state with all its text fit for the screen;
-    the same object where it was so before."""
+    """Return a record of `core.messages` or of the state with all its text made fit for the screen;
+    the same object if nothing changed."""
     kind: Any = type(message)
     clean = _cleaner(kind)
     if clean is None:
@@ -81,7 +81,7 @@ def fit_to_show(message: _Shown) -> _Shown:
 
 
 def fit_line(text: str, limit: int = SENTENCE) -> str:
-    """`text` on one line of at most `limit` characters."""
+    """Return `text` on one line of at most `limit` characters."""
     return shortened(one_line(shortened(text, limit)), limit)  # escapes made it longer
 
 
@@ -91,7 +91,8 @@ def fit_lines(text: str, limit: int = LOG_LINE) -> str:
 
 
 def typed(text: str) -> str:
-    """What a person wrote or pasted, or had in the settings, of at most TYPED characters."""
+    """Clean a text that was typed, pasted or read from the settings, and cut it to TYPED
+    characters."""
     return lines(text[:TYPED])
 
 
@@ -101,8 +102,8 @@ def shown_path(path: str) -> str:
 
 @cache
 def _cleaner(kind: Any, owner: str = "", name: str = "") -> _Cleaner | None:
-    """What makes a value of the annotation `kind` fit, for the field `name` of the class `owner`;
-    None where it holds no text."""
+    """Return a function that cleans a value of the annotation `kind`, for the field `name` of the
+    class `owner`; None if it holds no text."""
     if kind is str:
         return _text_cleaner(owner, name)
     if (owner, name) in _PATHS | _EXACT:
@@ -172,7 +173,7 @@ def _tuple_cleaner(
 
 
 def _union_cleaner(inner: tuple[Any, ...], owner: str, name: str) -> _Cleaner | None:
-    """Of an optional value; the messages have no other unions."""
+    """Return the cleaner of an optional value; the messages have no other unions."""
     (kind,) = (one for one in inner if one is not types.NoneType)
     clean = _cleaner(kind, owner, name)
     return clean and (lambda value: None if value is None else clean(value))

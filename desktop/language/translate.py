@@ -27,19 +27,19 @@ def use(catalogue: gettext.NullTranslations) -> None:
 
 
 def number() -> int:
-    """Another one for each language that was used: what is kept from frame to frame with texts in
+    """Return a number that changes with the language: what is cached between frames with texts in
     it depends on this."""
     return _number
 
 
 @lru_cache(maxsize=4096)  # there are hundreds a frame
 def tr(text: str) -> str:
-    """`text` in the language in use; itself where that has no such text."""
+    """Translate `text` into the language in use; it stays as it is without a translation."""
     return _catalogue.gettext(text) if text else ""  # gettext: the catalogue's head
 
 
 def trn(one: str, many: str, count: int) -> str:
-    """The form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
+    """Return the form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
     return _catalogue.ngettext(one, many, count)
 
 
@@ -49,5 +49,5 @@ def tr_labels(options: Iterable[tuple[T, str]]) -> list[tuple[T, str]]:
 
 
 def mark(text: str) -> str:
-    """A text that is to be translated where it is drawn; unchanged here."""
+    """Mark a text that is translated where it is drawn; it is returned unchanged."""
     return text

@@ -45,12 +45,12 @@ class InputDriver:
         for _ in range(count):
             self.program.update()
             self._draw()
-            if (told := defects(self.state)) and not self.tolerant:
-                raise InputDriverError(told[-1])
+            if (found := defects(self.state)) and not self.tolerant:
+                raise InputDriverError(found[-1])
 
     @property
     def rects(self) -> dict[str, tuple[float, float, float, float]]:
-        """Of the last frame, in pixels."""
+        """Return the named widgets' rectangles in the last frame, in pixels."""
         return self.program.interface.ui.rects
 
     def rect(self, name: str) -> tuple[float, float, float, float]:
@@ -71,7 +71,6 @@ class InputDriver:
                 return
 
     def click(self, name: str) -> None:
-        """Click the middle of `name`, then take the pointer away from it after a few frames."""
         self.point(name)
         for down in (True, False):
             imgui.get_io().add_mouse_button_event(0, down)
@@ -79,12 +78,12 @@ class InputDriver:
         self.frames(2)
 
     def point_at(self, x: float, y: float) -> None:
-        """At a place in pixels."""
+        """Move the pointer to a place in pixels."""
         imgui.get_io().add_mouse_pos_event(x, y)
         self.frames(2)
 
     def press_button(self, which: int) -> None:
-        """Of the mouse, where it is."""
+        """Send a click of a mouse button at the pointer's place."""
         for down in (True, False):
             imgui.get_io().add_mouse_button_event(which, down)
             self.frames()
@@ -99,7 +98,7 @@ class InputDriver:
         self.frames(2)
 
     def press(self, *keys: Any) -> None:
-        """Press keys together, modifiers first."""
+        """Send presses of keys, modifiers first, and then their releases."""
         io = imgui.get_io()
         for key in keys:
             io.add_key_event(key, True)

@@ -30,7 +30,7 @@ class OffscreenApp:
         self.program = Program(state, Interface(faces, scale, settings))
 
     def draw(self, *, following: bool = False) -> float:
-        """One frame, and the pictures to be saved; milliseconds on the processor."""
+        """Draw a frame and the pictures to be saved; return the milliseconds on the processor."""
         self.screen.show(self.program, following=following)
         return 1e3 * self.screen.loop.seconds
 

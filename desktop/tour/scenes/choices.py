@@ -25,7 +25,7 @@ SCHEMA = """{
 
 
 def look_at_choices(driver: InputDriver, picture: Picture, name: str) -> None:
-    """In a conversation of its own; the settings are as before afterwards."""
+    """Show the tree of choices in a new conversation, then restore the settings."""
     before = driver.state.sampling
     driver.program.do(NewChat())
     sampling = SamplingOptions(seed=3, max_new_tokens=60, json_schema=SCHEMA)

@@ -18,7 +18,7 @@ SHARE = 0.6  # of the text, where the token stands that is pointed at
 
 
 def bundled_encoder(state: AppState) -> bool:
-    """Whether the encoder is installed that comes as a package."""
+    """Return True if the encoder that comes as a package is installed."""
     return any(entry.source == BUNDLED and entry.path for entry in state.catalogue)
 
 
@@ -30,7 +30,7 @@ def open_encoder(driver: InputDriver) -> None:
 def look_at_encoder(
     driver: InputDriver, picture: Callable[[str], None], figure: Callable[[str], None]
 ) -> None:
-    """Every page in both themes. `figure` saves the text as a picture, under a name."""
+    """Show every page in both themes. `figure` saves the text as a picture, under a name."""
     for notice in driver.state.notices:
         driver.program.do(DismissNotice(notice.id))
     for theme in ("dark", "light"):
@@ -44,7 +44,7 @@ def look_at_encoder(
 
 
 def _look_at_text(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
-    """The pointer on a token of its second half."""
+    """Show the text with the pointer on a token of its second half."""
     _open_page(driver, "text")
     driver.point("tab.attention")
     at = int(len(driver.state.positions) * SHARE)
@@ -66,7 +66,8 @@ def _look_at_pairs(driver: InputDriver, picture: Callable[[str], None], name: st
 
 
 def _look_at_masks(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
-    """What the first masked token could be, and the text with the likeliest word in its place."""
+    """Show candidates for the first masked token, and the text with the likeliest one in its
+    place."""
     _open_page(driver, "fill")
     if driver.shows("encoding.no_head"):
         picture(name)
@@ -82,7 +83,8 @@ def _look_at_masks(driver: InputDriver, picture: Callable[[str], None], name: st
 
 
 def _look_at_lesson(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
-    """On the first of the sentences, the second one beside it; with a head, on the masked text."""
+    """Show the lesson on the first sentence, compared with the second; with a head, on the masked
+    text."""
     before = driver.state.encoding.choice
     if driver.state.encoding.shown is not None:  # of the page that is open: of masks
         look_at_encoders_lesson(driver, picture, name, "")

@@ -19,15 +19,16 @@ ABLATED = ((1, 0), (1, 1), (2, 0))  # layer, head; those of them that the model 
 def look_inside(
     driver: InputDriver, picture: Callable[[str], None], figure: Callable[[], None]
 ) -> None:
-    """Under the X-ray a token's look, its rollout, likelihoods and a choice; lens; steering."""
+    """Show a token's attention under the X-ray, its rollout, likelihoods and a choice; lens;
+    steering."""
     driver.click("chat.xray")
     driver.leave()
     picture("05-xray")
-    _look(driver, by="layer")
+    _point_at_token(driver, by="layer")
     picture("05-xray-looks")
-    _look(driver, by="layer", reverse=True)
+    _point_at_token(driver, by="layer", reverse=True)
     picture("05-xray-looked-at")
-    _look(driver, by="rollout", reverse=False)
+    _point_at_token(driver, by="rollout", reverse=False)
     picture("05-xray-rollout")
     driver.program.do(SetXRay(replace(driver.state.xray, by="layer", probabilities=True, at=None)))
     driver.leave()
@@ -61,7 +62,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.click("steer.reset")
 
 
-def _look(driver: InputDriver, **changes: object) -> None:
+def _point_at_token(driver: InputDriver, **changes: object) -> None:
     """Point at a token and wait for what it looks at."""
     driver.leave()
     driver.program.do(SetXRay(replace(driver.state.xray, at=None, **changes)))  # type: ignore[arg-type]
@@ -72,7 +73,7 @@ def _look(driver: InputDriver, **changes: object) -> None:
 
 
 def _token(driver: InputDriver) -> str:
-    """One of the answer that is in sight, two thirds down."""
+    """Return the widget of a visible token of the answer, two thirds down."""
     last = len(driver.state.messages) - 1
     _, y0, _, y1 = driver.rect("view.chat")
     top, bottom = y0 + (y1 - y0) * 0.2, y0 + (y1 - y0) * 0.8
@@ -85,7 +86,7 @@ def _token(driver: InputDriver) -> str:
 
 
 def has_tokens(count: int) -> Callable[[AppState], bool]:
-    """Whether the answer is so long, or has ended."""
+    """Return a condition: the answer has `count` tokens or has ended."""
 
     def holds(state: AppState) -> bool:
         return not state.busy or (bool(state.messages) and len(state.messages[-1].tokens) >= count)

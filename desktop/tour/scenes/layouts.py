@@ -17,7 +17,7 @@ KEY = imgui.Key
 
 
 def look_at_layouts(driver: InputDriver, picture: Callable[[str], None], after: str) -> None:
-    """With a conversation in the chat."""
+    """Show the layouts, the palette and the shortcuts; a conversation must be in the chat."""
     for name in NAMES:
         driver.program.do(UseLayout(name))
         driver.frames(SETTLING)

@@ -20,7 +20,7 @@ MIDWAY = {"tokens": 0.6, "scores": 0.5}  # pictures that are shown on their way 
 
 
 def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """From the rail through all steps, each picture at its end."""
+    """Show the lesson from the rail through all steps, each at the end of its motion."""
     driver.program.do(SetTheme("dark"))
     driver.click("rail.lesson")
     if driver.shows("lesson.own"):
@@ -54,8 +54,8 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
 def look_at_encoders_lesson(
     driver: InputDriver, picture: Callable[[str], None], name: str, beside: str
 ) -> None:
-    """Steps that differ from a decoder's, on the text of its page; of the light theme the last one.
-    Where the text becomes a vector, it is compared with the text `beside`."""
+    """Show the steps that differ from a decoder's, on the text of the encoder's page; in the light
+    theme only the last one. Where the text becomes a vector, compare it with the text `beside`."""
     driver.click("rail.lesson")
     driver.wait("the trace", _is_traced, PATIENCE)
     steps = driver.state.lesson.steps

@@ -24,7 +24,7 @@ SOURCE, BROKEN = "qwen3-4b-instruct", "granite-3.3-2b-instruct"
 
 
 def look_at_library(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
-    """From the rail to the page, through its tabs, and back to the conversation."""
+    """Show the page of models and its tabs, from the rail and back to the conversation."""
     program, kept = driver.program, driver.state
     model = kept.model
     used = LOCAL[0] if model is None else replace(LOCAL[0], path=Path(model.path))
@@ -98,8 +98,8 @@ def _look_for_more(driver: InputDriver, picture: Picture, name: str, after: str)
 
 
 def _fits(driver: InputDriver) -> None:
-    def told(state: AppState) -> bool:
+    def are_known(state: AppState) -> bool:
         return any(q.mode == state.library.mode for q in state.library.fits)
 
-    driver.wait("the fits", told, PATIENCE)
+    driver.wait("the fits", are_known, PATIENCE)
     driver.frames(3)

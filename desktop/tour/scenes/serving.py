@@ -45,7 +45,8 @@ STATUS = ServingStatus(
 
 
 def look_at_serving(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
-    """Before it is on, for this machine and for the network; on, with requests; its sign."""
+    """Show the server off, offered to the network, just started, with requests, and as a sign in
+    the window."""
     program, before = driver.program, driver.state.serving
     driver.click("rail.serving")
     driver.leave()
@@ -71,7 +72,7 @@ def look_at_serving(driver: InputDriver, picture: Picture, name: str, after: str
 
 
 def _begin(driver: InputDriver) -> None:
-    """As if it had been switched on, and nobody had asked yet."""
+    """Set the state of a server that has started and has received no requests yet."""
     choice = driver.state.serving.choice
     began = ServingState(choice, "starting", asked=True, answers=True)  # the engine is not told
     driver.program.state = replace(driver.state, serving=began)
@@ -82,7 +83,7 @@ def _begin(driver: InputDriver) -> None:
 
 
 def _answer(driver: InputDriver) -> None:
-    """Requests, and as many tokens before as say how fast they are."""
+    """Set requests and three reports of their tokens, from which the speed is computed."""
     serving, now = driver.state.serving, driver.program.interface.ui.now
     for share in (0.0, 0.5, 1.0):
         requests = tuple(

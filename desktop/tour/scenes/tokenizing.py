@@ -66,13 +66,13 @@ def look_at_tokenizer(
 
 def _halfway(state: AppState) -> int:
     """Return half of the steps of the word that is shown."""
-    told = state.tokenizer.answers[MODEL].result
-    word = interesting(told) if told is not None else None
-    return 0 if told is None or word is None else (steps_in(told, word) + 1) // 2
+    result = state.tokenizer.answers[MODEL].result
+    word = interesting(result) if result is not None else None
+    return 0 if result is None or word is None else (steps_in(result, word) + 1) // 2
 
 
 def _drag_border(driver: InputDriver, to: float) -> None:
-    """To the panel below, to a height in pixels."""
+    """Move the border between this panel and the one below, by dragging, to a height in pixels."""
     x0, _, x1, y1 = driver.rect("view.tokenizer")
     driver.point_at((x0 + x1) / 2, y1 + 1)
     imgui.get_io().add_mouse_button_event(0, True)
@@ -110,7 +110,7 @@ def _is_answered(slot: int) -> Callable[[AppState], bool]:
 
 
 def _holds(state: AppState) -> Callable[[int], bool]:
-    """Whether the text that is typed is the one that was cut."""
+    """Return a condition on a slot: the typed text was tokenized, or could not be."""
 
     def holds(slot: int) -> bool:
         answer = state.tokenizer.answers[slot]

@@ -41,7 +41,7 @@ def look_at_targets(
 
 
 def _point(driver: InputDriver, picture: Callable[[str], None], side: str, name: str) -> None:
-    """At a token of the target, or of the source."""
+    """Show the attention of a token in the target or in the source."""
     driver.point("tab.attention")
     driver.point(f"translating.{side}.1")
     driver.wait("where it looks", lambda s: s.attention_rows is not None, PATIENCE)
