@@ -31,7 +31,8 @@ class Kernels:
         self._bound: dict[Any, Any] = {}
 
     def map(self, layer: AttentionLayer, rows: int, bias_columns: int = 0) -> ComputePipeline:
-        """For jobs of at most `rows` rows; `bias_columns`: of the layer's bias."""
+        """Return the pipeline for jobs of at most `rows` rows; `bias_columns` is 0 without a
+        bias."""
         constants = {
             "LANES": self._lanes,
             "HEADS": layer.heads,
@@ -89,5 +90,4 @@ class Kernels:
 
 
 def whole(buffer: Any) -> BufferRange:
-    """The whole of a buffer."""
     return buffer, 0, buffer.size

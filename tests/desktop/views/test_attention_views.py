@@ -206,7 +206,7 @@ def test_rows_of_a_cell_come_newest_first_and_each_once():
         cell.grow(length)
         taken.append(cell.take(4, range(length)))
     assert taken == [(0, 3), (6, 4), (10, 1)]
-    cell.give_back(10, 1)
+    cell.put_back(10, 1)
     rest = []
     while (part := cell.take(4, range(4, 11))) is not None:
         rest.append(part)
