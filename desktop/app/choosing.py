@@ -33,20 +33,20 @@ class FileChoice:
 
     @property
     def open(self) -> bool:
-        """Whether a dialog is."""
+        """Return True while a dialog is open."""
         return self._dialog.open
 
     def choose_model(self) -> None:
-        self._ask(MODEL)
+        self._choose(MODEL)
 
     def choose_attachments(self) -> None:
-        self._ask(ATTACHMENTS)
+        self._choose(ATTACHMENTS)
 
     def choose_import(self) -> None:
-        self._ask(IMPORT)
+        self._choose(IMPORT)
 
-    def look(self) -> None:
-        """Whether the dialog was answered."""
+    def poll(self) -> None:
+        """Open or attach the files that the dialog returned, if it was answered."""
         try:
             chosen = self._dialog.poll()
         except LlmLiteError as error:
@@ -73,8 +73,8 @@ class FileChoice:
     def close(self) -> None:
         self._dialog.close()
 
-    def _ask(self, wish: Wish) -> None:
-        """By the system's dialog, else in the window."""
+    def _choose(self, wish: Wish) -> None:
+        """Open the system's dialog, or the window's own where there is none."""
         recent = self._program.state.recent
         try:
             self._dialog.ask(Path(recent[0]).parent if recent else None, wish)

@@ -61,7 +61,7 @@ NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
 
 def create_context() -> Any:
-    """A fresh ImGui and ImPlot context, current, that reads and writes no file by itself."""
+    """Create an ImGui and ImPlot context, current, that reads and writes no file by itself."""
     context: Any = imgui.create_context()
     none = imgui.Key.none  # panels are gone through with keys of our own
     context.config_nav_windowing_key_next = context.config_nav_windowing_key_prev = none
@@ -79,7 +79,7 @@ def create_context() -> Any:
 
 
 def destroy_context(context: Any) -> None:
-    """Undo `create_context`; renderer and window have let go of it."""
+    """Undo `create_context`; renderer and window have dropped it."""
     imgui.set_current_context(context)
     implot.destroy_context()
     imgui.destroy_context(context)
@@ -134,7 +134,7 @@ class Interface:
         actions = answer_keys(state, ui)
         self.takes_typing = goes_to_input(state, ui)
         take_typed(state, ui, composing=bool(self.composition.text))
-        actions += self._answer_asked(state)
+        actions += self._answer_requests(state)
         with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
@@ -158,7 +158,7 @@ class Interface:
         return actions
 
     def reset_layout(self) -> None:
-        """Dock every view where it was at first, from the next frame on."""
+        """Place every view where it was at first, from the next frame on."""
         self._build_layout = True
 
     def _use_theme(self, state: AppState) -> None:
@@ -175,12 +175,12 @@ class Interface:
             self._spoken = state.language
             use(catalogue(state.language))
 
-    def _answer_asked(self, state: AppState) -> list[Action]:
-        """What commands asked of the window."""
-        asked, self.ui.asked = self.ui.asked, []
+    def _answer_requests(self, state: AppState) -> list[Action]:
+        """Do what commands requested of the window."""
+        requests, self.ui.asked = self.ui.asked, []
         shown = [view for view in VIEWS if self._is_shown(view, state)]
-        leaves = _page(state) and any(what.startswith("view:") for what in asked)
-        for what in asked:
+        leaves = _page(state) and any(what.startswith("view:") for what in requests)
+        for what in requests:
             self._answer(what, state, shown)
         return [ShowLibrary(False), ShowLesson(False)] if leaves else []
 
@@ -223,7 +223,7 @@ class Interface:
     def _draw_middle(
         self, state: AppState, left: float, width: float, height: float
     ) -> list[Action]:
-        """The docked views, or the page that stands in their place, where they stay docked."""
+        """Draw the docked views, or the page that stands in their place, where they stay docked."""
         page = _page(state)
         if not page:
             self._draw_dockspace(state, left, width, height)
@@ -253,7 +253,7 @@ class Interface:
             self._use_sizes(state, width)
 
     def _use_sizes(self, state: AppState, width: float) -> None:
-        """Those of the layout in use, when it or what it shows has become another one."""
+        """Apply the sizes of the layout in use, when it or what it shows has changed."""
         layouts, lists = state.layouts, self.ui.shows_list
         laid = (layouts.name, lists, layouts.shows_inspector, round(width))
         if laid != self._laid and imgui.internal.find_window_by_name(VIEWS[0].window) is not None:
@@ -261,7 +261,7 @@ class Interface:
             self._laid = laid if done else None
 
     def _keep_sizes(self, state: AppState) -> list[Action]:
-        """What a person has just dragged the panels to."""
+        """Return an action with the sizes to which a person has just dragged the panels."""
         down, cursor = imgui.is_mouse_down(0), imgui.get_mouse_cursor()
         resizes = (imgui.MouseCursor_.resize_ew, imgui.MouseCursor_.resize_ns)
         dragged, self._drags = self._drags, down and (self._drags or cursor in resizes)
@@ -308,8 +308,8 @@ class Interface:
         imgui.end_child()
 
     def _relies_on(self, state: AppState) -> tuple[object, ...]:
-        """What changes every view's picture: theme, language, room, layout, textures that may be
-        gone."""
+        """Return what changes every view's picture: theme, language, room, layout, textures that
+        may be gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
         shown = tuple(self._is_shown(view, state) for view in VIEWS)
@@ -322,8 +322,8 @@ class Interface:
         self.ui.rects[f"tab.{name}"] = (rect.min.x, rect.min.y, rect.max.x, rect.max.y)
 
     def _draw_notices(self, bottom: float, state: AppState, ui: Ui) -> list[Action]:
-        """One above the other, the newest lowest, in the place that the conversation or a page
-        leaves to them. Older ones wait until there is room: the log has them all."""
+        """Draw notices one above the other, the newest lowest, in the place that the conversation
+        or a page leaves to them. Older ones wait until there is room: the log has them all."""
         actions: list[Action] = []
         size, gap, taken = imgui.get_main_viewport().size, ui.u(2), 0.0
         place = ui.rects.get("chat.notices")
@@ -343,7 +343,8 @@ class Interface:
     def _draw_notice(
         self, notice: Notice, corner: ImVec2, wide: float
     ) -> tuple[float, list[Action]]:
-        """Its lower right corner is given; returns its height in pixels."""
+        """Draw a notice with its lower right corner at `corner`; return its height in pixels and
+        actions."""
         ui, actions = self.ui, list[Action]()
         imgui.set_next_window_pos(corner, imgui.Cond_.always, ImVec2(1, 1))
         imgui.set_next_window_size_constraints(ImVec2(wide, 0), ImVec2(wide, ui.u(200)))
@@ -375,7 +376,7 @@ class Interface:
 
 
 def _page(state: AppState) -> str:
-    """The page that stands in the place of the docked views; "" where these are shown."""
+    """Return the page that stands in the place of the docked views; "" where these are shown."""
     return "lesson" if state.lesson.shown else "library" if state.library.shown else ""
 
 
@@ -385,7 +386,7 @@ def draw_view(view: View, state: AppState, ui: Ui) -> list[Action]:
 
 
 def _bring_to_front(notice: Any) -> None:
-    """Over everything but an open popover, which is being used."""
+    """Put a notice over everything but an open popover, which is being used."""
     context: Any = imgui.get_current_context()
     popups = [popup.window for popup in context.open_popup_stack if popup.window is not None]
     if popups:

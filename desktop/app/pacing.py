@@ -1,4 +1,4 @@
-"""When to draw: at once after input, some times a second for the engine, else never."""
+"""The moments to draw: at once after input, some times a second for the engine, else never."""
 
 from __future__ import annotations
 
@@ -28,29 +28,27 @@ class Pacer:
         self._due = [(now + delay, whole) for delay, whole in SETTLE]
 
     def on_change(self, now: float) -> None:
-        """The state is another one: draw it soon, but not sooner than a frame after the last.
-
-        Twice, because Dear ImGui sizes some windows by what they held in the frame before.
-        """
+        """Draw a changed state soon, but not sooner than a frame after the last. Twice, because
+        Dear ImGui sizes some windows by what they held in the frame before."""
         self._change = max(now, self._last + self.frame)
         self._settle = self._change + self.frame
 
     def again(self, *moments: float) -> None:
-        """When the frame that was just drawn wants to be drawn again; what the one before wanted
-        no longer counts, or each frame would bring forth another. A frame that leaves views as they
-        were does not bring forth one for them at once."""
+        """Set when the frame that was just drawn is to be drawn again; what the one before wanted
+        no longer counts, or each frame would bring forth another. A frame that leaves views
+        as they were does not bring forth one for them at once."""
         self._again = max(min(moments), self._last + self.frame if self.following else -math.inf)
 
     def wait(self, now: float, longest: float) -> float:
-        """How long to sleep, in seconds; 0 when a frame is due."""
+        """Return how long to sleep, in seconds; 0 when a frame is due."""
         return max(0.0, min(longest, self._next() - now))
 
     def expects(self) -> bool:
-        """Whether a frame comes as soon as a change could ask for one."""
+        """Return True if a frame comes as soon as a change could ask for one."""
         return self._next() <= self._last + self.frame
 
     def take(self, now: float) -> bool:
-        """Whether a frame is due now; it counts as drawn."""
+        """Return True if a frame is due now; it counts as drawn."""
         if self._next() > now:
             return False
         passed = [whole for when, whole in self._due if when <= now]

@@ -1,4 +1,4 @@
-"""What is remembered between runs: one JSON file in the user's configuration folder.
+"""The settings that are remembered between runs: one JSON file in the user's configuration folder.
 
 Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`
 (with a number behind it where that is taken), a single value that is wrong falls back to its
@@ -65,7 +65,7 @@ LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a
 
 
 class WindowPlace(Struct, frozen=True):
-    """Where the window was, in screen units; None: let the system choose."""
+    """The place of the window, in screen units; None lets the system choose."""
 
     x: _Place | None = None
     y: _Place | None = None
@@ -75,7 +75,7 @@ class WindowPlace(Struct, frozen=True):
 
 
 class Looks(Struct, frozen=True):
-    """How attention is shown: what the X-ray asks, and the colours of maps and text."""
+    """The look of attention: the choices of the X-ray, and the colours of maps and text."""
 
     by: LookBy = "layer"
     reverse: bool = False
@@ -124,17 +124,19 @@ def settings_path() -> Path:
 
 
 def variants_folder() -> Path:
-    """Where variants of models are kept, those that the queue of models makes too."""
+    """Return the folder of variants of models, those that the queue of models makes too."""
     return user_folder("data") / "models"
 
 
 def history_file() -> Path:
-    """As `core.history.history_path` says, which is not imported before the first frame."""
+    """Return the same as `core.history.history_path`, which is not imported before the first
+    frame."""
     return user_folder("data") / "history.db"
 
 
 def load(path: Path) -> tuple[Settings, list[str]]:
-    """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
+    """Read the settings in `path` over the defaults, with a sentence for each thing that was
+    wrong."""
     problems: list[str] = []
     defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
     if not path.exists():
@@ -201,8 +203,8 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
 
 
 def _migrate(data: dict[str, Any], read: dict[str, Any]) -> None:
-    """What a file from before there were layouts, or a choice of the system's theme, says: dark was
-    what those had who chose nothing."""
+    """Convert fields of files from before there were layouts or a choice of the system's theme:
+    those who chose nothing had the dark theme."""
     if "appearance" not in data and data.get("theme") == "light":
         read["appearance"] = "light"
     if "inspect" not in data and data.get("conversations") in get_args(Panel):
@@ -270,7 +272,8 @@ def _draft_files(settings: Settings) -> DraftFiles:
 
 
 def remember(state: AppState, settings: Settings) -> Settings:
-    """`settings` with what the person changed in `state`; no system prompt of an old chat."""
+    """Return `settings` with what the person changed in `state`; no system prompt of an old
+    chat."""
     own, drafted = state.history.own_prompt, new_draft(state)
     looks = {name: getattr(state.xray, name) for name in _XRAY}
     looks |= {name: getattr(state.attention, name) for name in _COLORS}
@@ -308,7 +311,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
 
 
 def restore(settings: Settings, state: AppState) -> AppState:
-    """`state` as the person left it."""
+    """Return `state` as the person left it."""
     return replace(
         state,
         theme=settings.theme,

@@ -1,6 +1,6 @@
-"""Which views a frame draws again, and the pictures of the others.
+"""The choice of the views that a frame draws again, and the pictures of the others.
 
-A frame that follows the engine or a person's input does not ask every view: what the person is at
+A frame that follows the engine or a person's input does not draw every view: what the person is at
 is drawn in each, the other views in turn, so that such a frame costs about the same however many
 are open. Between its turns a view keeps the picture that Dear ImGui made of it, with its windows.
 What moves or covers views, and the last frames after a change or any input, draw everything.
@@ -24,7 +24,7 @@ _REST = imgui.internal.WindowRefreshFlags_.try_to_avoid_refresh
 
 
 class _Kept(Struct):
-    """What a view told when it was drawn last."""
+    """The rectangles of a view and its wish for a next frame, of when it was drawn last."""
 
     rects: dict[str, Rect] = field(default_factory=dict)
     redraw_at: float = math.inf
@@ -44,9 +44,9 @@ class Turns:
         self._others: tuple[dict[str, Rect], float] = ({}, math.inf)
 
     def begin(self, following: bool, relies_on: object, at: Iterable[str] = ()) -> None:
-        """`following`: the frame need not draw everything. Pictures are kept while what they rely
-        on is the same as in the frame before. `at`: views that the person is at, beside those that
-        Dear ImGui knows of."""
+        """Begin a frame. With `following` it need not draw everything. Pictures are kept while
+        `relies_on` is the same as in the frame before. `at`: views that the person is at, beside
+        those that Dear ImGui knows of."""
         context: Any = imgui.get_current_context()
         popups = len(context.open_popup_stack) > 0
         if relies_on != self._relied or _drags():
@@ -59,13 +59,13 @@ class Turns:
         self._at = {*self._near, *left, *at}
 
     def rests(self, view: View) -> bool:
-        """Whether the view's last picture does for this frame."""
+        """Return True if the view's last picture does for this frame."""
         if self._whole or view.turn is None or not self._at.isdisjoint((view.window, view.name)):
             return False
         return self._frame % TURNS != view.turn and _in_sight(view)
 
     def open(self, view: View, ui: Ui, flags: int) -> bool:
-        """Begin the view's window; whether it is to be drawn."""
+        """Begin the view's window; return True if it is to be drawn."""
         if self.rests(view):
             imgui.internal.set_next_window_refresh_policy(_REST)
         shown: bool = imgui.begin(view.window, None, flags)[0]
@@ -81,7 +81,7 @@ class Turns:
         return False
 
     def close(self, view: View, ui: Ui) -> None:
-        """End the view's window; the surroundings hold what it told, now or when it was drawn."""
+        """End the view's window; `ui` holds what it left behind, now or when it was drawn."""
         window: Any = imgui.internal.get_current_window()
         kept = self._kept[view.name]
         if not window.skip_refresh:
@@ -93,22 +93,22 @@ class Turns:
 
 
 def _in_sight(view: View) -> bool:
-    """Whether its tab is the one that is chosen, where it has one. The picture of another is not to
-    be shown, and costs nothing."""
+    """Return True if the view's tab is the chosen one or it has none. The picture of another is not
+    to be shown, and costs nothing."""
     window: Any = imgui.internal.find_window_by_name(view.window)
     node = window and window.dock_node
     return bool(node is None or (node.visible_window and node.visible_window.id_ == window.id_))
 
 
 def _drags() -> bool:
-    """Whether the pointer moves with a button down: views may be moved and resized by it."""
+    """Return True if the pointer moves with a button down: views may be moved and resized by it."""
     io = imgui.get_io()
     moved = zip(io.mouse_down, io.mouse_drag_max_distance_sqr, strict=True)
     return any(down and far > 0 for down, far in moved)
 
 
 def _hold_docked(window: Any) -> None:
-    """A docked window that rests stands among those of its host, which begins again in every frame
+    """Add a docked window that rests to its host's windows, as the host begins again in every frame
     and would not know of it. A view has its own ground, so the host paints none in its place."""
     beside = window.parent_window.dc.child_windows
     window.begin_order_within_parent = len(beside)

@@ -1,1 +1,1 @@
-"""Where the docked panels are: the first layout, what is remembered of it, sizes, the keyboard."""
+"""The docked panels: their first layout, the remembered one, sizes, the keyboard."""

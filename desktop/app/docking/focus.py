@@ -16,7 +16,7 @@ TO = "panels.to"  # in the memory of the surroundings: the view whose first cont
 
 
 def go(ui: Ui, step: int, shown: list[View]) -> None:
-    """To the panel after or before the one that has the keyboard, around the window."""
+    """Give the keyboard to the next panel (step 1) or the one before (-1), around the window."""
     middle = [view.window for view in shown if _in_front(view)] or [PAGE]
     stops = [RAIL, *middle, STATUS]
     at = _current(stops)
@@ -25,8 +25,7 @@ def go(ui: Ui, step: int, shown: list[View]) -> None:
 
 
 def turn_tab(ui: Ui, step: int, shown: list[View]) -> None:
-    """To the tab beside the one that is in front, in the panel that has the keyboard, else in the
-    first that has tabs."""
+    """Show the next tab in the panel that has the keyboard, else in the first that has tabs."""
     groups = _groups(shown)
     if not groups:
         return
@@ -44,7 +43,8 @@ def show(ui: Ui, view: View) -> None:
 
 
 def enter(ui: Ui, name: str) -> None:
-    """In the window of a view that was just begun: its first control, if it is the one to go to."""
+    """Give the keyboard to the first control of the view whose window was just begun, if it is the
+    one to go to."""
     if ui.memory.get(TO) == name:
         ui.memory.pop(TO)
         window = imgui.internal.get_current_window()
@@ -93,7 +93,7 @@ def _in_front(view: View) -> bool:
 
 
 def _groups(shown: list[View]) -> list[list[View]]:
-    """Views that share a place, where there are several."""
+    """List the views that share a place, for each place with several."""
     groups: dict[int, list[View]] = {}
     for view in shown:
         window: Any = imgui.internal.find_window_by_name(view.window)

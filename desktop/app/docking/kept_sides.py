@@ -25,8 +25,8 @@ class KeptSides(Struct, frozen=True):
 
 
 def kept_layouts(layouts: Layouts) -> dict[str, Any]:
-    """Fields of the settings. A comparison is not what a person wants to begin with: the layout
-    before it is kept."""
+    """Return the fields of the settings. A comparison is not what a person wants to begin with: the
+    layout before it is kept."""
     name = layouts.before if layouts.name == "compare" else layouts.name
     kept: dict[str, Any] = {"layout_name": name}
     for one in LAYOUTS:
@@ -36,7 +36,7 @@ def kept_layouts(layouts: Layouts) -> dict[str, Any]:
 
 
 def layouts_of(name: LayoutName, settings: Any) -> Layouts:
-    """As they were kept in fields of the settings, with the layout `name` in use."""
+    """Restore layouts from fields of the settings, with the layout `name` in use."""
     found = Layouts(name, name)
     for one in LAYOUTS:
         kept: KeptSides = getattr(settings, one)

@@ -1,5 +1,5 @@
 """The docked windows: conversation in the middle, the list of conversations at the left of it, two
-runs beside it, glass-box views at the right in two groups."""
+runs beside it, views of the model at the right in two groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NARROW = 60.0  # text sizes: below, the right side gets less
 
 
 def build_layout(root: int, size: ImVec2, text: float) -> None:
-    """Dock every view at its default place, in the dockspace `root` of `size` pixels."""
+    """Place every view where it is by default, in the dockspace `root` of `size` pixels."""
     dock: Any = imgui.internal
     dock.dock_builder_remove_node(root)
     dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)
@@ -47,13 +47,14 @@ def build_layout(root: int, size: ImVec2, text: float) -> None:
 
 
 def places_views(remembered: str) -> bool:
-    """Whether Dear ImGui's ini text docks the conversation; without it all begins anew."""
+    """Return True if Dear ImGui's ini text docks the conversation; without it the default is
+    built."""
     return "[Docking]" in remembered and f"[Window][{VIEWS[0].name}]" in remembered
 
 
 def missing(remembered: str) -> dict[str, int]:
-    """Views that it does not place, as it is from before they were added, and the docking node of
-    others of their place; 0 where there are none."""
+    """Return the views that an older ini text does not place, each with the docking node of others
+    of their place; 0 where there are none."""
     nodes = {view.name: _node_of(view, remembered) for view in VIEWS}
     found = {}
     for view in VIEWS:
@@ -70,9 +71,9 @@ def _node_of(view: View, remembered: str) -> int:
 
 
 def place(root: int, lacking: dict[str, int]) -> bool:
-    """Dock views that a remembered layout lacks: where others of their place are, or else at a side
-    of the conversation. The rest stays where the person put it. False while the conversation has
-    no place yet."""
+    """Place views that a remembered layout lacks: where others of their place are, or else beside
+    the conversation. The rest stays where the person put it. False while the conversation has no
+    place yet."""
     dock: Any = imgui.internal
     central = dock.dock_builder_get_central_node(root)
     if central is None:
@@ -122,6 +123,6 @@ def hide_tabs() -> None:
 
 
 def _split(node: int, direction: Any, share: float) -> tuple[int, int]:
-    """The new node on that side, and what is left."""
+    """Split a node; return the new node on that side, and what is left."""
     result = imgui.internal.dock_builder_split_node(node, direction, share)
     return result.id_at_dir, result.id_at_opposite_dir

@@ -1,8 +1,9 @@
-"""Whether a remembered layout can be given to Dear ImGui.
+"""The check of a remembered layout before Dear ImGui reads it.
 
-Its settings parser trusts them: a docking tree with a node missing ends the process by a signal. So
-whatever is not as Dear ImGui writes it is refused as a whole. Format: `DockSettingsHandler_*` and
-`WindowSettingsHandler_*` of imgui.cpp, `TableSettingsHandler_*` of imgui_tables.cpp.
+Its settings parser trusts the text: a docking tree with a node missing ends the process by a
+signal. So a text that is not as Dear ImGui writes it is refused as a whole. Format:
+`DockSettingsHandler_*` and `WindowSettingsHandler_*` of imgui.cpp, `TableSettingsHandler_*` of
+imgui_tables.cpp.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class _RefusedError(Exception):
 
 
 def is_layout(text: str) -> bool:
-    """Whether `text` is as Dear ImGui writes it: known sections, numbers within bounds, and docking
-    trees whose nodes all have their parent before them and none or two children."""
+    """Return True if Dear ImGui could have written `text`: known sections, numbers within bounds,
+    and docking trees whose nodes all have their parent before them and none or two children."""
     section, name = "", ""
     nodes: dict[str, _Node] = {}
     try:

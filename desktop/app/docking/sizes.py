@@ -1,4 +1,4 @@
-"""How wide the side panels are: read from Dear ImGui's docking tree, and given to it."""
+"""The sizes of the side panels, read from Dear ImGui's docking tree and set in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LIST = 0.4  # of the width
 
 
 def measured(layouts: Layouts, text: float) -> Sizes:
-    """Of the panels that are shown; those that are not keep what they had. In text sizes."""
+    """Return the sizes of the panels that are shown, in text sizes; the others keep theirs."""
     known = layouts.sides.sizes
     left, right, runs = _side("conversations"), _side("attention"), _side("runs")
     upper, lower = _node("attention"), _node("performance")
@@ -68,7 +68,8 @@ def _node(name: str) -> Any:
 
 
 def _side(name: str) -> Any:
-    """The column that a view is in: the largest part of the tree without the conversation."""
+    """Return the column that a view is in: the largest part of the tree without the
+    conversation."""
     node, chat = _node(name), _ancestors(_node("chat"))
     if node is None or node.id_ in chat:
         return None
@@ -100,7 +101,7 @@ def _now(node: Any) -> float:
 
 
 def _share(share: float) -> None:
-    """Of the upper group in the height of both."""
+    """Set the upper group's share in the height of both groups."""
     upper, lower = _node("attention"), _node("performance")
     if share <= 0 or upper is None or lower is None or upper.parent_node is None:
         return

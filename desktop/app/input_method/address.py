@@ -1,4 +1,4 @@
-"""Where IBus listens, and whether this program should talk to it.
+"""The address of IBus, and the choice whether this program talks to it.
 
 The daemon writes its address into a file for each display (`ibus_get_socket_path` of libibus);
 fcitx5 writes the same file for its own imitation of IBus.
@@ -16,7 +16,8 @@ OURS = ("", "ibus", "fcitx")  # names of input methods for X11 that IBus's inter
 
 
 def named_method(environment: Mapping[str, str]) -> str:
-    """The input method for X11 that the session names, as `ibus` in `XMODIFIERS=@im=ibus`."""
+    """Return the input method for X11 that the session names, as `ibus` in
+    `XMODIFIERS=@im=ibus`."""
     for part in environment.get("XMODIFIERS", "").split("@"):
         if part.startswith("im="):
             return part.removeprefix("im=").strip()
@@ -24,14 +25,14 @@ def named_method(environment: Mapping[str, str]) -> str:
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether keys are to go to IBus by this program itself rather than by the window system."""
+    """Return True if this program sends keys to IBus itself, rather than by the window system."""
     if sys.platform != "linux" or named_method(environment) not in OURS:
         return False
     return named_method(environment) == "ibus" or find(environment) is not None
 
 
 def find(environment: Mapping[str, str]) -> str | None:
-    """The D-Bus address of the daemon of this display; None where none runs."""
+    """Return the D-Bus address of the daemon of this display; None where none runs."""
     if given := environment.get("IBUS_ADDRESS"):
         return given
     for path in _files(environment):
@@ -69,7 +70,8 @@ def _machine() -> str:
 
 
 def _lives(process: str) -> bool:
-    """Whether the daemon that wrote the file is there; a file without a number is believed."""
+    """Return True if the daemon that wrote the file runs; a file without a process id is
+    believed."""
     if not process.strip().isdecimal():
         return True
     return Path("/proc", process.strip()).exists() or not Path("/proc/self").exists()

@@ -1,4 +1,4 @@
-"""Keys that waited for the input method, told to Dear ImGui as its GLFW backend would have.
+"""Keys that waited for the input method, passed to Dear ImGui as its GLFW backend would.
 
 The backend asks GLFW for the modifiers of now; a key that waited has those of its own moment.
 """
@@ -52,7 +52,7 @@ TABLE = _table()
 
 
 def feed(key: int, scancode: int, action: int, mods: int) -> None:
-    """One key that went down or up."""
+    """Pass one key that went down or up to Dear ImGui."""
     if action == glfw.REPEAT:
         return  # Dear ImGui repeats by itself
     if key in MODIFIERS and action == glfw.RELEASE:
@@ -65,8 +65,8 @@ def feed(key: int, scancode: int, action: int, mods: int) -> None:
 
 
 def _written(key: int, scancode: int) -> int:
-    """The key of an American keyboard that writes what this one does, so that shortcuts follow the
-    layout."""
+    """Return the key of an American keyboard that writes what this one does, so that shortcuts
+    follow the layout."""
     if glfw.KEY_KP_0 <= key <= glfw.KEY_KP_EQUAL or key < 0:
         return key
     name = glfw.get_key_name(key, scancode)

@@ -23,16 +23,16 @@ from llm_lite.desktop.render.window import Window, end_frame_of_input
 if TYPE_CHECKING:
     from llm_lite.desktop.app.input_method.daemon import Daemon
 
-AGAIN_SECONDS = 3.0  # between two looks for a daemon
+AGAIN_SECONDS = 3.0  # between two searches for a daemon
 REST_SECONDS = 60.0  # after one that did not answer
 MOVING = 3  # frames without a field, after which there is none
-MOST_LOSSES = 5  # daemons that were there and ended; after these no other is looked for
+MOST_LOSSES = 5  # daemons that were there and ended; after these no other is searched
 
 
 @contextmanager
 def instead_of_xim() -> Iterator[bool]:
-    """While a window is made: where keys go to IBus by us, X's own way to it would bring every
-    character twice. Compose keys stay X's. Whether that is so."""
+    """Replace X's own input method while a window is made, if keys go to IBus by this program: it
+    would bring every character twice. Compose keys stay X's. Yields True if it is replaced."""
     wanted, before = is_wanted(os.environ), os.environ.get("XMODIFIERS")
     if wanted:
         os.environ["XMODIFIERS"] = "@im=none"
@@ -75,27 +75,27 @@ class ImguiField:
 
 
 class InputMethod:
-    """`attach` it to a window that feeds Dear ImGui; then `look` before each frame and `follow`
-    after it. All on the main thread. `note` is told of a daemon that fails."""
+    """`attach` it to a window that feeds Dear ImGui; then `poll` before each frame and `update`
+    after it. All on the main thread. `note` gets a sentence about a daemon that fails."""
 
     def __init__(self, window: Window, note: Callable[[str], None]) -> None:
         self._window, self._note = window, note
         self._exchange = Exchange(ImguiField())
         self._daemon: Daemon | None = None
         self._keyboard: Any = None
-        self._look_at = 0.0
+        self._retry_at = 0.0
         self._losses = 0
         self._without = MOVING  # frames in a row in which no field took text
         self._address = 0
         self._callbacks: list[Any] = []
-        self._focused = True  # the window; it is told of changes
+        self._focused = True  # the window; a callback reports changes
 
     @property
     def composition(self) -> Composition:
         return self._exchange.composition
 
     def attach(self) -> None:
-        """After Dear ImGui's own callbacks, which are called by ours. By GLFW's own functions: the
+        """Install callbacks after Dear ImGui's own, which they call. By GLFW's own functions: the
         package would free the callback that was there before, which Dear ImGui calls."""
         handle = self._window.handle
         self._address = ctypes.cast(handle, ctypes.c_void_p).value or 0
@@ -114,7 +114,7 @@ class InputMethod:
 
     def _on_key(self, _window: Any, key: int, scancode: int, action: int, mods: int) -> None:
         question = None
-        if self._exchange.asks:
+        if self._exchange.sends_keys:
             question = self._keyboard.read(key, scancode, action, mods)
         one = Key(key, scancode, action, mods)
         if not self._exchange.type(one, question, time.monotonic()):
@@ -138,34 +138,34 @@ class InputMethod:
             self._exchange.focus(False)
         imgui.backends.glfw_window_focus_callback(self._address, focused)
 
-    def look(self, now: float) -> bool:
-        """What the daemon has said; whether the picture is another one by it."""
+    def poll(self, now: float) -> bool:
+        """Handle what the daemon has sent; return True if that changes the picture."""
         before = self.composition
         for news in self._daemon.take() if self._daemon is not None else ():
             if isinstance(news, Connected) and self._daemon is not None:
                 self._exchange.connect(self._daemon)
             elif isinstance(news, Lost):
-                self._lose(news.reason, now)
-            self._exchange.hear(news, now)
+                self._drop_daemon(news.reason, now)
+            self._exchange.handle(news, now)
         self._exchange.check(now)
         if self._exchange.gives_up(now):
-            self._lose(tr("it did not answer in time"), now + REST_SECONDS)
+            self._drop_daemon(tr("it did not answer in time"), now + REST_SECONDS)
             self._exchange.end()
         return self.composition != before
 
-    def _lose(self, reason: str, now: float) -> None:
+    def _drop_daemon(self, reason: str, now: float) -> None:
         self._daemon = None
-        self._look_at = now + AGAIN_SECONDS
+        self._retry_at = now + AGAIN_SECONDS
         if reason:
             self._losses += 1
             words = tr("The input method (IBus) stopped: {reason}. Keys are typed as they are.")
             self._note(words.format(reason=reason))
 
     def wait(self, now: float, longest: float) -> float:
-        """At most how long to sleep."""
+        """Return the seconds that the loop may sleep, at most `longest`."""
         return min(longest, max(0.0, self._exchange.wait(now)))
 
-    def follow(self, now: float, *, goes_to_input: bool = False) -> None:
+    def update(self, now: float, *, goes_to_input: bool = False) -> None:
         """The frame is drawn: which field takes text, and where its caret is. `goes_to_input`: what
         is typed without a field opens the chat's input, from its first key on."""
         if not self._address:
@@ -193,9 +193,9 @@ class InputMethod:
             self._exchange.place((corner[0] + x, corner[1] + y, 1, height))
 
     def _connect(self, now: float) -> None:
-        if now < self._look_at or self._losses >= MOST_LOSSES:
+        if now < self._retry_at or self._losses >= MOST_LOSSES:
             return
-        self._look_at = now + AGAIN_SECONDS
+        self._retry_at = now + AGAIN_SECONDS
         # Here, not above: no part of the first frame
         from llm_lite.desktop.app.input_method.daemon import Daemon, look
         from llm_lite.desktop.app.input_method.keysyms import Keyboard

@@ -1,4 +1,4 @@
-"""Keys as X and IBus name them: keysyms and the state of modifiers, from what GLFW says.
+"""Keys as X and IBus name them: keysyms and the state of modifiers, from what GLFW reports.
 
 On X11 the server's own keyboard map says which symbol a key has; elsewhere the character that came
 with the key, or a table of the keys that make none.
@@ -71,7 +71,7 @@ class Keyboard:
             self._x = None
 
     def read(self, key: int, scancode: int, action: int, mods: int) -> tuple[int, int, int]:
-        """Keysym, evdev keycode and state, as ProcessKeyEvent takes them."""
+        """Return keysym, evdev keycode and state, as ProcessKeyEvent takes them."""
         state = sum(mask for mod, mask in MASKS if mods & mod)
         if self._x is None:
             symbol, keycode = _symbol(key, scancode, mods), scancode
@@ -81,7 +81,8 @@ class Keyboard:
         return symbol, max(0, keycode), state | (RELEASE if action == glfw.RELEASE else 0)
 
     def _symbol_of_x(self, scancode: int, state: int) -> tuple[int, int]:
-        """By the server's map; layout and AltGr, which GLFW does not tell, as they are now."""
+        """Find the keysym by the server's map, with the layout and AltGr of now, which GLFW does
+        not report."""
         now = _XkbState()
         display = ctypes.c_void_p(self._display)
         self._x.XkbGetState(display, USE_CORE_KEYBOARD, ctypes.byref(now))
@@ -113,7 +114,7 @@ def symbol_of(character: str) -> int:
 
 
 def character_of(symbol: int) -> str:
-    """What a keysym writes; '' where it writes nothing or is not known."""
+    """Return what a keysym writes; '' where it writes nothing or is not known."""
     code = symbol & ~UNICODE if symbol & 0xFF000000 == UNICODE else symbol
     known = 0x20 <= code < 0x7F or 0xA0 <= code < 0x100 or symbol & 0xFF000000 == UNICODE
     return chr(code) if known and code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else ""

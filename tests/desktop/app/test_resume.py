@@ -192,7 +192,7 @@ def test_the_end_of_the_program_and_another_model_keep_it_too(chat):  # noqa: F8
     one.do(Send("And at night?"))
     one.program.keep()
     one.engine.close()
-    one.program.hear_last()
+    one.program.take_last_events()
     assert one.program.history.finish(10.0)
     assert files(one) == [f"{number}.kv"]
     assert len(sent(one.engine, KeepConversation)) == 2
@@ -244,7 +244,7 @@ class Real(Chat):
         self.program.history.end()
         self.program.keep()
         assert self.engine.close(10.0)
-        self.program.hear_last()
+        self.program.take_last_events()
         assert self.program.history.finish(10.0)
 
 
