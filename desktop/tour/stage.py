@@ -35,19 +35,22 @@ from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.scenes.cache import look_at_cache
-from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.encoding import (
     bundled_encoder,
     look_at_encoder,
+    look_at_lesson,
+    look_at_targets,
     open_encoder,
 )
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
-from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_inside
-from llm_lite.desktop.tour.scenes.korean import ask_in_korean, look_at_large_korean
-from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
-from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
-from llm_lite.desktop.tour.scenes.library import look_at_library
+from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_at_tokenizer, look_inside
+from llm_lite.desktop.tour.scenes.layouts import (
+    ask_in_korean,
+    look_at_large_korean,
+    look_at_layouts,
+)
+from llm_lite.desktop.tour.scenes.library import look_at_library, look_at_serving
 from llm_lite.desktop.tour.scenes.quantization import (
     leave,
     look_at_modes,
@@ -55,11 +58,8 @@ from llm_lite.desktop.tour.scenes.quantization import (
     point_at_parting,
     scroll_to,
 )
-from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
-from llm_lite.desktop.tour.scenes.serving import look_at_serving
-from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer
+from llm_lite.desktop.tour.scenes.sampling import look_at_choices, look_at_sampling
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
-from llm_lite.desktop.tour.scenes.translating import look_at_targets
 from llm_lite.desktop.widgets.frame_times import percentiles
 
 LEAST_ANSWER = 8  # tokens

@@ -21,8 +21,6 @@ from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 KEEP_LIMIT = 5.0  # seconds; a file is there in one
 QUESTION = "What would a sailor a thousand years ago have said about it?"
-
-
 Picture = Callable[[str], None]
 DAY = 86400.0
 MODEL = "SmolLM2-135M-Instruct"

@@ -48,8 +48,6 @@ THOUGHT_ANSWER = (
 )
 PIECE = 4  # characters of a token
 SECONDS = 0.04  # a token
-
-
 Picture = Callable[[str], None]
 QUESTION = "What do I need to wear in Oslo tomorrow?"
 CALLS = """I will look at the forecast and at your calendar.
