@@ -28,13 +28,13 @@ from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from llm_lite.desktop.app.program import Lists, Program, lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import (
+    SettingsStore,
     WindowPlace,
     history_file,
     restore,
     settings_path,
     variants_folder,
 )
-from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.features.presets.host import PresetFiles, presets_folder
 from llm_lite.desktop.features.presets.model import ListPresets
 from llm_lite.desktop.features.program.action import Action

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import ImVec2, imgui, implot
 
-from llm_lite.desktop.app.docking import focus, layout, sizes
-from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
+from llm_lite.desktop.app import focus, layout
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
+from llm_lite.desktop.app.kept_layouts import LAYOUT_VERSION
+from llm_lite.desktop.app.pacing import Turns
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.features.commands.dispatch import answer_keys
 from llm_lite.desktop.features.commands.typing import goes_to_input, take_typed
 from llm_lite.desktop.features.encoder.no_writing import draw_reason
@@ -51,10 +51,19 @@ from llm_lite.desktop.widgets.widgets import button, icon_button
 if TYPE_CHECKING:
     from llm_lite.desktop.attention.maps import AttentionMaps
 
+
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
+FIXED = (
+    imgui.WindowFlags_.no_decoration
+    | imgui.WindowFlags_.no_docking
+    | imgui.WindowFlags_.no_move
+    | imgui.WindowFlags_.no_saved_settings
+    | imgui.WindowFlags_.no_bring_to_front_on_focus
+    | imgui.WindowFlags_.no_nav_focus
+)
 NOTICES_SHARE = 0.12  # of the window: where notices take so much already, older ones wait
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
@@ -100,7 +109,7 @@ class Interface:
         self._missing: dict[str, int] = {}  # what the remembered layout does not place
         self._laid: object = None  # the layout that panels have their sizes of
         self._drags = False  # a panel is made wider or narrower
-        self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
+        self._build_layout = settings.layout_version != LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
             self._build_layout = not layout.places_views(settings.layout)
@@ -257,7 +266,7 @@ class Interface:
         layouts, lists = state.layouts, self.ui.shows_list
         laid = (layouts.name, lists, layouts.shows_inspector, round(width))
         if laid != self._laid and imgui.internal.find_window_by_name(VIEWS[0].window) is not None:
-            done = sizes.apply(layouts, self.ui.theme.text, width, lists)
+            done = layout.apply(layouts, self.ui.theme.text, width, lists)
             self._laid = laid if done else None
 
     def _keep_sizes(self, state: AppState) -> list[Action]:
@@ -267,7 +276,7 @@ class Interface:
         dragged, self._drags = self._drags, down and (self._drags or cursor in resizes)
         if self._drags or not dragged:
             return []
-        found = sizes.measured(state.layouts, self.ui.theme.text)
+        found = layout.measured(state.layouts, self.ui.theme.text)
         known = state.layouts.sides.sizes
         return [] if found == known else [KeepSizes(state.layouts.name, found)]
 
@@ -399,3 +408,35 @@ def _copy_last_answer(state: AppState) -> None:
     answers = [message for message in state.messages if message.role == "assistant"]
     if answers:
         imgui.set_clipboard_text(answers[-1].text)
+
+
+class pane:  # noqa: N801 - reads as a function
+    """A fixed window without padding or border, at a place."""
+
+    def __init__(self, name: str, x: float, y: float, width: float, height: float, ui: Ui) -> None:
+        self._name, self._at, self._size, self._ui = name, ImVec2(x, y), ImVec2(width, height), ui
+
+    def __enter__(self) -> None:
+        imgui.set_next_window_pos(self._at)
+        imgui.set_next_window_size(self._size)
+        styled = self._ui.styled(
+            window_padding=(0.0, 0.0),
+            window_rounding=0.0,
+            window_border_size=0.0,
+            window_min_size=(1.0, 1.0),
+        )
+        clear = imgui.WindowFlags_.no_background  # the frame is cleared to what it would be
+        with styled:
+            imgui.begin(f"##{self._name}", None, FIXED | clear)
+
+    def __exit__(self, *error: object) -> None:
+        imgui.end()
+
+
+def edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
+    """A hairline along a side of the current window: its ends in shares of the size."""
+    at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
+    x0, y0, x1, y1 = line
+    low = ImVec2(at.x + x0 * size.x - x0 * thick, at.y + y0 * size.y)
+    high = ImVec2(at.x + x1 * size.x, at.y + y1 * size.y + (0 if x0 else thick))
+    imgui.get_window_draw_list().add_rect_filled(low, high, ui.color("border"))

@@ -8,6 +8,7 @@ default, keys we do not know are kept and written back. Writing never raises for
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -27,8 +28,14 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import asdict, replace
-from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
-from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.kept_layouts import (
+    LAYOUT_VERSION,
+    LAYOUTS,
+    KeptSides,
+    is_layout,
+    kept_layouts,
+    layouts_of,
+)
 from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.model import new_draft
@@ -59,6 +66,7 @@ _XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
+DELAY = 2.0  # seconds between a change and its writing
 _Place = Annotated[int, Meta(ge=-32768, le=32767)]  # screen units
 _Typed = Annotated[str, Meta(max_length=TYPED)]
 LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a draft
@@ -117,6 +125,47 @@ class Settings(Switches, frozen=True):
     layout: Annotated[str, Meta(max_length=1 << 18)] = ""  # Dear ImGui's ini text
     layout_version: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
+
+
+class SettingsStore:
+    """`settings` is what the next start will find."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings, self.problems = load(path)
+        self._written = self.settings
+        self._changed_at: float | None = None
+        self._failed = False
+
+    def update(
+        self,
+        state: AppState,
+        window: WindowPlace,
+        now: float,
+        complain: Callable[[str], None],
+        *,
+        layout: str | None = None,
+        at_once: bool = False,
+    ) -> None:
+        """Note what is to be remembered; write it a moment after the last change."""
+        wanted = replace(remember(state, self.settings), window=window)
+        if layout is not None:
+            wanted = replace(wanted, layout=layout, layout_version=LAYOUT_VERSION)
+        if wanted != self.settings:
+            self.settings, self._changed_at = wanted, now
+        due = self._changed_at is not None and (at_once or now - self._changed_at >= DELAY)
+        if due and self.settings != self._written:
+            self._write(complain)
+        if due:
+            self._changed_at = None
+
+    def _write(self, complain: Callable[[str], None]) -> None:
+        problem = save(self.settings, self.path)
+        if not problem:
+            self._written, self._failed = self.settings, False
+        elif not self._failed:
+            self._failed = True
+            complain(problem)
 
 
 def settings_path() -> Path:

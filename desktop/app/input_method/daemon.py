@@ -4,7 +4,6 @@ queue of values (`messages.py`). Nothing here waits for the daemon but that thre
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 import struct
@@ -13,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.desktop.app.input_method import address
 from llm_lite.desktop.app.input_method.messages import (
     Answered,
     Connected,
@@ -222,7 +220,3 @@ def _holds_empty_struct(raw: bytes) -> bool:
     if b"()" not in raw:
         return False
     return any(match[1][0] == len(match[2]) for match in SIGNATURE.finditer(raw))
-
-
-def look() -> str | None:
-    return address.find(os.environ)

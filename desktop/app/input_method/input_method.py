@@ -1,12 +1,18 @@
-"""Between the window and Dear ImGui: keys for a field with the focus go to IBus first."""
+"""Keys between the window and Dear ImGui: for a field with the focus they go to IBus first.
+
+The daemon writes its address into a file for each display (`ibus_get_socket_path` of libibus);
+fcitx5 writes the same file for its own imitation of IBus.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import imgui
@@ -14,7 +20,6 @@ from imgui_bundle import imgui
 # isort: split
 import glfw
 
-from llm_lite.desktop.app.input_method.address import is_wanted
 from llm_lite.desktop.app.input_method.exchange import Exchange, Key
 from llm_lite.desktop.app.input_method.messages import Composition, Connected, Lost
 from llm_lite.desktop.language.translate import tr
@@ -23,6 +28,10 @@ from llm_lite.desktop.render.window import Window, end_frame_of_input
 if TYPE_CHECKING:
     from llm_lite.desktop.app.input_method.daemon import Daemon
 
+
+LONGEST_FILE = 4096  # bytes
+MACHINE_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+OURS = ("", "ibus", "fcitx")  # names of input methods for X11 that IBus's interface replaces
 AGAIN_SECONDS = 3.0  # between two searches for a daemon
 REST_SECONDS = 60.0  # after one that did not answer
 MOVING = 3  # frames without a field, after which there is none
@@ -50,7 +59,7 @@ class ImguiField:
     no input method has held back."""
 
     def key(self, key: int, scancode: int, action: int, mods: int) -> None:
-        from llm_lite.desktop.app.input_method.imgui_keys import feed
+        from llm_lite.desktop.app.input_method.keys import feed
 
         feed(key, scancode, action, mods)
 
@@ -61,14 +70,14 @@ class ImguiField:
         imgui.get_io().add_input_characters_utf8(text)
 
     def symbol(self, keyval: int, state: int) -> None:
-        from llm_lite.desktop.app.input_method import keysyms
+        from llm_lite.desktop.app.input_method import keys
 
-        mods = sum(mod for mod, mask in keysyms.MASKS if state & mask)
-        if keyval in keysyms.KEYS_OF:
+        mods = sum(mod for mod, mask in keys.MASKS if state & mask)
+        if keyval in keys.KEYS_OF:
             for action in (glfw.PRESS, glfw.RELEASE):
-                self.key(keysyms.KEYS_OF[keyval], 0, action, mods)
+                self.key(keys.KEYS_OF[keyval], 0, action, mods)
         elif not mods & (glfw.MOD_CONTROL | glfw.MOD_ALT | glfw.MOD_SUPER):
-            self.text(keysyms.character_of(keyval))
+            self.text(keys.character_of(keyval))
 
     def separate(self) -> None:
         end_frame_of_input()
@@ -197,12 +206,74 @@ class InputMethod:
             return
         self._retry_at = now + AGAIN_SECONDS
         # Here, not above: no part of the first frame
-        from llm_lite.desktop.app.input_method.daemon import Daemon, look
-        from llm_lite.desktop.app.input_method.keysyms import Keyboard
+        from llm_lite.desktop.app.input_method.daemon import Daemon
+        from llm_lite.desktop.app.input_method.keys import Keyboard
 
         self._keyboard = self._keyboard or Keyboard()
-        self._daemon = Daemon(look, self._window.wake)
+        self._daemon = Daemon(lambda: find_address(os.environ), self._window.wake)
 
     def close(self) -> None:
         if self._daemon is not None:
             self._daemon.close()
+
+
+def named_method(environment: Mapping[str, str]) -> str:
+    """Return the input method for X11 that the session names, as `ibus` in
+    `XMODIFIERS=@im=ibus`."""
+    for part in environment.get("XMODIFIERS", "").split("@"):
+        if part.startswith("im="):
+            return part.removeprefix("im=").strip()
+    return ""
+
+
+def is_wanted(environment: Mapping[str, str]) -> bool:
+    """Return True if this program sends keys to IBus itself, rather than by the window system."""
+    if sys.platform != "linux" or named_method(environment) not in OURS:
+        return False
+    return named_method(environment) == "ibus" or find_address(environment) is not None
+
+
+def find_address(environment: Mapping[str, str]) -> str | None:
+    """Return the D-Bus address of the daemon of this display; None where none runs."""
+    if given := environment.get("IBUS_ADDRESS"):
+        return given
+    for path in _files(environment):
+        try:
+            with path.open("rb") as file:
+                text = file.read(LONGEST_FILE).decode("utf-8", "replace")
+        except OSError:
+            continue
+        lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        if (address := lines.get("IBUS_ADDRESS")) and _lives(lines.get("IBUS_DAEMON_PID", "")):
+            return address
+    return None
+
+
+def _files(environment: Mapping[str, str]) -> list[Path]:
+    if given := environment.get("IBUS_ADDRESS_FILE"):
+        return [Path(given)]
+    home = environment.get("XDG_CONFIG_HOME") or str(Path(environment.get("HOME", "/")) / ".config")
+    folder, machine = Path(home) / "ibus" / "bus", _machine()
+    names = []
+    if wayland := environment.get("WAYLAND_DISPLAY"):
+        names.append(f"{machine}-unix-{wayland}")
+    host, _, number = environment.get("DISPLAY", ":0").rpartition(":")
+    names.append(f"{machine}-{host or 'unix'}-{number.partition('.')[0]}")
+    return [folder / name for name in names]
+
+
+def _machine() -> str:
+    for path in MACHINE_FILES:
+        try:
+            return path.read_text("utf-8", "replace").strip()[:64]
+        except OSError:
+            continue
+    return "machine-id"
+
+
+def _lives(process: str) -> bool:
+    """Return True if the daemon that wrote the file runs; a file without a process id is
+    believed."""
+    if not process.strip().isdecimal():
+        return True
+    return Path("/proc", process.strip()).exists() or not Path("/proc/self").exists()

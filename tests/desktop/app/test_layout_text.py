@@ -6,8 +6,7 @@ import re
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.kept_layouts import LAYOUT_VERSION, is_layout
 from llm_lite.desktop.app.settings import Settings, parse
 from llm_lite.desktop.features.registry import VIEWS
 from tests.desktop.headless import Headless

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.kept_layouts import LAYOUT_VERSION
 from llm_lite.desktop.app.settings import (
+    DELAY,
     LARGEST_FILE,
     Settings,
+    SettingsStore,
     WindowPlace,
     load,
     parse,
@@ -21,7 +23,6 @@ from llm_lite.desktop.app.settings import (
     restore,
     save,
 )
-from llm_lite.desktop.app.settings_store import DELAY, SettingsStore
 from llm_lite.desktop.features.attachments.state import DraftFiles
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.program.state import AppState

@@ -1,7 +1,7 @@
-"""The check of a remembered layout before Dear ImGui reads it.
+"""The layouts of the window as the settings keep them, and the check of Dear ImGui's own text.
 
-Its settings parser trusts the text: a docking tree with a node missing ends the process by a
-signal. So a text that is not as Dear ImGui writes it is refused as a whole. Format:
+Dear ImGui's settings parser trusts its text: a docking tree with a node missing ends the process by
+a signal. So a text that is not as Dear ImGui writes it is refused as a whole. Format:
 `DockSettingsHandler_*` and `WindowSettingsHandler_*` of imgui.cpp, `TableSettingsHandler_*` of
 imgui_tables.cpp.
 """
@@ -9,7 +9,16 @@ imgui_tables.cpp.
 from __future__ import annotations
 
 import re
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+
+from llm_lite.core.records import asdict
+from llm_lite.desktop.features.layouts.state import LayoutName, Layouts, Panel, Sides, Sizes
+
+LAYOUT_VERSION = 3  # a new number puts everybody's panels back to the default once
+_Width = Annotated[float, Meta(ge=0, le=1000)]  # logical pixels
+LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
 FARTHEST = 32767  # pixels; Dear ImGui keeps places as 16-bit numbers
 MOST_COLUMNS = 64
 _HEADER = re.compile(r"\[(Window|Table|Docking)\]\[([^\]\n]*)\]")
@@ -21,8 +30,36 @@ _NODE = re.compile(r" *Dock(Space|Node) +(.*)")
 _NODE_WORD = re.compile(r"(\w+)=(0x[0-9A-F]{8}|[XY01]|-?\d{1,5},-?\d{1,5})")
 
 
-class _RefusedError(Exception):
-    pass
+class KeptSides(Struct, frozen=True):
+    """The side panels of a layout, as `state.window.layouts` has them."""
+
+    list: Panel = "auto"
+    inspector: Panel = "auto"
+    list_width: _Width = 0.0
+    inspector_width: _Width = 0.0
+    upper_share: Annotated[float, Meta(ge=0, le=0.95)] = 0.0
+    runs_width: _Width = 0.0
+
+
+def kept_layouts(layouts: Layouts) -> dict[str, Any]:
+    """Return the fields of the settings. A comparison is not what a person wants to begin with: the
+    layout before it is kept."""
+    name = layouts.before if layouts.name == "compare" else layouts.name
+    kept: dict[str, Any] = {"layout_name": name}
+    for one in LAYOUTS:
+        sides = layouts.of(one)
+        kept[one] = KeptSides(sides.list, sides.inspector, **asdict(sides.sizes))
+    return kept
+
+
+def layouts_of(name: LayoutName, settings: Any) -> Layouts:
+    """Restore layouts from fields of the settings, with the layout `name` in use."""
+    found = Layouts(name, name)
+    for one in LAYOUTS:
+        kept: KeptSides = getattr(settings, one)
+        sizes = Sizes(**{name: getattr(kept, name) for name in Sizes.__struct_fields__})
+        found = found.with_sides(one, Sides(kept.list, kept.inspector, sizes))
+    return found
 
 
 def is_layout(text: str) -> bool:
@@ -42,6 +79,17 @@ def is_layout(text: str) -> bool:
     return True
 
 
+class _RefusedError(Exception):
+    pass
+
+
+class _Node:
+    def __init__(self, words: dict[str, str]) -> None:
+        self.parent = words.get("Parent", "")
+        self.split = words.get("Split", "")
+        self.children = 0
+
+
 def _check_line(section: str, name: str, line: str, nodes: dict[str, _Node]) -> None:
     if section == "Window":
         place = _PLACE.fullmatch(line)
@@ -55,13 +103,6 @@ def _check_line(section: str, name: str, line: str, nodes: dict[str, _Node]) -> 
     else:
         _require(section == "Docking" and name == "Data")
         _add_node(line, nodes)
-
-
-class _Node:
-    def __init__(self, words: dict[str, str]) -> None:
-        self.parent = words.get("Parent", "")
-        self.split = words.get("Split", "")
-        self.children = 0
 
 
 def _add_node(line: str, nodes: dict[str, _Node]) -> None:

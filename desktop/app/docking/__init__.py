@@ -1,1 +1,0 @@
-"""The docked panels: their first layout, the remembered one, sizes, the keyboard."""
