@@ -42,9 +42,9 @@ from llm_lite.desktop.features.resume.model import (
     SetTitles,
 )
 from llm_lite.desktop.features.resume.state import BUDGET, Offer, ResumeState
-from tests.desktop.app.test_history import Chat, chat  # noqa: F401
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import sent
+from tests.desktop.history.test_history import Chat, chat  # noqa: F401
 
 QUESTION = "Why is the sky blue?"
 

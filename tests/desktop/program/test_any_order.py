@@ -59,7 +59,7 @@ from llm_lite.desktop.features.program.state import (
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.state.test_state import STATS, play
+from tests.desktop.program.test_state import STATS, play
 
 GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
 requests = st.integers(0, 4)

@@ -9,7 +9,7 @@ from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tree.model import ShowMessage, places_of, way_to
 from llm_lite.desktop.features.tree.tree_map import LEAST, tree_map
-from tests.desktop.app.test_history import all_of, conversation_of
+from tests.desktop.history.test_history import all_of, conversation_of
 
 
 def chain(count, words="said"):

@@ -10,7 +10,7 @@ from llm_lite.desktop.features.history.model import (
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
-from tests.desktop.views.test_conversations import TALK, WROTE
+from tests.desktop.history.test_conversations import TALK, WROTE
 
 
 def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):

@@ -32,7 +32,7 @@ from llm_lite.desktop.features.program.requests import leave_answer
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.tree.model import ContinueFrom, ShowMessage
 from llm_lite.desktop.features.undo.model import undo_label
-from tests.desktop.app.test_history import Chat, all_of
+from tests.desktop.history.test_history import Chat, all_of
 
 
 @pytest.fixture

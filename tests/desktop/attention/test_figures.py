@@ -20,9 +20,9 @@ from llm_lite.desktop.widgets.plots.head_grid import columns_of
 from llm_lite.desktop.widgets.plots.legend import LegendEntry, legend_height
 from llm_lite.desktop.widgets.plots.shares import filled
 from llm_lite.desktop.widgets.step_flame import WAITING, lay_out
+from tests.desktop.attention.test_attention_views import SomeRows
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import STEP
-from tests.desktop.views.test_attention_views import SomeRows
 
 AROUND = Around(name=17.0, title=28.0, gap=12.0, numbers=(30.0, 15.0), words=(36.0, 96.0))
 

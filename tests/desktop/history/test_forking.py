@@ -20,7 +20,7 @@ from tests.desktop.fake_answers import ANSWER, MORE, OTHER_ID, THINK
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import sent
-from tests.desktop.state.test_tree import chain
+from tests.desktop.history.test_tree import chain
 
 KEY = imgui.Key
 

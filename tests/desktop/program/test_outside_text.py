@@ -23,7 +23,7 @@ from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_sho
 from tests.desktop.encoding_fake import as_encoder
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
-from tests.desktop.state.outside_text import after, sample_events, with_text
+from tests.desktop.program.outside_text import after, sample_events, with_text
 
 BAD = "a\udcff\ud83d\x1b[2J\x00\n\u202eb"
 PAGES = ("modes", "report", "tensors", "step")

@@ -35,7 +35,7 @@ from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
 from llm_lite.desktop.features.tree import model as forking
 from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.state.test_state import READY, STATS, asked, play
+from tests.desktop.program.test_state import READY, STATS, asked, play
 
 OTHER = Alternative(9, " other", 0.2)
 BEST = (Alternative(11, "one", 0.5), OTHER)

@@ -26,7 +26,7 @@ from llm_lite.desktop.features.tokenizer.state import (
 from tests.counting import python_calls
 from tests.desktop.fake_engine import FIXTURES, FakeEngine
 from tests.desktop.headless import READY, sent
-from tests.desktop.state.outside_text import with_text
+from tests.desktop.program.outside_text import with_text
 
 KINDS = ("qwen", "t5", "bert", "llama")
 STAGES = ("tokens", "text", "steps", "compare")

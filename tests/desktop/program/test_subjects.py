@@ -12,8 +12,8 @@ from llm_lite.desktop.app import interface
 from llm_lite.desktop.features.program.scopes import scopes
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import VIEWS
-from tests.desktop.app.test_any_state import random_state
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.program.test_any_state import random_state
 
 OF_CONVERSATION = {
     name for name, scope in scopes(AppState).items() if scope in ("conversation", "reading")

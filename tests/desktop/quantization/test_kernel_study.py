@@ -24,7 +24,7 @@ from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.tour.scenes.quantization import scroll_to
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import FORMS, STUDY
-from tests.desktop.views.test_quantization_views import at_rest, last, panel  # noqa: F401
+from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
 
 
 def click(one, name):

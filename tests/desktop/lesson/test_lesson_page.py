@@ -17,9 +17,9 @@ from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.features.program.model import SetFontSize
 from llm_lite.desktop.features.program.state import AppState
 from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.lesson import test_lesson
+from tests.desktop.lesson.test_lesson import SENTENCE, expected_of, lesson, shown, traced
 from tests.desktop.lesson_expected import compare
-from tests.desktop.views import test_lesson
-from tests.desktop.views.test_lesson import SENTENCE, expected_of, lesson, shown, traced
 
 tiny = test_lesson.tiny  # a fixture
 

@@ -20,8 +20,8 @@ from llm_lite.desktop.features.tokens.lens import leads_words, settled
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import sent
-from tests.desktop.views import test_token_views
-from tests.desktop.views.test_token_views import ask
+from tests.desktop.tokens import test_token_views
+from tests.desktop.tokens.test_token_views import ask
 
 talk = test_token_views.talk  # a fixture
 
