@@ -146,8 +146,8 @@ def open_window(
 
 
 class App:
-    """Conversations are kept in the file `history`; None: nowhere. Raises DeviceError when there is
-    no display, or no device that can draw to it."""
+    """The program in its window. It keeps conversations in the file `history`; None: nowhere.
+    Raises DeviceError when there is no display, or no device that can draw to it."""
 
     def __init__(
         self,
@@ -337,7 +337,8 @@ class App:
             self.engine.frame(False)
 
     def _refresh(self) -> None:
-        """The window has another size or was uncovered: a frame now, and those that settle it."""
+        """Draw at once, as the window has another size or was uncovered, and some frames more to
+        settle."""
         self._draw()
         self._pacer.on_input(time.monotonic())
 

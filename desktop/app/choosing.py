@@ -25,7 +25,8 @@ MODEL_ENDINGS = (".gguf", ".safetensors")
 
 
 class FileChoice:
-    """`on_given` is called when a file was given: there is something new to draw."""
+    """The file dialog and dropped files. `on_given` is called when a file was given: there is
+    something new to draw."""
 
     def __init__(self, program: Program, on_given: Callable[[], None]) -> None:
         self._program, self._on_given = program, on_given
@@ -61,7 +62,8 @@ class FileChoice:
             self._attach(chosen)
 
     def drop(self, paths: list[Path]) -> None:
-        """A model is opened; anything else goes with the draft, or to the prompts that are open."""
+        """Open a dropped model; attach anything else to the draft, or import it into the prompts if
+        these are open."""
         if shows_prompts(self._program.interface.ui):
             self._program.do(ImportPrompts(tuple(map(str, paths))))
             return

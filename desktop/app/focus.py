@@ -54,7 +54,7 @@ def enter(ui: Ui, name: str) -> None:
 
 
 def take() -> None:
-    """The window that was just begun has the keyboard, at its first control; no ring is shown."""
+    """Give the keyboard to the first control of the window that was just begun, without a ring."""
     window = imgui.internal.get_current_window()
     imgui.internal.focus_window(window)
     imgui.internal.nav_init_window(window, True)

@@ -116,7 +116,7 @@ class Interface:
             self._missing = {} if self._build_layout else layout.missing(settings.layout)
 
     def use_maps(self, maps: AttentionMaps) -> None:
-        """Views ask these from now on, the program has them made."""
+        """Let views request maps from `maps`, which the program has drawn."""
         self.maps = self.ui.maps = maps
 
     @property
@@ -299,8 +299,8 @@ class Interface:
         return actions
 
     def _draw_view(self, view: View, state: AppState) -> list[Action]:
-        """In a window of its own: ground and scrollbar of the docked one are painted by its host,
-        and would be gone while the view rests."""
+        """Draw a view in a child window: ground and scrollbar of the docked one are painted by its
+        host, and would be gone while the view rests."""
         ui, still = self.ui, view.place in ("middle", "left", "beside")
         with self._ground(PADDING.get(view.place, (4, 4)), STILL if still else 0):
             focus.enter(ui, view.name)
@@ -434,7 +434,7 @@ class pane:  # noqa: N801 - reads as a function
 
 
 def edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
-    """A hairline along a side of the current window: its ends in shares of the size."""
+    """Draw a hairline along a side of the current window; its ends are in shares of the size."""
     at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
     x0, y0, x1, y1 = line
     low = ImVec2(at.x + x0 * size.x - x0 * thick, at.y + y0 * size.y)

@@ -114,12 +114,9 @@ def rescale(factor: float) -> None:
 
 
 def hide_tabs() -> None:
-    """The conversation is alone in the middle, the list at the left, and two runs beside it: a tab
-    would say what everybody sees.
-
+    """Hide the tabs of windows that are alone in their place: the conversation, the list, two runs.
     Nodes are found by their windows. The central node that Dear ImGui names is freed memory from
-    when panels leave the dockspace to when the dockspace is drawn next.
-    """
+    when panels leave the dockspace to when the dockspace is drawn next."""
     flags = imgui.internal.DockNodeFlagsPrivate_
     for view in VIEWS:
         window: Any = imgui.internal.find_window_by_name(view.window)

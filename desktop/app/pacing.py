@@ -28,7 +28,7 @@ SETTLE = ((0.2, True), (0.45, False), (0.8, True))
 
 
 class Pacer:
-    """Times are those of one monotonic clock, in seconds."""
+    """Decides when to draw. Times are those of one monotonic clock, in seconds."""
 
     def __init__(self, frame: float = FRAME) -> None:
         self.frame = frame
@@ -98,7 +98,8 @@ class _Kept(Struct):
 
 
 class Turns:
-    """One for an interface: `begin` a frame, then `open` and `close` around each view."""
+    """Decides which views a frame draws. `begin` a frame, then `open` and `close` around each
+    view."""
 
     def __init__(self, views: Iterable[View]) -> None:
         self._kept = {view.name: _Kept() for view in views}

@@ -175,7 +175,7 @@ class Program:
         return self.engine.attention(part) if part else self.engine.attention()
 
     def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
-        """The frame that was painted has been submitted: pictures to be saved can be rendered."""
+        """Render the pictures to be saved, now that the painted frame has been submitted."""
         self._report(self.exporter.write(render, self.interface.ui))
 
     def keep(self) -> None:
@@ -207,7 +207,7 @@ class Program:
             self.state = notify(self.state, "info", outcome.words, time.monotonic())
 
     def choose_here(self, purpose: Purpose) -> None:
-        """Files are chosen in the window itself: the system has no dialog for that."""
+        """Choose files in the window itself, where the system has no dialog for that."""
         self.do(begin_choosing(purpose, self.state))
 
     def do(self, action: Action) -> None:

@@ -128,7 +128,7 @@ class Settings(Switches, frozen=True):
 
 
 class SettingsStore:
-    """`settings` is what the next start will find."""
+    """The settings and their file; `settings` is what the next start will find."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -207,7 +207,8 @@ def load(path: Path) -> tuple[Settings, list[str]]:
 
 
 def save(settings: Settings, path: Path) -> str:
-    """Write `settings` to `path`; "" or, where that failed, a sentence. The old file then stays."""
+    """Write `settings` to `path`. Return "" or, if that failed, a sentence; the old file then
+    stays."""
     data = asdict(settings)
     data = {**data.pop("unknown"), **data}
     try:
@@ -223,7 +224,7 @@ def save(settings: Settings, path: Path) -> str:
 
 
 def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings:
-    """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
+    """Return `base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = set(Settings.__struct_fields__) - {"unknown"}
     read = values_of(data, base, problems, "")
     for name in ("window", "sampling", "options", "looks", "serving", *LAYOUTS):
@@ -269,7 +270,7 @@ def _choices(found: Any, problems: list[str]) -> tuple[str, ...]:
 
 
 def _paths(name: str, data: dict[str, Any], most: int, problems: list[str]) -> tuple[str, ...]:
-    """Paths that can be opened; what else is in the list is named and left out."""
+    """Read paths that can be opened; what else is in the list is named and left out."""
     found = data.get(name, [])
     if not isinstance(found, list):
         problems.append(f"settings: {name} is not a list; it is left empty.")
@@ -391,7 +392,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the unreadable file, so that nothing of it is lost; says what was done."""
+    """Rename the unreadable file, so that nothing of it is lost; return what was done."""
     try:
         broken = rename_free(path, path.with_name(path.name + ".broken"))
     except OSError as error:

@@ -78,13 +78,14 @@ class Cell(Struct):
         self.redo()
 
     def redo(self) -> None:
-        """Compute every row again, as the next `grow` tells it."""
+        """Compute every row again, from the next `grow` on."""
         self.seen, self.fresh = 0, True
         self.todo.clear()
         self.gone.clear()
 
     def take(self, most: int, rows: range) -> tuple[int, int] | None:
-        """The newest at most `most` rows to do, (first, count), among the `rows` that can be."""
+        """Return the newest at most `most` rows to do, (first, count), among the `rows` that can be
+        done; None if there are none."""
         while self.todo:
             first, last = self.todo.pop()
             low = max(first, rows.start)
@@ -112,5 +113,5 @@ class Cell(Struct):
 
     @property
     def waiting(self) -> int:
-        """Rows to do."""
+        """Count the rows to do."""
         return sum(last - first for first, last in self.todo)

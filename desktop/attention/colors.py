@@ -29,8 +29,8 @@ Floats = NDArray[np.float64]
 
 @cache
 def table(name: str, light: bool = False) -> NDArray[np.uint8]:
-    """uint8 [256, 4], RGBA, from the lowest value to the highest: from dark to light, and on light
-    paper from light to dark, so that little is near the paper in both."""
+    """Return uint8 [256, 4], RGBA, from the lowest value to the highest: from dark to light, and on
+    light paper from light to dark, so that little is near the paper in both."""
     codes = CONTROL[name].split()
     lab = srgb_to_lab(np.array([list(bytes.fromhex(code)) for code in codes]) / 255.0)
     fine = np.linspace(0, len(codes) - 1, 4096)

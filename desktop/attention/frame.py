@@ -54,7 +54,7 @@ class FrameRecorder:
         self._fresh_scores = True
 
     def begin(self, index: int) -> Slot:
-        """The slot for a new frame; its earlier frame is done on the device."""
+        """Return the slot for a new frame; its earlier frame is done on the device."""
         self._slot = self._slots[index % len(self._slots)]
         return self._slot
 
@@ -64,7 +64,7 @@ class FrameRecorder:
         return self._slot.empty_jobs(self._scratch.size // (WORD * stride(length)))
 
     def forget(self) -> None:
-        """Buffers of queries or keys have gone."""
+        """Bind buffers again, as those of queries or keys have gone."""
         self._kernels.forget()
 
     def prepare(self, commands: Any) -> None:

@@ -20,7 +20,7 @@ COLOR_CHUNK = 2048  # pixels a workgroup colours
 
 
 class Kernels:
-    """Pipelines are made at first use; sets are kept by name until `forget`."""
+    """Pipelines, made at first use, and sets, kept by name until `forget`."""
 
     def __init__(self, device: Device, renderer: ImguiRenderer) -> None:
         self._device = device
@@ -79,7 +79,8 @@ class Kernels:
         pipeline.dispatch(commands, self._bound[pipeline, key], (groups, 1))
 
     def forget(self) -> None:
-        """Buffers have gone: bind again. Sets of frames in flight live on until these are done."""
+        """Bind buffers again, as some have gone. Sets of frames in flight live on until these are
+        done."""
         self._renderer.retire(self._sets.close)
         self._sets = DescriptorSets(self._device)
         self._bound.clear()

@@ -60,7 +60,7 @@ class Readings:
         self.sums = self.means = None
 
     def forget_values(self) -> None:
-        """The text has changed."""
+        """Forget values of pixels, as the text has changed."""
         self._values.clear()
 
     def value(self, probe: Probe) -> float | None:
@@ -93,7 +93,8 @@ class Readings:
 
 
 class Requests:
-    """Thumbnails by number, large maps by name. A view that keeps its picture keeps its maps."""
+    """Requested thumbnails by number, large maps by name. A view that keeps its picture keeps its
+    maps."""
 
     def __init__(self) -> None:
         self.thumbnails: dict[int, Cell] = {}
@@ -135,7 +136,7 @@ GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the mode
 
 
 class AttentionMaps:
-    """One for a device and its renderer. Every frame: `begin`, draw, `record`, `submitted`."""
+    """The maps of a device and its renderer. Every frame: `begin`, draw, `record`, `submitted`."""
 
     def __init__(
         self, device: Device, renderer: ImguiRenderer, *, frames_in_flight: int = 2
@@ -196,7 +197,7 @@ class AttentionMaps:
 
     @property
     def rows(self) -> range:
-        """Positions whose queries are held; maps of others can no longer be computed."""
+        """Return the positions whose queries are held; maps of others can no longer be computed."""
         return self._text.rows
 
     def columns(self, layer: int) -> int:
@@ -290,13 +291,13 @@ class AttentionMaps:
         return 0 if sums is None else int(sums[:, len(SCORES)].sum())
 
     def drop(self, name: str) -> None:
-        """Keep a picture no longer; no frame draws it from now on."""
+        """Drop a large map; no frame draws it from now on."""
         self._requests.drop(name)
         if self._store:
             self._store.drop(name)
 
     def _dropped(self, name: str) -> None:
-        """A large map has gone, perhaps one that is shown: another has taken its place."""
+        """Drop the request of a large map that has gone, and the bindings of its buffers."""
         self._requests.drop(name)
         if self._recorder:
             self._recorder.forget()
@@ -314,8 +315,8 @@ class AttentionMaps:
         return self._renderer.vanished
 
     def begin(self, source: AttentionSource | None, busy: bool, most: int | None = None) -> None:
-        """A frame is about to be built; `busy` while the model is writing. Only the first `most`
-        tokens of the source are of what is in front; None: all."""
+        """Begin a frame; `busy` while the model is writing. Only the first `most` tokens of the
+        source are of what is in front; None: all."""
         self._requests.begin("")
         self._readings.begin()
         if busy > self._busy:  # what maps cost the answer before is not of this one
@@ -335,8 +336,8 @@ class AttentionMaps:
             surface.prepare(commands)
 
     def record(self, commands: Any) -> bool:
-        """Record what the pictures of this frame need; whether that is anything. The frame that was
-        submitted `frames_in_flight` frames ago is done on the device."""
+        """Record what the pictures of this frame need; return True if that is anything. The frame
+        that was submitted `frames_in_flight` frames ago is done on the device."""
         recorder, source = self._recorder, self._source
         if recorder is None or source is None:
             return False
@@ -355,11 +356,11 @@ class AttentionMaps:
         return recorded
 
     def submitted(self) -> None:
-        """The recorded frame has been submitted: what frees its memory waits for the device."""
+        """Release the source after a submit: what frees its memory waits for the device."""
         self._held.close()
 
     def close(self) -> None:
-        """The device is done with every frame."""
+        """Close everything; the device is done with every frame."""
         self._held.close()
         for part in (self._store, self._recorder, self._uploads):
             if part is not None:
@@ -397,7 +398,8 @@ class AttentionMaps:
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
     def _follow(self, source: AttentionSource, most: int | None) -> None:
-        """The conversation has grown, or it is another one from some position on."""
+        """Update the maps for a conversation that has grown, or is another one from some position
+        on."""
         if self._store is None or self._recorder is None:
             return
         before, kept = self.length, self._text.follow(source, most)

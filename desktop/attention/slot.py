@@ -61,7 +61,7 @@ class Slot:
         self.summed = False
 
     def empty_jobs(self, scratch_rows: int) -> FrameJobs:
-        """No jobs yet; their rows will share `scratch_rows`."""
+        """Return an empty list of jobs; their rows will share `scratch_rows`."""
         return FrameJobs(self.jobs.capacity, scratch_rows)
 
     def read_sums(self) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ PANELS = 12  # large maps kept
 
 
 class Clear(Struct, frozen=True):
-    """Nothing from pixel row `first` of a cell on; its scores go from position `scores` on."""
+    """Clear a cell from pixel row `first` on, and its scores from position `scores` on."""
 
     surface: MapSurface
     number: int
@@ -127,7 +127,7 @@ class Store:
         return self.source_length if self._layers[layer].cross else length
 
     def drop(self, name: str) -> None:
-        """Keep a large map no longer, if it is there."""
+        """Drop a large map, if it is kept."""
         if name in self._panels:
             self._drop(name)
 
@@ -167,7 +167,7 @@ class Store:
             self.steps.append(Halve(surface, number))
 
     def shrink(self, length: int) -> None:
-        """Positions from `length` on have changed."""
+        """Note that positions from `length` on have changed."""
         for surface in self.surfaces():
             for number, cell in enumerate(surface.cells):
                 first = None if cell.fresh else cell.shrink(length)
@@ -175,7 +175,7 @@ class Store:
                     self.steps.append(Clear(surface, number, first, length))
 
     def redo(self) -> None:
-        """Every map is computed again."""
+        """Compute every map again."""
         for surface in self.surfaces():
             for cell in surface.cells:
                 cell.redo()

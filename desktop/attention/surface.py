@@ -86,7 +86,7 @@ class MapSurface:
         self.spans.clear()
 
     def prepare(self, commands: Any) -> None:
-        """An image that has never been written is transparent."""
+        """Make an image transparent that has never been written."""
         if not self.fresh:
             return
         self._move(commands, to_copy=True)

@@ -29,8 +29,8 @@ class MapText:
         return source.version == self.version and most == self.most
 
     def follow(self, source: AttentionSource, most: int | None = None) -> int:
-        """Hold the first `most` tokens of what the source holds now; how many first tokens have the
-        rows that they had."""
+        """Hold the first `most` tokens that the source holds now; return how many of the first
+        tokens have the rows that they had."""
         self.version, self.most = source.version, most
         tokens, seen = source.tokens()[: source.length][:most], source.source_tokens()
         kept = _common(self.tokens, tokens)

@@ -54,7 +54,7 @@ class Uploads:
         return sum(copy.nbytes for copy in self._copies.values())
 
     def begin(self, slot: int) -> None:
-        """A new frame; the slot's earlier frame is done on the device, and has recorded what it
+        """Begin a frame; the slot's earlier frame is done on the device, and has recorded what it
         staged."""
         assert not self._regions, "copies that are never made would count as made"
         self._slot, self._used = slot, 0
@@ -73,7 +73,7 @@ class Uploads:
         return layer in self._copies
 
     def forget_from(self, length: int) -> None:
-        """Positions from `length` on are others now."""
+        """Forget copies of positions from `length` on, which have changed."""
         for copy in self._copies.values():
             copy.keys_there = min(copy.keys_there, length)
             copy.held[copy.held >= length] = -1
@@ -183,7 +183,7 @@ class Uploads:
         self._renderer.retire(self.close)
 
     def close(self) -> None:
-        """The device is done with everything."""
+        """Close everything; the device is done with it."""
         for copy in self._copies.values():
             copy.queries.close()
             copy.keys.close()

@@ -29,7 +29,7 @@ class Job(Struct, frozen=True):
 
 
 class FrameJobs(Struct):
-    """The jobs of a frame: never more than there is room for where they are put."""
+    """The jobs of a frame, never more than there is room for."""
 
     most_jobs: int
     most_rows: int  # of all jobs together: rows of scratch
@@ -55,7 +55,7 @@ class FrameJobs(Struct):
 
 
 class Budget:
-    """Milliseconds of the device's time a frame, and how much work that is on this device."""
+    """Converts milliseconds of the device's time a frame to work on this device."""
 
     def __init__(self, software: bool) -> None:
         self.rate = FIRST_RATE
@@ -124,10 +124,8 @@ class _Work:
         self._layers, self._rows, self._jobs, self._ensure = layers, rows, jobs, ensure
 
     def visit(self, cells: Iterable[Cell], until: float, *, rounds: bool) -> int:
-        """Take rows of each cell in turn until the cost is reached; how many had their turn.
-
-        With `rounds` it begins again with the first while there is budget.
-        """
+        """Take rows of each cell in turn until the cost is reached; return how many had their turn.
+        With `rounds` it begins again with the first while there is budget."""
         visited, cells = 0, list(cells)
         while True:
             before = self._jobs.rows

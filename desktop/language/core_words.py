@@ -1,5 +1,5 @@
-"""Words and sentences of the engine and the history that the window shows often; core says them in
-English.
+"""Words and sentences of the engine and the history that the window shows often; core writes them
+in English.
 
 Its errors (why a file cannot be read, which field is wrong) are shown as they are.
 """
@@ -111,7 +111,7 @@ WORDS = (
     # what is undone and done again, beside the words in desktop/features/undo/model.py
     mark("Show version"),
 )
-# With values in them, which are told apart by the words between.
+# With values in them, which are recognized by the words between.
 SENTENCES = (
     # where the model runs, and why
     mark("no usable Vulkan device was found"),

@@ -1,6 +1,6 @@
 """The one door from an event of the engine to the state: text is made fit for the screen here.
 
-Names, tokens and sentences hold what a file says. What may stand in them is taken out as
+Names, tokens and sentences come from files. What must not stand in them is taken out as
 `core.plain_text` does it, and they are bounded, so that no frame measures a name of a megabyte.
 Which fields hold text is read from the messages' annotations. Paths stay as they are: files are
 opened by them again, and views write them out with `shown_path`.
@@ -86,7 +86,7 @@ def fit_line(text: str, limit: int = SENTENCE) -> str:
 
 
 def fit_lines(text: str, limit: int = LOG_LINE) -> str:
-    """`text` of at most `limit` characters, its line breaks kept."""
+    """Return `text` of at most `limit` characters, with its line breaks."""
     return shortened(lines(shortened(text, limit)), limit)
 
 

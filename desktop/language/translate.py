@@ -3,7 +3,7 @@
 `tr("Save")` where text is drawn or a notice is made. Text with values in it is a format string, so
 that a translation can put them in another order: `tr("{used} of {whole}").format(used=1, whole=2)`.
 A constant of a module is made before a language is chosen: `mark("Save")` there, and `tr(CONSTANT)`
-where it is drawn. What comes from outside (names of models, what a file says, text of a
+where it is drawn. What comes from outside (names of models, text of files and of a
 conversation) is never translated.
 """
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=str)
 
 
 def use(catalogue: gettext.NullTranslations) -> None:
-    """Everything is said from `catalogue` on, from the next frame."""
+    """Use `catalogue` for all texts from the next frame on."""
     global _catalogue, _number
     _catalogue, _number = catalogue, _number + 1
     tr.cache_clear()
@@ -44,7 +44,7 @@ def trn(one: str, many: str, count: int) -> str:
 
 
 def tr_labels(options: Iterable[tuple[T, str]]) -> list[tuple[T, str]]:
-    """Choices with their marked labels: the values stay, the labels are translated."""
+    """Translate the marked labels of choices; the values stay."""
     return [(value, tr(label)) for value, label in options]
 
 

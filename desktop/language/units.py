@@ -86,7 +86,8 @@ def capital(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The engine's messages begin small and end open, to be joined; shown alone they are closed."""
+    """Close a message of the engine, which begins small and ends open to be joined, as a
+    sentence."""
     text = text.strip()
     if text and text.split()[0].isalpha():
         text = capital(text)

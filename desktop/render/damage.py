@@ -127,7 +127,8 @@ def _bounds(one: _Painted, rows: NDArray[np.intp]) -> list[Box]:
 
 
 def _box(clip: tuple[float, float, float, float]) -> Box:
-    """Clip rectangles lie on whole pixels or are drawn as if they did; a pixel more is no harm."""
+    """Return a box that covers a clip rectangle: these lie on whole pixels or are drawn as if they
+    did, and a pixel more does no harm."""
     x0, y0, x1, y1 = map(int, clip)
     return x0 - 1, y0 - 1, x1 + 1, y1 + 1
 

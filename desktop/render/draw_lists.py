@@ -23,7 +23,7 @@ class DrawCommand(NamedTuple):
 
 
 class DrawList(Struct, frozen=True):
-    """Addresses are of ImDrawVert and ImDrawIdx; sizes are counts."""
+    """A draw list with addresses of its ImDrawVert and ImDrawIdx; sizes are counts."""
 
     name: str  # its place in the order, and whose it is
     commands: tuple[DrawCommand, ...]

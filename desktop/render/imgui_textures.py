@@ -117,7 +117,7 @@ class Textures:
         atlas.fresh = False
 
     def close(self) -> None:
-        """Destroy what is left; the current context's textures are told so."""
+        """Destroy what is left; the current context's textures are marked as destroyed."""
         for texture in imgui.get_platform_io().textures:
             if texture.get_tex_id() in self._atlases:
                 self._destroy(texture, 0)

@@ -1,4 +1,4 @@
-"""A machine with models, a small hub and a queue, in memory: the tour asks no network, and shows
+"""A machine with models, a small hub and a queue, in memory: the tour uses no network, and shows
 nothing of the machine that it runs on. Names are of real models; sizes are about theirs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Uses the interface as a person does: moves the mouse, presses keys, waits and looks.
+"""Uses the interface as a person does: moves the mouse, presses keys, waits and reads the state.
 
 Everything goes through Dear ImGui's input queue, aimed at the rectangles of named widgets that the
 last frame left behind.
@@ -30,7 +30,7 @@ class InputDriverError(LlmLiteError):
 
 
 class InputDriver:
-    """`draw` draws one frame of `program`."""
+    """Drives `program` by ImGui's input queue; `draw` draws one frame of it."""
 
     def __init__(self, program: Program, draw: Callable[[], None]) -> None:
         self.program = program
@@ -62,7 +62,8 @@ class InputDriver:
         return name in self.rects
 
     def point(self, name: str) -> None:
-        """The pointer follows a panel that takes some frames to find its place."""
+        """Point at a widget's middle, and follow a panel that takes some frames to find its
+        place."""
         for _ in range(SETTLING):
             x0, y0, x1, y1 = place = self.rect(name)
             imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)

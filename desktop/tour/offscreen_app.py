@@ -15,7 +15,7 @@ SMALL = (1280, 720, 1.0)  # width and height in pixels, scale
 
 
 class OffscreenApp:
-    """Everything but the engine, which its user gives to `program` and closes first."""
+    """The program without the engine, which its user gives to `program` and closes first."""
 
     def __init__(
         self, state: AppState, settings: Settings, *, size: tuple[int, int, float] = SMALL,

@@ -88,7 +88,8 @@ class Daemon:
 
 
 class _Connection:
-    """The thread's own part. Raises what goes wrong; ends when the daemon is closed."""
+    """The connection, used by the thread alone. Raises what goes wrong; ends when the daemon is
+    closed."""
 
     def __init__(self, where: str, daemon: Daemon) -> None:
         # Here, not above: no part of the first frame

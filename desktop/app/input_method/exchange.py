@@ -163,8 +163,8 @@ class Exchange:
             self._service.call(self._place_by, "iiii", self._place)
 
     def leave(self) -> None:
-        """The caret goes elsewhere: what is composed is committed where the input method wants
-        that, else dropped, and it begins again."""
+        """Commit or drop what is composed, as the input method wants it, as the caret goes
+        elsewhere; the input method begins again."""
         if not self._composition.text:
             return
         if self._composition.kept:
@@ -277,7 +277,8 @@ class Exchange:
                 self._deliver(held)
 
     def _deliver(self, held: _Held) -> None:
-        """Releases too that the input method took: Dear ImGui may have seen the press."""
+        """Pass a key to the field. Releases that the input method took are passed too: Dear ImGui
+        may have seen the press."""
         key = held.key
         if not isinstance(key, Key):
             key()

@@ -175,8 +175,8 @@ class InputMethod:
         return min(longest, max(0.0, self._exchange.wait(now)))
 
     def update(self, now: float, *, goes_to_input: bool = False) -> None:
-        """The frame is drawn: which field takes text, and where its caret is. `goes_to_input`: what
-        is typed without a field opens the chat's input, from its first key on."""
+        """Update focus and caret after a frame: which field takes text, and where. `goes_to_input`:
+        what is typed without a field opens the chat's input, from its first key on."""
         if not self._address:
             return
         context: Any = imgui.get_current_context()

@@ -59,7 +59,7 @@ class _XkbState(ctypes.Structure):
 
 
 class Keyboard:
-    """Symbols of keys. Without an X display (Wayland): from characters and names only."""
+    """Finds the keysyms of keys. Without an X display (Wayland): from characters and names only."""
 
     def __init__(self) -> None:
         self._x: Any = None
@@ -111,7 +111,7 @@ def _symbol(key: int, scancode: int, mods: int) -> int:
 
 
 def symbol_of(character: str) -> int:
-    """Latin-1 characters are their own keysyms."""
+    """Return a character's keysym; Latin-1 characters are their own keysyms."""
     code = ord(character)
     return code if code < 0x100 else UNICODE | code
 

@@ -16,7 +16,7 @@ DOUBLE = 2  # IBusAttrUnderline: the clause that is being converted
 
 
 class Span(Struct, frozen=True):
-    """Characters [start, end) of a composition that stand out: the clause that is selected."""
+    """Characters [start, end) of a composition that stand out: the selected clause."""
 
     start: int
     end: int
@@ -57,7 +57,7 @@ class Forwarded(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """Call `number` was answered; of a key: whether the input method took it."""
+    """The answer to call `number`; for a key it says if the input method took it."""
 
     number: int
     taken: bool

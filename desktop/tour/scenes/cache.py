@@ -66,7 +66,7 @@ def look_at_cache(driver: InputDriver, picture: Picture) -> None:
 
 
 def _overflow(driver: InputDriver, picture: Picture, overflow: Overflow, name: str) -> None:
-    """A small context is filled: what the model no longer sees is marked."""
+    """Fill a small context, and show the marks on what the model no longer sees."""
     before = driver.state.options
     _reconfigure(driver, context=SMALL)
     driver.program.do(SetOverflow(overflow))

@@ -121,7 +121,7 @@ def _open_page(driver: InputDriver, mode: EncodingMode) -> None:
 
 
 def _wait_for_text(driver: InputDriver) -> None:
-    """That is on the screen; examples may change once for a vocabulary."""
+    """Wait for the text on the screen; examples may change once for a vocabulary."""
     driver.frames(3)
     driver.wait("the text", lambda s: not s.encoding.request and s.encoding.shown is not None)
     driver.frames(3)
@@ -209,7 +209,7 @@ def _is_traced(state: AppState) -> bool:
 def look_at_targets(
     driver: InputDriver, picture: Callable[[str], None], complete: Callable[[], None]
 ) -> None:
-    """From the empty page; `complete` draws until the maps are there."""
+    """Show the page from its empty state on; `complete` draws until the maps are complete."""
     for notice in driver.state.notices:
         driver.program.do(DismissNotice(notice.id))
     driver.leave()

@@ -65,7 +65,7 @@ def fill(path: Path) -> None:
 
 
 def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
-    """The conversation in the chat has a question with versions."""
+    """Show the versions of a question in the chat, its map, the list and the search."""
     driver.wait("the list", lambda s: len(s.history.rows) > len(TALKS), PATIENCE)
     _show_versions(driver)
     picture(f"{name}-versions{after}")

@@ -75,7 +75,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def _point_at_token(driver: InputDriver, **changes: object) -> None:
-    """Point at a token and wait for what it looks at."""
+    """Point at a token and wait for its attention."""
     driver.leave()
     driver.program.do(SetXRay(replace(driver.state.xray, at=None, **changes)))  # type: ignore[arg-type]
     driver.frames(2)
@@ -113,7 +113,7 @@ def look_at_tokenizer(
     suffix: str = "",
     other: str = "",
 ) -> None:
-    """`other` is a tokenizer to set beside the model's, by its path."""
+    """Show the tokenizer's stages; `other` is the path of a tokenizer to set beside the model's."""
     driver.click("tab.tokenizer")
     _, _, _, border = driver.rect("view.tokenizer")
     _drag_border(driver, imgui.get_io().display_size.y * LOWEST)

@@ -187,7 +187,7 @@ def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
-    """The panel `performance` is shown, at its top."""
+    """Show the kernel study; the panel `performance` must be shown, at its top."""
     for backend, form in PLACES:
         scroll_to(driver, f"kernels.{backend}")
         driver.click(f"kernels.{backend}")

@@ -1,5 +1,5 @@
 """A model that calls functions, for the tour: answers are written here, as the tour's own model may
-know none, and the server is told of, not run."""
+know none, and the server is only in the state, not run."""
 
 from __future__ import annotations
 
