@@ -52,7 +52,7 @@ THOROUGH: Mapping[str, str] = {
     "tests/server/test_real_model.py::test_one_of_as_many": "reads a prompt of 128 functions",
     "tests/core/serving/test_smollm2_served.py::test_texts_are_the_same": "a tiny model does, too",
     "tests/core/inspect/test_smollm2_attention.py": "maps of tiny models are compared, too",
-    "tests/desktop/views/test_lesson.py::test_every_number_on_smollm2": "tiny models are, too",
+    "tests/desktop/lesson/test_lesson.py::test_every_number_on_smollm2": "tiny models are, too",
     "tests/core/hub/fit/test_guard.py::test_what_is_offered": "quantizes the bundled model",
     "tests/core/generation/speculation/test_trees.py::test_long": "thousands of tokens",
     "tests/core/generation/speculation/test_stepwise.py::test_long": "thousands of tokens",

@@ -27,8 +27,13 @@ from llm_lite.desktop.app.interface import Interface, create_context, destroy_co
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from llm_lite.desktop.app.program import Lists, Program, lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
-from llm_lite.desktop.app.settings import history_file, restore, settings_path, variants_folder
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import (
+    SettingsStore,
+    history_file,
+    restore,
+    settings_path,
+    variants_folder,
+)
 from llm_lite.desktop.features.presets.host import PresetFiles, presets_folder
 from llm_lite.desktop.features.presets.model import ListPresets
 from llm_lite.desktop.features.program.action import Action
@@ -49,15 +54,15 @@ if TYPE_CHECKING:
 
 
 class Starter:
-    """`heard` is the engine's `wake`, and is called once more when `take` has something. Where
-    `history` is None, conversations are not kept."""
+    """Makes the engine on a thread. `wake` is the engine's, and is called once more when `take` has
+    something. Where `history` is None, conversations are not kept."""
 
     def __init__(
-        self, device: Device, heard: Callable[[], None], variants: Path, history: Path | None = None
+        self, device: Device, wake: Callable[[], None], variants: Path, history: Path | None = None
     ) -> None:
         self._history = history
         self._found_history: HistoryHost | None = None
-        self._arguments = (device, heard, variants)
+        self._arguments = (device, wake, variants)
         self._made: tuple[Any, Lists] | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="starter", daemon=True)
@@ -69,7 +74,7 @@ class Starter:
             from llm_lite.core.engine.engine import Engine
 
             self._made = (Engine(*self._arguments), lists())
-        except BaseException as error:  # told where `take` is called
+        except BaseException as error:  # raised where `take` is called
             self._error = error
         self._arguments[1]()
 
@@ -82,12 +87,13 @@ class Starter:
         self._arguments[1]()
 
     def take_history(self) -> HistoryHost | None:
-        """Once, when it is there; before the engine."""
+        """Return the history, once, when it has been opened; that is before the engine."""
         found, self._found_history = self._found_history, None
         return found
 
     def take(self) -> tuple[Any, Lists] | None:
-        """Engine and lists, once, when they are there. Raises what kept them from being made."""
+        """Return engine and lists, once, when they have been made. Raises what kept them from
+        it."""
         if self._error is not None:
             raise self._error
         made, self._made = self._made, None
@@ -95,11 +101,11 @@ class Starter:
 
     @property
     def engine(self) -> Any:
-        """The engine that nobody took, or None."""
+        """Return the engine if it was made and not taken, else None."""
         return self._made[0] if self._made is not None else None
 
     def wait(self, seconds: float) -> bool:
-        """Whether the work is over."""
+        """Wait for the thread at most `seconds`; return True if it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -110,8 +116,8 @@ Complain = Callable[[str], None]
 # the engine loses the time of a token or two to every frame.
 SWITCH = 0.0005
 LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
-LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
-DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
+SAVE_PERIOD = 0.25  # seconds between two checks for settings that changed
+DIALOG_PERIOD = 0.1  # seconds between two checks of an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
@@ -120,8 +126,8 @@ CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 def open_window(
     source: str | None, options: EngineOptions, sampling: SamplingOptions, complain: Complain
 ) -> bool:
-    """Open the window with the model `source` and stay until it is closed. `complain` is told what
-    a closing window can no longer show.
+    """Open the window with the model `source` and stay until it is closed. `complain` gets what a
+    closing window can no longer show.
 
     False where the engine did not end in time: its thread is still there. Raises DeviceError when
     there is no display, or no device that can draw to it.
@@ -140,8 +146,8 @@ def open_window(
 
 
 class App:
-    """Conversations are kept in the file `history`; None: nowhere. Raises DeviceError when there is
-    no display, or no device that can draw to it."""
+    """The program in its window. It keeps conversations in the file `history`; None: nowhere.
+    Raises DeviceError when there is no display, or no device that can draw to it."""
 
     def __init__(
         self,
@@ -161,7 +167,7 @@ class App:
         self._title = TITLE
         self._saved_at = -math.inf
         self._pacer = Pacer()
-        self._listening = True  # to the engine: what it says ends the sleep
+        self._listening = True  # to the engine: its news end the sleep
         with instead_of_xim() as ours:
             self.window = Window(TITLE, _geometry(store.settings.window))
         self._input_method = InputMethod(self.window, lambda text: self.program.note(text))
@@ -182,7 +188,7 @@ class App:
         self.program.use("presets", self._presets)
         self.program.use("prompts", PromptFiles(prompts_folder()))
         for host in self.program.hosts.values():
-            host.wake = self._heard
+            host.wake = self._wake
         self.program.hosts["serving"].wake = self.window.wake
         self._files = FileChoice(self.program, lambda: self._pacer.on_input(time.monotonic()))
         self.program.on_choose_file = self._files.choose_model
@@ -193,7 +199,7 @@ class App:
         self.window.on_problem = lambda text: self.program.note(said(text))
 
     def start(self, source: str | None) -> None:
-        """The first frame; the engine with its model follows while the window answers."""
+        """Draw the first frame; the engine with its model follows while the window answers."""
         for problem in self._store.problems:
             self.program.warn(problem)
         open_first_model(self.program, source)
@@ -204,7 +210,7 @@ class App:
         self._begin_tools()
         self._begin_library()
         self._begin_remote()
-        self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
+        self._starter = Starter(self.device, self._wake, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
     def _begin_tools(self) -> None:
@@ -226,7 +232,7 @@ class App:
         self.program.use("remote", RemoteHost(self.window.wake))
 
     def _take_engine(self) -> None:
-        """Once it is there; what was wanted of it before goes to it now."""
+        """Take the engine once it has been made, and send it the commands that waited."""
         if self._starter is not None and (history := self._starter.take_history()) is not None:
             self.program.use("history", history)
         made = self._starter.take() if self._starter is not None else None
@@ -243,7 +249,7 @@ class App:
         gc.freeze()
 
     def loop(self) -> None:
-        """Until the window is closed."""
+        """Run until the window is closed."""
         while not self.window.should_close:
             self.turn()
 
@@ -251,13 +257,14 @@ class App:
         """Sleep until something happens, or for LONGEST_SLEEP; draw if there is something new."""
         self._sleep()
         self._listening = True
-        self._look()
+        self._poll()
         if self._pacer.take(time.monotonic()):
             self._draw(following=self._pacer.following)
         self._listening = not self._pacer.expects()
 
-    def _heard(self) -> None:
-        """The engine said something; on its thread. The frame that is to come will show it."""
+    def _wake(self) -> None:
+        """Wake the window for news, on the engine's thread; a frame that is due anyway will show
+        them."""
         if self._listening:
             self.window.wake()
 
@@ -270,22 +277,23 @@ class App:
         else:
             self.window.poll_events()
 
-    def _look(self) -> None:
-        """What has happened since the last time: input, events, an answered dialog, settings."""
+    def _poll(self) -> None:
+        """Handle what has happened since the last turn: input, events, an answered dialog,
+        settings."""
         now = time.monotonic()
         if self.engine is None:
             self._take_engine()
-        composes = self._input_method.look(now)
+        composes = self._input_method.poll(now)
         if self.window.drawable and (has_input() or composes):
             self._pacer.on_input(now)
         if self.program.update():
             self._pacer.on_change(now)
             self._name_window()
-        self._files.look()
-        self._look_at_theme()
+        self._files.poll()
+        self._poll_theme()
         self._save(now)
 
-    def _look_at_theme(self) -> None:
+    def _poll_theme(self) -> None:
         if self._system_theme is None:
             return
         self._system_theme.follow(self.program.state.appearance == "system")
@@ -313,12 +321,13 @@ class App:
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
-        self._input_method.follow(now, goes_to_input=interface.takes_typing)
+        self._input_method.update(now, goes_to_input=interface.takes_typing)
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 
     def _picture(self, following: bool) -> list[Action]:
-        """One frame, beside which the engine leaves a core free; what the person did in it."""
+        """Draw a frame, beside which the engine leaves a core free; return what the person did in
+        it."""
         if self.engine is None:
             return self.screen.show(self.program, following=following)
         self.engine.frame(True)
@@ -328,12 +337,13 @@ class App:
             self.engine.frame(False)
 
     def _refresh(self) -> None:
-        """The window has another size or was uncovered: a frame now, and those that settle it."""
+        """Draw at once, as the window has another size or was uncovered, and some frames more to
+        settle."""
         self._draw()
         self._pacer.on_input(time.monotonic())
 
     def _rebuild(self, error: DeviceLostError) -> None:
-        """Another device after a loss, once a while; conversation and engine stay."""
+        """Open a device again after a loss, once a while; conversation and engine stay."""
         now = time.monotonic()
         if now - self._rebuilt_at < REBUILD_SECONDS:
             raise error
@@ -358,7 +368,7 @@ class App:
         return device
 
     def _save(self, now: float, at_once: bool = False) -> None:
-        if now - self._saved_at < LOOK_PERIOD and not at_once:
+        if now - self._saved_at < SAVE_PERIOD and not at_once:
             return
         self._saved_at = now
         state, place = self.program.state, self._store.settings.window
@@ -374,7 +384,7 @@ class App:
         self._complain_outside(fit_line(problem))
 
     def close(self) -> bool:
-        """Save, stop the engine, give everything back; False, at once, if the engine hangs."""
+        """Save, stop the engine, release everything; return False, at once, if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._files.close()
         if self._system_theme is not None:
@@ -392,7 +402,8 @@ class App:
         return True
 
     def _close_engine(self, seconds: float) -> bool:
-        """Whether nothing of it is left in so many seconds; what was said is saved meanwhile."""
+        """Save the conversation and end the engine; return False if it still runs after
+        `seconds`."""
         end = time.monotonic() + seconds
         history = self.program.history
         if history is None and self._starter is not None:
@@ -401,7 +412,7 @@ class App:
             history.end()
             self.program.keep()
         ended = self._end_engine(end)
-        self.program.hear_last()
+        self.program.take_last_events()
         if history is not None and not history.finish(max(LEAST_SAVING, end - time.monotonic())):
             self._complain_outside(tr("The end of the conversation could not be saved."))
         return ended
@@ -427,7 +438,7 @@ def _geometry(place: WindowPlace) -> Geometry:
 
 
 def _place(geometry: Geometry, old: WindowPlace) -> WindowPlace:
-    """What to remember; of a maximized window the size it had before."""
+    """Return what to remember; a maximized window keeps the size it had before."""
     if geometry.maximized:
         return replace(old, maximized=True)
     x, y = geometry.position or (None, None)

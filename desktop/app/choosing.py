@@ -25,7 +25,8 @@ MODEL_ENDINGS = (".gguf", ".safetensors")
 
 
 class FileChoice:
-    """`on_given` is called when a file was given: there is something new to draw."""
+    """The file dialog and dropped files. `on_given` is called when a file was given: there is
+    something new to draw."""
 
     def __init__(self, program: Program, on_given: Callable[[], None]) -> None:
         self._program, self._on_given = program, on_given
@@ -33,20 +34,20 @@ class FileChoice:
 
     @property
     def open(self) -> bool:
-        """Whether a dialog is."""
+        """Return True while a dialog is open."""
         return self._dialog.open
 
     def choose_model(self) -> None:
-        self._ask(MODEL)
+        self._choose(MODEL)
 
     def choose_attachments(self) -> None:
-        self._ask(ATTACHMENTS)
+        self._choose(ATTACHMENTS)
 
     def choose_import(self) -> None:
-        self._ask(IMPORT)
+        self._choose(IMPORT)
 
-    def look(self) -> None:
-        """Whether the dialog was answered."""
+    def poll(self) -> None:
+        """Open or attach the files that the dialog returned, if it was answered."""
         try:
             chosen = self._dialog.poll()
         except LlmLiteError as error:
@@ -61,7 +62,8 @@ class FileChoice:
             self._attach(chosen)
 
     def drop(self, paths: list[Path]) -> None:
-        """A model is opened; anything else goes with the draft, or to the prompts that are open."""
+        """Open a dropped model; attach anything else to the draft, or import it into the prompts if
+        these are open."""
         if shows_prompts(self._program.interface.ui):
             self._program.do(ImportPrompts(tuple(map(str, paths))))
             return
@@ -73,8 +75,8 @@ class FileChoice:
     def close(self) -> None:
         self._dialog.close()
 
-    def _ask(self, wish: Wish) -> None:
-        """By the system's dialog, else in the window."""
+    def _choose(self, wish: Wish) -> None:
+        """Open the system's dialog, or the window's own where there is none."""
         recent = self._program.state.recent
         try:
             self._dialog.ask(Path(recent[0]).parent if recent else None, wish)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import ImVec2, imgui, implot
 
-from llm_lite.desktop.app.docking import focus, layout, sizes
-from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
+from llm_lite.desktop.app import focus, layout
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
-from llm_lite.desktop.app.turns import Turns
+from llm_lite.desktop.app.layout_text import LAYOUT_VERSION
+from llm_lite.desktop.app.pacing import Turns
 from llm_lite.desktop.features.commands.keys import (
     answer_keys,
     focus_input,
@@ -57,17 +57,26 @@ from llm_lite.desktop.widgets.widgets import button, icon_button
 if TYPE_CHECKING:
     from llm_lite.desktop.attention.maps import AttentionMaps
 
+
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
+FIXED = (
+    imgui.WindowFlags_.no_decoration
+    | imgui.WindowFlags_.no_docking
+    | imgui.WindowFlags_.no_move
+    | imgui.WindowFlags_.no_saved_settings
+    | imgui.WindowFlags_.no_bring_to_front_on_focus
+    | imgui.WindowFlags_.no_nav_focus
+)
 NOTICES_SHARE = 0.12  # of the window: where notices take so much already, older ones wait
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
 
 def create_context() -> Any:
-    """A fresh ImGui and ImPlot context, current, that reads and writes no file by itself."""
+    """Create an ImGui and ImPlot context, current, that reads and writes no file by itself."""
     context: Any = imgui.create_context()
     none = imgui.Key.none  # panels are gone through with keys of our own
     context.config_nav_windowing_key_next = context.config_nav_windowing_key_prev = none
@@ -85,7 +94,7 @@ def create_context() -> Any:
 
 
 def destroy_context(context: Any) -> None:
-    """Undo `create_context`; renderer and window have let go of it."""
+    """Undo `create_context`; renderer and window have dropped it."""
     imgui.set_current_context(context)
     implot.destroy_context()
     imgui.destroy_context(context)
@@ -106,14 +115,14 @@ class Interface:
         self._missing: dict[str, int] = {}  # what the remembered layout does not place
         self._laid: object = None  # the layout that panels have their sizes of
         self._drags = False  # a panel is made wider or narrower
-        self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
+        self._build_layout = settings.layout_version != LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
             self._build_layout = not layout.places_views(settings.layout)
             self._missing = {} if self._build_layout else layout.missing(settings.layout)
 
     def use_maps(self, maps: AttentionMaps) -> None:
-        """Views ask these from now on, the program has them made."""
+        """Let views request maps from `maps`, which the program has drawn."""
         self.maps = self.ui.maps = maps
 
     @property
@@ -140,7 +149,7 @@ class Interface:
         actions = answer_keys(state, ui)
         self.takes_typing = goes_to_input(state, ui)
         take_typed(state, ui, composing=bool(self.composition.text))
-        actions += self._answer_asked(state)
+        actions += self._answer_requests(state)
         with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
@@ -165,7 +174,7 @@ class Interface:
         return actions
 
     def reset_layout(self) -> None:
-        """Dock every view where it was at first, from the next frame on."""
+        """Place every view where it was at first, from the next frame on."""
         self._build_layout = True
 
     def _use_theme(self, state: AppState) -> None:
@@ -182,12 +191,12 @@ class Interface:
             self._spoken = state.language
             use(catalogue(state.language))
 
-    def _answer_asked(self, state: AppState) -> list[Action]:
-        """What commands asked of the window."""
-        asked, self.ui.asked = self.ui.asked, []
+    def _answer_requests(self, state: AppState) -> list[Action]:
+        """Do what commands requested of the window."""
+        requests, self.ui.asked = self.ui.asked, []
         shown = [view for view in VIEWS if self._is_shown(view, state)]
-        leaves = _page(state) and any(what.startswith("view:") for what in asked)
-        for what in asked:
+        leaves = _page(state) and any(what.startswith("view:") for what in requests)
+        for what in requests:
             self._answer(what, state, shown)
         return [ShowLibrary(False), ShowLesson(False)] if leaves else []
 
@@ -228,7 +237,7 @@ class Interface:
     def _draw_middle(
         self, state: AppState, left: float, width: float, height: float
     ) -> list[Action]:
-        """The docked views, or the page that stands in their place, where they stay docked."""
+        """Draw the docked views, or the page that stands in their place, where they stay docked."""
         page = _page(state)
         if not page:
             self._draw_dockspace(state, left, width, height)
@@ -258,21 +267,21 @@ class Interface:
             self._use_sizes(state, width)
 
     def _use_sizes(self, state: AppState, width: float) -> None:
-        """Those of the layout in use, when it or what it shows has become another one."""
+        """Apply the sizes of the layout in use, when it or what it shows has changed."""
         layouts, lists = state.layouts, self.ui.shows_list
         laid = (layouts.name, lists, layouts.shows_inspector, round(width))
         if laid != self._laid and imgui.internal.find_window_by_name(VIEWS[0].window) is not None:
-            done = sizes.apply(layouts, self.ui.theme.text, width, lists)
+            done = layout.apply(layouts, self.ui.theme.text, width, lists)
             self._laid = laid if done else None
 
     def _keep_sizes(self, state: AppState) -> list[Action]:
-        """What a person has just dragged the panels to."""
+        """Return an action with the sizes to which a person has just dragged the panels."""
         down, cursor = imgui.is_mouse_down(0), imgui.get_mouse_cursor()
         resizes = (imgui.MouseCursor_.resize_ew, imgui.MouseCursor_.resize_ns)
         dragged, self._drags = self._drags, down and (self._drags or cursor in resizes)
         if self._drags or not dragged:
             return []
-        found = sizes.measured(state.layouts, self.ui.theme.text)
+        found = layout.measured(state.layouts, self.ui.theme.text)
         known = state.layouts.sides.sizes
         return [] if found == known else [KeepSizes(state.layouts.name, found)]
 
@@ -295,8 +304,8 @@ class Interface:
         return actions
 
     def _draw_view(self, view: View, state: AppState) -> list[Action]:
-        """In a window of its own: ground and scrollbar of the docked one are painted by its host,
-        and would be gone while the view rests."""
+        """Draw a view in a child window: ground and scrollbar of the docked one are painted by its
+        host, and would be gone while the view rests."""
         ui, still = self.ui, view.place in ("middle", "left", "beside")
         with self._ground(PADDING.get(view.place, (4, 4)), STILL if still else 0):
             focus.enter(ui, view.name)
@@ -313,8 +322,8 @@ class Interface:
         imgui.end_child()
 
     def _relies_on(self, state: AppState) -> tuple[object, ...]:
-        """What changes every view's picture: theme, language, room, layout, textures that may be
-        gone."""
+        """Return what changes every view's picture: theme, language, room, layout, textures that
+        may be gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
         shown = tuple(self._is_shown(view, state) for view in VIEWS)
@@ -327,8 +336,8 @@ class Interface:
         self.ui.rects[f"tab.{name}"] = (rect.min.x, rect.min.y, rect.max.x, rect.max.y)
 
     def _draw_notices(self, bottom: float, state: AppState, ui: Ui) -> list[Action]:
-        """One above the other, the newest lowest, in the place that the conversation or a page
-        leaves to them. Older ones wait until there is room: the log has them all."""
+        """Draw notices one above the other, the newest lowest, in the place that the conversation
+        or a page leaves to them. Older ones wait until there is room: the log has them all."""
         actions: list[Action] = []
         size, gap, taken = imgui.get_main_viewport().size, ui.u(2), 0.0
         place = ui.rects.get("chat.notices")
@@ -348,7 +357,8 @@ class Interface:
     def _draw_notice(
         self, notice: Notice, corner: ImVec2, wide: float
     ) -> tuple[float, list[Action]]:
-        """Its lower right corner is given; returns its height in pixels."""
+        """Draw a notice with its lower right corner at `corner`; return its height in pixels and
+        actions."""
         ui, actions = self.ui, list[Action]()
         imgui.set_next_window_pos(corner, imgui.Cond_.always, ImVec2(1, 1))
         imgui.set_next_window_size_constraints(ImVec2(wide, 0), ImVec2(wide, ui.u(200)))
@@ -380,7 +390,7 @@ class Interface:
 
 
 def _page(state: AppState) -> str:
-    """The page that stands in the place of the docked views; "" where these are shown."""
+    """Return the page that stands in the place of the docked views; "" where these are shown."""
     return "lesson" if state.lesson.shown else "library" if state.library.shown else ""
 
 
@@ -390,7 +400,7 @@ def draw_view(view: View, state: AppState, ui: Ui) -> list[Action]:
 
 
 def _bring_to_front(notice: Any) -> None:
-    """Over everything but an open popover, which is being used."""
+    """Put a notice over everything but an open popover, which is being used."""
     context: Any = imgui.get_current_context()
     popups = [popup.window for popup in context.open_popup_stack if popup.window is not None]
     if popups:
@@ -403,3 +413,35 @@ def _copy_last_answer(state: AppState) -> None:
     answers = [message for message in state.messages if message.role == "assistant"]
     if answers:
         imgui.set_clipboard_text(answers[-1].text)
+
+
+class pane:  # noqa: N801 - reads as a function
+    """A fixed window without padding or border, at a place."""
+
+    def __init__(self, name: str, x: float, y: float, width: float, height: float, ui: Ui) -> None:
+        self._name, self._at, self._size, self._ui = name, ImVec2(x, y), ImVec2(width, height), ui
+
+    def __enter__(self) -> None:
+        imgui.set_next_window_pos(self._at)
+        imgui.set_next_window_size(self._size)
+        styled = self._ui.styled(
+            window_padding=(0.0, 0.0),
+            window_rounding=0.0,
+            window_border_size=0.0,
+            window_min_size=(1.0, 1.0),
+        )
+        clear = imgui.WindowFlags_.no_background  # the frame is cleared to what it would be
+        with styled:
+            imgui.begin(f"##{self._name}", None, FIXED | clear)
+
+    def __exit__(self, *error: object) -> None:
+        imgui.end()
+
+
+def edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
+    """Draw a hairline along a side of the current window; its ends are in shares of the size."""
+    at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
+    x0, y0, x1, y1 = line
+    low = ImVec2(at.x + x0 * size.x - x0 * thick, at.y + y0 * size.y)
+    high = ImVec2(at.x + x1 * size.x, at.y + y1 * size.y + (0 if x0 else thick))
+    imgui.get_window_draw_list().add_rect_filled(low, high, ui.color("border"))

@@ -1,7 +1,7 @@
 """State, engine and interface put together: the desktop and the tour both run this.
 
 Events and actions meet the state here and nowhere else; what needs the window system (a file
-dialog) is asked of `on_choose_file`.
+dialog) is requested by `on_choose_file`.
 """
 
 from __future__ import annotations
@@ -106,16 +106,16 @@ class Program:
 
     @property
     def history(self) -> HistoryHost | None:
-        """What keeps conversations, once it is there."""
+        """The history of conversations, once it has been opened."""
         return cast("HistoryHost | None", self.hosts.get("history"))
 
     @property
     def remote(self) -> RemoteHost | None:
-        """What connects to engines elsewhere, once it is there."""
+        """The host that connects to engines elsewhere, once it has been made."""
         return cast("RemoteHost | None", self.hosts.get("remote"))
 
     def start(self, engine: EngineLike) -> None:
-        """Give the engine what was wanted of it before it was there."""
+        """Send the engine the commands that waited for it."""
         self.engine = engine if self.remote is None else self.remote.around(engine)
         for command in self._waiting:
             self.engine.send(command)
@@ -124,14 +124,13 @@ class Program:
             self.do(SwitchServing(True))
 
     def update(self) -> bool:
-        """Fold what the engine said, do what hosts found; return whether the picture is another one
-        now."""
+        """Fold the engine's events, do what hosts found; return True if the state has changed."""
         before, now = self.state, time.monotonic()
         events = self.engine.poll() if self.engine else []
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
-            self._tell_hosts(event)
+            self._send_to_hosts(event)
         for host in tuple(self.hosts.values()):
             for action in host.poll(self.state):
                 self.do(action)
@@ -144,7 +143,7 @@ class Program:
         return self.state is not before
 
     def _note(self) -> None:
-        """What is new is kept."""
+        """Save what is new in the conversation."""
         if self.history is None or is_sentence_only(self.state):
             return
         kept = self.history.note(self.state, time.monotonic())
@@ -162,39 +161,40 @@ class Program:
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)
-        self._say(self.exporter.draw(self.state, self.interface.ui))
+        self._report(self.exporter.draw(self.state, self.interface.ui))
         return actions
 
     def _attention(self) -> AttentionSource | None:
-        """Of an encoder-decoder what the part is made of that a person looks at."""
+        """Return the source of attention maps; an encoder-decoder's is of the part that is
+        shown."""
         if self.engine is None:
             return None
         part = self.state.attention.part if self.state.writes_targets else None
         return self.engine.attention(part) if part else self.engine.attention()
 
     def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
-        """The frame that was painted has been submitted: pictures to be saved can be rendered."""
-        self._say(self.exporter.write(render, self.interface.ui))
+        """Render the pictures to be saved, now that the painted frame has been submitted."""
+        self._report(self.exporter.write(render, self.interface.ui))
 
     def keep(self) -> None:
-        """The program ends: the cache of the conversation in the chat is kept, if it can be."""
+        """Save the cache of the conversation in the chat, if possible, as the program ends."""
         self._send(keeping(self.state))
 
-    def hear_last(self) -> None:
-        """The engine has ended: what it kept is listed."""
+    def take_last_events(self) -> None:
+        """Pass the ended engine's last events to the hosts, which list what it saved."""
         for event in self.engine.poll() if self.engine and self.history else ():
-            self._tell_hosts(event)
+            self._send_to_hosts(event)
 
     def close_hosts(self) -> None:
         """End what hosts run; the history goes on until the engine has ended."""
         for host in self.hosts.values():
             host.close(self.state)
 
-    def _tell_hosts(self, event: Event) -> None:
+    def _send_to_hosts(self, event: Event) -> None:
         for host in self.hosts.values():
             host.on_event(event, self.state)
 
-    def _say(self, outcome: Outcome | None) -> None:
+    def _report(self, outcome: Outcome | None) -> None:
         if outcome is None:
             return
         if outcome.defect is not None:
@@ -205,7 +205,7 @@ class Program:
             self.state = notify(self.state, "info", outcome.words, time.monotonic())
 
     def choose_here(self, purpose: Purpose) -> None:
-        """Files are chosen in the window itself: the system has no dialog for that."""
+        """Choose files in the window itself, where the system has no dialog for that."""
         self.do(begin_choosing(purpose, self.state))
 
     def do(self, action: Action) -> None:
@@ -218,9 +218,9 @@ class Program:
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
-            self._say(save_text(action.path, action.text))
+            self._report(save_text(action.path, action.text))
         elif isinstance(action, OpenLink):
-            self._say(self.on_open_link(action.address))
+            self._report(self.on_open_link(action.address))
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
         elif isinstance(action, TellHistory) and action.level != "info":
@@ -228,7 +228,7 @@ class Program:
             return
         for host in self.hosts.values():
             if isinstance(action, host.actions):
-                self._follow(partial(host.do, action, self.state))
+                self._do_all(partial(host.do, action, self.state))
                 break
         try:
             self.state, commands = act(action, self.state, time.monotonic())
@@ -239,16 +239,16 @@ class Program:
         self._send(commands)
 
     def use_tools(self, tools: ToolHost) -> None:
-        """From now on; what is kept of them is read."""
+        """Use `tools` from now on, and read what is stored of them."""
         tools.log = self._log
         self.use("tools", tools)
-        self._follow(tools.begin)
+        self._do_all(tools.begin)
 
     def _log(self, text: str) -> None:
         self.state = add_log(self.state, LogLine("info", fit_line(text), time.time()))
 
-    def _follow(self, work: Callable[[], Sequence[Action]]) -> None:
-        """What follows of what needs files or processes."""
+    def _do_all(self, work: Callable[[], Sequence[Action]]) -> None:
+        """Do work that needs files or processes, and the actions that follow of it."""
         try:
             follows = work()
         except FileError as error:
@@ -258,7 +258,7 @@ class Program:
             self.do(one)
 
     def _fold(self, events: list[Event], now: float) -> None:
-        """An event that cannot be folded, which is a defect, costs only itself."""
+        """Fold events into the state; one that raises, which is a defect, costs only itself."""
         try:
             self.state = fold(events, self.state, now)
         except Exception:
@@ -269,12 +269,12 @@ class Program:
                     self.do(defect_of(f"{type(event).__name__} could not be shown", error))
 
     def warn(self, text: str) -> None:
-        """A problem of the program itself: a toast, and a line in the log."""
+        """Report a problem of the program itself: as a notice, and as a line in the log."""
         self.state = notify(self.state, "warning", text, time.monotonic())
         self.note(text)
 
     def note(self, text: str) -> None:
-        """A line in the log."""
+        """Add a warning to the log."""
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:
@@ -303,7 +303,7 @@ def held_in_front(state: AppState) -> int | None:
 
 
 def open_first_model(program: Program, source: str | None) -> None:
-    """Load what was asked for, else what was used last, else the bundled model."""
+    """Load `source`, else the model that was used last, else the bundled one."""
     recent = [path for path in program.state.recent[:1] if Path(path).is_file()]
     program.do(OpenModel(source or (recent[0] if recent else None)))
 
@@ -318,7 +318,7 @@ def device_choices() -> tuple[DeviceChoice, ...]:
 
 
 def lists() -> Lists:
-    """The models and devices there are; drivers are asked for them."""
+    """List the models and devices; this asks the drivers."""
     return Lists(
         catalogue(),
         tuple(map(fit_to_show, device_choices())),
@@ -330,7 +330,7 @@ def with_lists(state: AppState, found: Lists) -> AppState:
 
 
 def save_text(path: str, text: str) -> Outcome:
-    """Write a file where none is; what is said about it."""
+    """Write a file where none is; return what to show about it."""
     place = Path(path)
     try:
         make_folder(place.parent)
@@ -341,8 +341,8 @@ def save_text(path: str, text: str) -> Outcome:
 
 
 def open_link(address: str) -> Outcome | None:
-    """Ask the system's browser; it may take its time, and no frame waits for it. What is said
-    where there is none."""
+    """Ask the system's browser; it may take its time, and no frame waits for it. Return what to
+    show where there is none."""
     import webbrowser
 
     try:

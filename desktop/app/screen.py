@@ -41,8 +41,8 @@ class Screen(Struct):
         return cls(device, surface, renderer, loop, maps)
 
     def show(self, program: Program, *, following: bool = False) -> list[Action]:
-        """One frame, unless the surface drops it, and the pictures to be saved; what the person
-        did. `following`: not everything need be drawn."""
+        """Draw a frame, unless the surface drops it, and the pictures to be saved; return what the
+        person did. `following`: not everything need be drawn."""
         interface, acted = program.interface, list[Action]()
         interface.use_maps(self.maps)
         base = interface.ui.theme.palette.sunken  # the colour that lies behind everything
@@ -53,8 +53,8 @@ class Screen(Struct):
         return acted
 
     def render(self, figure: Figure) -> NDArray[np.uint8]:
-        """The pixels of a figure of the frame that was drawn last, uint8 [height, width, 4];
-        waits for the device."""
+        """Render a figure of the frame that was drawn last, uint8 [height, width, 4]; waits for the
+        device."""
         self.loop.wait()
         target = OffscreenTarget(self.device, *figure.size, color_format=self.surface.color_format)
         pool = CommandPool(self.device, self.device.queue)
@@ -75,7 +75,7 @@ class Screen(Struct):
             pool.close()
 
     def close(self) -> None:
-        """Everything but the surface and the device."""
+        """Close everything but the surface and the device."""
         self.loop.close()
         self.maps.close()
         self.renderer.close()

@@ -1,4 +1,4 @@
-"""What is remembered between runs: one JSON file in the user's configuration folder.
+"""The settings that are remembered between runs: one JSON file in the user's configuration folder.
 
 Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`
 (with a number behind it where that is taken), a single value that is wrong falls back to its
@@ -8,6 +8,7 @@ default, keys we do not know are kept and written back. Writing never raises for
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
@@ -21,12 +22,12 @@ from llm_lite.core.files.renaming import rename_free
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import asdict, replace
-from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.layout_text import LAYOUT_VERSION, is_layout
 from llm_lite.desktop.features.attachments.state import MOST_FILES
 from llm_lite.desktop.features.layouts.state import LAYOUTS, KeptSides, Panel
 from llm_lite.desktop.features.palette.state import LONGEST_CHOICE, MOST_RECENT
 from llm_lite.desktop.features.presets.setting_values import LONGEST_PATH, values_of
-from llm_lite.desktop.features.program.settings import Settings
+from llm_lite.desktop.features.program.settings import Settings, WindowPlace
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState
 from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.remote.state import (
@@ -38,7 +39,49 @@ from llm_lite.desktop.language.incoming import fit_line
 
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
+DELAY = 2.0  # seconds between a change and its writing
 LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a draft
+
+
+class SettingsStore:
+    """The settings and their file; `settings` is what the next start will find."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings, self.problems = load(path)
+        self._written = self.settings
+        self._changed_at: float | None = None
+        self._failed = False
+
+    def update(
+        self,
+        state: AppState,
+        window: WindowPlace,
+        now: float,
+        complain: Callable[[str], None],
+        *,
+        layout: str | None = None,
+        at_once: bool = False,
+    ) -> None:
+        """Note what is to be remembered; write it a moment after the last change."""
+        wanted = replace(remember(state, self.settings), window=window)
+        if layout is not None:
+            wanted = replace(wanted, layout=layout, layout_version=LAYOUT_VERSION)
+        if wanted != self.settings:
+            self.settings, self._changed_at = wanted, now
+        due = self._changed_at is not None and (at_once or now - self._changed_at >= DELAY)
+        if due and self.settings != self._written:
+            self._write(complain)
+        if due:
+            self._changed_at = None
+
+    def _write(self, complain: Callable[[str], None]) -> None:
+        problem = save(self.settings, self.path)
+        if not problem:
+            self._written, self._failed = self.settings, False
+        elif not self._failed:
+            self._failed = True
+            complain(problem)
 
 
 def settings_path() -> Path:
@@ -46,17 +89,19 @@ def settings_path() -> Path:
 
 
 def variants_folder() -> Path:
-    """Where variants of models are kept, those that the queue of models makes too."""
+    """Return the folder of variants of models, those that the queue of models makes too."""
     return user_folder("data") / "models"
 
 
 def history_file() -> Path:
-    """As `core.history.history_path` says, which is not imported before the first frame."""
+    """Return the same as `core.history.history_path`, which is not imported before the first
+    frame."""
     return user_folder("data") / "history.db"
 
 
 def load(path: Path) -> tuple[Settings, list[str]]:
-    """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
+    """Read the settings in `path` over the defaults, with a sentence for each thing that was
+    wrong."""
     problems: list[str] = []
     defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
     if not path.exists():
@@ -78,7 +123,8 @@ def load(path: Path) -> tuple[Settings, list[str]]:
 
 
 def save(settings: Settings, path: Path) -> str:
-    """Write `settings` to `path`; "" or, where that failed, a sentence. The old file then stays."""
+    """Write `settings` to `path`. Return "" or, if that failed, a sentence; the old file then
+    stays."""
     data = asdict(settings)
     data = {**data.pop("unknown"), **data}
     try:
@@ -94,7 +140,7 @@ def save(settings: Settings, path: Path) -> str:
 
 
 def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings:
-    """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
+    """Return `base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = set(Settings.__struct_fields__) - {"unknown"}
     read = values_of(data, base, problems, "")
     for name in ("window", "sampling", "options", "looks", "serving", *LAYOUTS):
@@ -123,8 +169,8 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
 
 
 def _migrate(data: dict[str, Any], read: dict[str, Any]) -> None:
-    """What a file from before there were layouts, or a choice of the system's theme, says: dark was
-    what those had who chose nothing."""
+    """Convert fields of files from before there were layouts or a choice of the system's theme:
+    those who chose nothing had the dark theme."""
     if "appearance" not in data and data.get("theme") == "light":
         read["appearance"] = "light"
     if "inspect" not in data and data.get("conversations") in get_args(Panel):
@@ -140,7 +186,7 @@ def _choices(found: Any, problems: list[str]) -> tuple[str, ...]:
 
 
 def _paths(name: str, data: dict[str, Any], most: int, problems: list[str]) -> tuple[str, ...]:
-    """Paths that can be opened; what else is in the list is named and left out."""
+    """Read paths that can be opened; what else is in the list is named and left out."""
     found = data.get(name, [])
     if not isinstance(found, list):
         problems.append(f"settings: {name} is not a list; it is left empty.")
@@ -200,7 +246,7 @@ def _placed(record: Any, path: list[str], value: Any) -> Any:
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the unreadable file, so that nothing of it is lost; says what was done."""
+    """Rename the unreadable file, so that nothing of it is lost; return what was done."""
     try:
         broken = rename_free(path, path.with_name(path.name + ".broken"))
     except OSError as error:

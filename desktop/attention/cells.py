@@ -28,7 +28,7 @@ class Cell(Struct):
     shift: int = 0
     columns: int = 0  # key positions that each row sees; 0: those up to its own
     scores: int = NO_ROWS  # where its row scores begin; NO_ROWS: none
-    seen: int = 0  # positions it has heard of
+    seen: int = 0  # positions that it knows
     scale_number: int = -1  # of the colour scale of its pixels; -1: none yet
     fresh: bool = True  # must be cleared before anything is drawn
     todo: list[tuple[int, int]] = field(default_factory=list)  # [from, to), ascending, disjoint
@@ -36,11 +36,12 @@ class Cell(Struct):
 
     @property
     def end(self) -> int:
-        """The first query position below the cell."""
+        """Return the first query position below the cell."""
         return self.row + (self.height << self.shift)
 
     def words(self, sink: float) -> tuple[int, ...]:
-        """As the kernels' struct has them; `sink`: of its head, -inf where there is none."""
+        """Return the cell as the kernels' struct has it; `sink` is the head's, -inf if it has
+        none."""
         return (
             self.origin, self.width, self.height, self.head,
             self.row, self.column, self.shift, self.scores,
@@ -48,7 +49,7 @@ class Cell(Struct):
         )  # fmt: skip
 
     def grow(self, length: int) -> None:
-        """Positions up to `length` exist now."""
+        """Note that positions up to `length` exist now."""
         first, last = max(self.seen, self.row), min(length, self.end)
         if first < last:
             if self.todo and self.todo[-1][1] == first:
@@ -57,10 +58,9 @@ class Cell(Struct):
         self.seen = max(self.seen, length)
 
     def shrink(self, length: int) -> int | None:
-        """Positions from `length` on are others now; the first pixel row to clear, if any.
-
-        Rows that share the pixel row with the first changed position are to be done again.
-        """
+        """Note that positions from `length` on have changed; return the first pixel row to clear,
+        if any. Rows that share the pixel row with the first changed position are to be done
+        again."""
         if self.seen <= length:
             return None
         first = max(0, length - self.row) >> self.shift
@@ -78,13 +78,14 @@ class Cell(Struct):
         self.redo()
 
     def redo(self) -> None:
-        """Compute every row again, as the next `grow` tells it."""
+        """Compute every row again, from the next `grow` on."""
         self.seen, self.fresh = 0, True
         self.todo.clear()
         self.gone.clear()
 
     def take(self, most: int, rows: range) -> tuple[int, int] | None:
-        """The newest at most `most` rows to do, (first, count), among the `rows` that can be."""
+        """Return the newest at most `most` rows to do, (first, count), among the `rows` that can be
+        done; None if there are none."""
         while self.todo:
             first, last = self.todo.pop()
             low = max(first, rows.start)
@@ -98,8 +99,8 @@ class Cell(Struct):
             return start, last - start
         return None
 
-    def give_back(self, first: int, count: int) -> None:
-        """Undo a `take` that could not be carried out."""
+    def put_back(self, first: int, count: int) -> None:
+        """Undo a `take` that could not be staged."""
         last = first + count
         if self.todo and self.todo[-1][1] == first:
             first = self.todo.pop()[0]
@@ -107,10 +108,10 @@ class Cell(Struct):
 
     @property
     def missing(self) -> tuple[tuple[int, int], ...]:
-        """Rows that the pixels do not show, [from, to), in no order."""
+        """List the rows that the pixels do not show, [from, to), in no order."""
         return (*self.todo, *self.gone)
 
     @property
     def waiting(self) -> int:
-        """Rows to do."""
+        """Count the rows to do."""
         return sum(last - first for first, last in self.todo)

@@ -29,8 +29,8 @@ Floats = NDArray[np.float64]
 
 @cache
 def table(name: str, light: bool = False) -> NDArray[np.uint8]:
-    """uint8 [256, 4], RGBA, from the lowest value to the highest: from dark to light, and on light
-    paper from light to dark, so that little is near the paper in both."""
+    """Return uint8 [256, 4], RGBA, from the lowest value to the highest: from dark to light, and on
+    light paper from light to dark, so that little is near the paper in both."""
     codes = CONTROL[name].split()
     lab = srgb_to_lab(np.array([list(bytes.fromhex(code)) for code in codes]) / 255.0)
     fine = np.linspace(0, len(codes) - 1, 4096)
@@ -45,7 +45,7 @@ def table(name: str, light: bool = False) -> NDArray[np.uint8]:
 
 @cache
 def faded(name: str, light: bool = False) -> NDArray[np.uint8]:
-    """The same, where the lowest value is the paper itself: transparent."""
+    """Return the colours of `table`, but the lowest value is the paper itself: transparent."""
     rgba = table(name, light).copy()
     rgba[:FADE, 3] = np.arange(FADE) * 255 // FADE
     return rgba
@@ -53,20 +53,20 @@ def faded(name: str, light: bool = False) -> NDArray[np.uint8]:
 
 @cache
 def stops(name: str, steps: int, light: bool = False, fades: bool = True) -> tuple[int, ...]:
-    """The colours at the ends of so many equal pieces, as Dear ImGui packs them."""
+    """Return the colours at the ends of `steps` equal pieces, as Dear ImGui packs them."""
     packed = (faded if fades else table)(name, light).view(np.uint32).reshape(-1)
     return tuple(int(packed[i * (ENTRIES - 1) // steps]) for i in range(steps + 1))
 
 
 def srgb_to_lab(rgb: Floats) -> Floats:
-    """sRGB 0..1 [..., 3] -> L*, a*, b*."""
+    """Convert sRGB 0..1 [..., 3] to L*, a*, b*."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     x, y, z = np.moveaxis(_cube_root(linear @ _TO_XYZ.T / _WHITE), -1, 0)
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
 
 
 def lab_to_srgb(lab: Floats) -> Floats:
-    """The inverse, clipped to what sRGB can show."""
+    """Convert L*, a*, b* [..., 3] to sRGB, clipped to 0..1."""
     y = (lab[..., 0] + 16) / 116
     roots = np.stack([y + lab[..., 1] / 500, y, y - lab[..., 2] / 200], axis=-1)
     xyz = np.where(roots > 6 / 29, roots**3, 3 * (6 / 29) ** 2 * (roots - 4 / 29)) * _WHITE

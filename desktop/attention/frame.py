@@ -54,16 +54,17 @@ class FrameRecorder:
         self._fresh_scores = True
 
     def begin(self, index: int) -> Slot:
-        """The slot for a new frame; its earlier frame is done on the device."""
+        """Return the slot for a new frame; its earlier frame is done on the device."""
         self._slot = self._slots[index % len(self._slots)]
         return self._slot
 
     def empty_jobs(self, length: int) -> FrameJobs:
-        """What this frame has room for, with so many positions."""
+        """Return an empty list of jobs with the room of this frame, for rows of so many
+        positions."""
         return self._slot.empty_jobs(self._scratch.size // (WORD * stride(length)))
 
     def forget(self) -> None:
-        """Buffers of queries or keys have gone."""
+        """Bind buffers again, as those of queries or keys have gone."""
         self._kernels.forget()
 
     def prepare(self, commands: Any) -> None:
@@ -83,7 +84,7 @@ class FrameRecorder:
             self._fresh_scores = False
 
     def order(self, commands: Any) -> None:
-        """What follows sees what came before."""
+        """Record a barrier: later work sees what earlier work wrote."""
         _barrier(commands)
 
     def steps(self, commands: Any) -> None:
@@ -120,7 +121,7 @@ class FrameRecorder:
             vk.lib.vkCmdFillBuffer(commands, self._row_scores.handle, start, size, 0)
 
     def _halve(self, commands: Any, halvings: list[tuple[MapSurface, int]]) -> None:
-        """Each through `colors`, which is made again afterwards."""
+        """Halve cells by way of `colors`, which are computed again afterwards; empties the list."""
         while halvings:
             surface = halvings[0][0]
             numbers = [number for other, number in halvings if other is surface]
@@ -206,7 +207,7 @@ class FrameRecorder:
         self._kernels.dispatch(commands, pipeline, key, named, push, groups)
 
     def colors(self, commands: Any, scale: ColorScale) -> None:
-        """Colour what has changed and copy it into the images."""
+        """Compute the colours of what has changed and copy them into the images."""
         slot = self._slot
         slot.table.upload(attention_colors.faded(scale.colors, scale.light))
         at, done = 0, []
@@ -279,18 +280,18 @@ class FrameRecorder:
 
 
 def stride(positions: int) -> int:
-    """Scratch floats a row that looks at so many positions."""
+    """Return the floats of scratch that a row takes which attends to so many positions."""
     return max(256, 1 << (positions - 1).bit_length())
 
 
 def largest_row(source: AttentionSource) -> int:
-    """Bytes of scratch that a job needs."""
+    """Return the bytes of scratch that a job needs."""
     sources = (layer.key_rows for layer in source.layers if layer.cross)
     return ROWS * WORD * stride(max(source.context, *sources, 1))
 
 
 def _biases(device: Device, source: AttentionSource) -> dict[str, tuple[Buffer, int]]:
-    """By the name of the weight: its values, and the columns of a head."""
+    """Upload biases: by the name of the weight, its values and the columns of a head."""
     found: dict[str, tuple[Buffer, int]] = {}
     for number, layer in enumerate(source.layers):
         bias = source.bias(number)

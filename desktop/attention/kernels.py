@@ -20,7 +20,7 @@ COLOR_CHUNK = 2048  # pixels a workgroup colours
 
 
 class Kernels:
-    """Pipelines are made at first use; sets are kept by name until `forget`."""
+    """Pipelines, made at first use, and sets, kept by name until `forget`."""
 
     def __init__(self, device: Device, renderer: ImguiRenderer) -> None:
         self._device = device
@@ -31,7 +31,8 @@ class Kernels:
         self._bound: dict[Any, Any] = {}
 
     def map(self, layer: AttentionLayer, rows: int, bias_columns: int = 0) -> ComputePipeline:
-        """For jobs of at most `rows` rows; `bias_columns`: of the layer's bias."""
+        """Return the pipeline for jobs of at most `rows` rows; `bias_columns` is 0 without a
+        bias."""
         constants = {
             "LANES": self._lanes,
             "HEADS": layer.heads,
@@ -78,7 +79,8 @@ class Kernels:
         pipeline.dispatch(commands, self._bound[pipeline, key], (groups, 1))
 
     def forget(self) -> None:
-        """Buffers have gone: bind again. Sets of frames in flight live on until these are done."""
+        """Bind buffers again, as some have gone. Sets of frames in flight live on until these are
+        done."""
         self._renderer.retire(self._sets.close)
         self._sets = DescriptorSets(self._device)
         self._bound.clear()
@@ -89,5 +91,4 @@ class Kernels:
 
 
 def whole(buffer: Any) -> BufferRange:
-    """The whole of a buffer."""
     return buffer, 0, buffer.size

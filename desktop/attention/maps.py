@@ -1,7 +1,7 @@
 """Attention maps: cached queries and keys of the running model to textures, on the same device.
 
 Nothing comes back to the host but the value under the pointer, and now and then the scores of all
-heads. A view asks for pictures while a frame is built; `record` computes what they show, within a
+heads. A view requests pictures while a frame is built; `record` computes what they show, within a
 budget, before Dear ImGui's pass of that frame; on a software device behind it.
 """
 
@@ -41,7 +41,7 @@ Probe = tuple[str, int, int]  # name of a picture, pixel row and column
 
 
 class Readings:
-    """What views have asked for in this frame, and what has come back of what they asked before."""
+    """The requests of views in this frame, and what was read back for earlier ones."""
 
     def __init__(self) -> None:
         self.bytes = {"maps": 0, "pointer": 0, "scores": 0, "exports": 0}  # so far
@@ -55,16 +55,17 @@ class Readings:
         self.probe, self._wanted = None, False
 
     def forget(self) -> None:
-        """Another model."""
+        """Forget what was read, as there is another model."""
         self.forget_values()
         self.sums = self.means = None
 
     def forget_values(self) -> None:
-        """The text has changed."""
+        """Forget values of pixels, as the text has changed."""
         self._values.clear()
 
     def value(self, probe: Probe) -> float | None:
-        """The value of a pixel, a few frames after it was first asked for."""
+        """Return the value of a pixel, a few frames after it was first requested; until then
+        None."""
         self.probe = probe
         return self._values.get(probe)
 
@@ -72,7 +73,7 @@ class Readings:
         self._wanted = True
 
     def scores_due(self) -> bool:
-        """Whether this frame reads the scores."""
+        """Return True if this frame reads the scores."""
         now = time.perf_counter()
         if not self._wanted or now - self._at < SCORE_PERIOD:
             return False
@@ -91,19 +92,20 @@ class Readings:
             self.bytes["scores"] += self.sums.nbytes
 
 
-class Asked:
-    """Thumbnails by number, large maps by name. A view that keeps its picture keeps its maps."""
+class Requests:
+    """Requested thumbnails by number, large maps by name. A view that keeps its picture keeps its
+    maps."""
 
     def __init__(self) -> None:
         self.thumbnails: dict[int, Cell] = {}
         self.pictures: dict[str, MapSurface] = {}
-        self._views: dict[int | str, str] = {}  # who asked
+        self._views: dict[int | str, str] = {}  # the view that requested it
         self._view = ""
 
     def begin(self, view: str) -> None:
-        """`view` is about to be drawn: what it asked for before counts no longer."""
+        """Drop the requests of `view`, which is about to be drawn again."""
         self._view = view
-        for key in [key for key, asker in self._views.items() if asker == view]:
+        for key in [key for key, by in self._views.items() if by == view]:
             self.drop(key)
 
     def thumbnail(self, number: int, cell: Cell) -> None:
@@ -113,7 +115,7 @@ class Asked:
         self.pictures[name], self._views[name] = surface, self._view
 
     def drop(self, key: int | str) -> None:
-        """Forget a thumbnail or a large map, if it was asked for."""
+        """Forget a thumbnail or a large map, if it was requested."""
         if self._views.pop(key, None) is None:
             return
         if isinstance(key, str):
@@ -122,7 +124,7 @@ class Asked:
             del self.thumbnails[key]
 
     def cells(self) -> list[Cell]:
-        """Large maps first."""
+        """List the requested cells, those of large maps first."""
         return [
             *(surface.cells[0] for surface in self.pictures.values()),
             *self.thumbnails.values(),
@@ -134,7 +136,7 @@ GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the mode
 
 
 class AttentionMaps:
-    """One for a device and its renderer. Every frame: `begin`, draw, `record`, `submitted`."""
+    """The maps of a device and its renderer. Every frame: `begin`, draw, `record`, `submitted`."""
 
     def __init__(
         self, device: Device, renderer: ImguiRenderer, *, frames_in_flight: int = 2
@@ -150,7 +152,7 @@ class AttentionMaps:
         self._scale, self._scale_number = ColorScale(), 0
         self._text = MapText()
         self._refused = 0  # bytes of a buffer that this device does not bind
-        self._asked = Asked()
+        self._requests = Requests()
         self._readings = Readings()
         self._busy, self._background = False, False
         self._shown, self._shown_at = 0, 0.0  # tokens that thumbnails show, since when
@@ -158,12 +160,12 @@ class AttentionMaps:
 
     @property
     def read_back(self) -> Mapping[str, int]:
-        """Bytes that came back to the host so far, by what they were for."""
+        """Return the bytes that were read back to the host so far, by purpose."""
         return self._readings.bytes
 
     @property
     def problem(self) -> str:
-        """Why there are no maps, as a sentence; "" when there are."""
+        """Return a sentence that says why there are no maps; "" when there are."""
         source = self._source
         if source is None:
             return tr("Load a model to see where its heads look.")
@@ -185,30 +187,31 @@ class AttentionMaps:
 
     @property
     def length(self) -> int:
-        """Tokens that maps can show."""
+        """Return how many tokens maps can show."""
         return len(self._text.tokens)
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Their ids."""
+        """Return the ids of the tokens that maps can show."""
         return self._text.tokens
 
     @property
     def rows(self) -> range:
-        """Positions whose queries are held; maps of others can no longer be computed."""
+        """Return the positions whose queries are held; maps of others can no longer be computed."""
         return self._text.rows
 
     def columns(self, layer: int) -> int:
-        """Key positions of a layer's maps: the text's, or of cross-attention the source's."""
+        """Count the key positions of a layer's maps: the text's, or of cross-attention the
+        source's."""
         return len(self.column_tokens(layer))
 
     def column_tokens(self, layer: int) -> tuple[int, ...]:
-        """Their ids."""
+        """Return the ids of the tokens at a layer's key positions."""
         return self._text.source_tokens if self.layers[layer].cross else self._text.tokens
 
     @property
     def ring_rows(self) -> int:
-        """Queries kept for each head."""
+        """Return how many queries are kept for each head."""
         return self._source.ring_rows if self._source else 0
 
     @property
@@ -217,7 +220,7 @@ class AttentionMaps:
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes by what they are for."""
+        """Return bytes by purpose."""
         return {
             "queries": self._source.bytes if self._source else 0,
             "maps": self._store.nbytes if self._store else 0,
@@ -226,15 +229,15 @@ class AttentionMaps:
 
     @property
     def pending(self) -> bool:
-        """Whether something that is shown is not complete yet."""
-        cells = self._asked.cells()
+        """Return True if something that is shown is not complete yet."""
+        cells = self._requests.cells()
         if self._background and self._store:
             cells += [c for c in self._store.atlas.cells if c.seen < self.length or c.todo]
             return any(c.seen < self.length or c.todo for c in cells)
         return any(cell.todo or cell.scale_number != self._scale_number for cell in cells)
 
     def use(self, scale: ColorScale) -> None:
-        """Colour like this from now on."""
+        """Use `scale` for the colours from now on."""
         if scale == self._scale:
             return
         if self._store and scale.exclude_first != self._scale.exclude_first:
@@ -242,28 +245,29 @@ class AttentionMaps:
         self._scale, self._scale_number = scale, self._scale_number + 1
 
     def thumbnail(self, layer: int, head: int) -> MapPicture:
-        """A head's map over the whole conversation, small. Only where there is no `problem`."""
+        """Return a head's small map over the whole conversation. Only where there is no
+        `problem`."""
         assert self._store is not None
         number = self._store.thumbnail(layer, head, self.length)
         atlas = self._store.atlas
-        self._asked.thumbnail(number, atlas.cells[number])
+        self._requests.thumbnail(number, atlas.cells[number])
         columns = self.columns(layer) if self.layers[layer].cross else self._shown
         return picture_of(atlas, number, columns, self._shown)
 
     def picture(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float
     ) -> MapPicture:
-        """A head's map of query positions `rows` and key positions `columns` on about `side`
+        """Return a head's map of query positions `rows` and key positions `columns` on about `side`
         pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
         assert self._store is not None
         surface = self._store.panel(name, layer, head, rows, columns, side, self.length)
-        self._asked.picture(name, surface)
+        self._requests.picture(name, surface)
         return picture_of(surface, 0, len(columns), len(rows))
 
     def value(self, name: str, row: int, column: int) -> float | None:
-        """The value of a picture at a pair of positions, a few frames after it was first asked
-        for; None before, and where the map holds nothing."""
-        surface = self._asked.pictures.get(name)
+        """Return a picture's value at a pair of positions, a few frames after it was first
+        requested; None before, and where the map holds nothing."""
+        surface = self._requests.pictures.get(name)
         if surface is None:
             return None
         cell = surface.cells[0]
@@ -273,47 +277,47 @@ class AttentionMaps:
         return self._readings.value((name, y, x))
 
     def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
-        """By name of core/inspect/attention_scores.py, the means over the rows that are computed,
-        float32 [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a
-        second. `of_all` has the heads computed too that are not on the screen."""
+        """Return scores by name of core/inspect/attention_scores.py: the means over the rows that
+        are computed, float32 [all heads], layer by layer; nan where there is none. Updated about
+        twice a second. With `of_all`, heads that are not on the screen are computed too."""
         self._readings.want_scores()
         self._background = self._background or of_all
         return self._readings.means
 
     @property
     def scored_rows(self) -> int:
-        """Rows behind the scores, of all heads together."""
+        """Return how many rows the scores are computed from, over all heads."""
         sums = self._readings.sums
         return 0 if sums is None else int(sums[:, len(SCORES)].sum())
 
     def drop(self, name: str) -> None:
-        """Keep a picture no longer; no frame draws it from now on."""
-        self._asked.drop(name)
+        """Drop a large map; no frame draws it from now on."""
+        self._requests.drop(name)
         if self._store:
             self._store.drop(name)
 
     def _dropped(self, name: str) -> None:
-        """A large map has gone, perhaps one that is shown: another has taken its place."""
-        self._asked.drop(name)
+        """Drop the request of a large map that has gone, and the bindings of its buffers."""
+        self._requests.drop(name)
         if self._recorder:
             self._recorder.forget()
 
     # What the program calls.
 
     def asks(self, view: str) -> None:
-        """`view` is drawn again and asks for what it shows; a view that is not asked again shows
-        what it asked for before."""
-        self._asked.begin(view)
+        """Drop the requests of `view`, which is drawn again; a view that keeps its picture keeps
+        its requests."""
+        self._requests.begin(view)
 
     @property
     def vanished(self) -> int:
-        """Textures that pictures of earlier frames may show and that are gone, counted."""
+        """Count the textures that are gone and that pictures of earlier frames may show."""
         return self._renderer.vanished
 
     def begin(self, source: AttentionSource | None, busy: bool, most: int | None = None) -> None:
-        """A frame is about to be built; `busy` while the model is writing. Only the first `most`
-        tokens of the source are of what is in front; None: all."""
-        self._asked.begin("")
+        """Begin a frame; `busy` while the model is writing. Only the first `most` tokens of the
+        source are of what is in front; None: all."""
+        self._requests.begin("")
         self._readings.begin()
         if busy > self._busy:  # what maps cost the answer before is not of this one
             self.milliseconds = 0.0
@@ -332,8 +336,8 @@ class AttentionMaps:
             surface.prepare(commands)
 
     def record(self, commands: Any) -> bool:
-        """Record what the pictures of this frame need; whether that is anything. The frame that was
-        submitted `frames_in_flight` frames ago is done on the device."""
+        """Record what the pictures of this frame need; return True if that is anything. The frame
+        that was submitted `frames_in_flight` frames ago is done on the device."""
         recorder, source = self._recorder, self._source
         if recorder is None or source is None:
             return False
@@ -352,11 +356,11 @@ class AttentionMaps:
         return recorded
 
     def submitted(self) -> None:
-        """The recorded frame has been submitted: what frees its memory waits for the device."""
+        """Release the source after a submit: what frees its memory waits for the device."""
         self._held.close()
 
     def close(self) -> None:
-        """The device is done with every frame."""
+        """Close everything; the device is done with every frame."""
         self._held.close()
         for part in (self._store, self._recorder, self._uploads):
             if part is not None:
@@ -364,13 +368,13 @@ class AttentionMaps:
         self._store = self._recorder = self._uploads = self._source = None
 
     def _adopt(self, source: AttentionSource | None) -> None:
-        """Another model, or none: all maps go."""
+        """Take another model or none; all maps are dropped."""
         for part in (self._store, self._recorder, self._uploads):
             if part is not None:
                 part.retire()
         self._store = self._recorder = self._uploads = None
         self._text = MapText()
-        self._source, self._asked, self._refused = source, Asked(), 0
+        self._source, self._requests, self._refused = source, Requests(), 0
         self._readings.forget()
         if source is None or not source.ring_rows or not source.layers:
             return
@@ -394,7 +398,8 @@ class AttentionMaps:
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
     def _follow(self, source: AttentionSource, most: int | None) -> None:
-        """The conversation has grown, or it is another one from some position on."""
+        """Update the maps for a conversation that has grown, or is another one from some position
+        on."""
         if self._store is None or self._recorder is None:
             return
         before, kept = self.length, self._text.follow(source, most)
@@ -412,8 +417,8 @@ class AttentionMaps:
         if self.length < 2:
             return
         assert self._source is not None
-        panels = [surface.cells[0] for surface in self._asked.pictures.values()]
-        thumbnails = [cell for _, cell in sorted(self._asked.thumbnails.items())]
+        panels = [surface.cells[0] for surface in self._requests.pictures.values()]
+        thumbnails = [cell for _, cell in sorted(self._requests.thumbnails.items())]
         pairs = self._budget.pairs(self._busy)
         if not pairs:
             return
@@ -421,7 +426,7 @@ class AttentionMaps:
         self._planner.plan(panels, thumbnails, others, self.layers, rows, pairs, jobs, self._ensure)
 
     def _others(self) -> list[Cell]:
-        """Heads that are not on the screen but whose scores are wanted."""
+        """List the cells of heads that are not on the screen but whose scores are wanted."""
         if self._store is None or not self._background:
             return []
         for head in self._store.heads:
@@ -463,21 +468,21 @@ class AttentionMaps:
         most = self._text.positions
         recorder.rows(commands, jobs.jobs, self.ring_rows, most, exclude, self._buffers)
         recorder.colors(commands, self._scale)
-        if probe and probe[0] in self._asked.pictures:
+        if probe and probe[0] in self._requests.pictures:
             name, y, x = slot.probed = probe
-            recorder.probe(commands, self._asked.pictures[name], y, x)
+            recorder.probe(commands, self._requests.pictures[name], y, x)
         if scores:
             recorder.sum_scores(commands, self.length)
         recorder.finish(commands)
         return True
 
     def _recolor(self, store: Store) -> None:
-        """Pictures of this frame that have the colours of another scale."""
-        for number, cell in self._asked.thumbnails.items():
+        """Mark pictures of this frame that have the colours of another scale."""
+        for number, cell in self._requests.thumbnails.items():
             if cell.scale_number != self._scale_number:
                 store.atlas.recolor(number, 0, cell.height)
                 cell.scale_number = self._scale_number
-        for surface in self._asked.pictures.values():
+        for surface in self._requests.pictures.values():
             if surface.cells[0].scale_number != self._scale_number:
                 surface.recolor(0, 0, surface.size[1])
                 surface.cells[0].scale_number = self._scale_number
@@ -491,7 +496,7 @@ class AttentionMaps:
 
 
 def picture_of(surface: MapSurface, number: int, columns: int, rows: int) -> MapPicture:
-    """So many positions of a cell."""
+    """Return the picture of the first `rows` and `columns` positions of a cell."""
     cell = surface.cells[number]
     left, top = surface.place(number)
     width, height = surface.image.width, surface.image.height

@@ -1,6 +1,6 @@
-"""What one frame of map work is held in, and how much of it there is room for.
+"""The buffers of one frame of map work, and how much work they have room for.
 
-A buffer says itself what it has room for: the planner asks it, and no second number is kept.
+The planner asks a buffer for its capacity, so that no second number is kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WordTable:
 
     @property
     def rows(self) -> NDArray[np.uint32]:
-        """The memory itself, uint32 [capacity, width]."""
+        """Return the memory itself, uint32 [capacity, width]."""
         words: NDArray[np.uint32] = self.buffer.array(np.uint32)
         return words.reshape(-1, self.width)
 
@@ -44,7 +44,7 @@ class WordTable:
 
 
 class Slot:
-    """What belongs to one frame in flight."""
+    """Buffers of one frame in flight."""
 
     def __init__(self, device: Device, store: Store) -> None:
         self.jobs = WordTable(device, MOST_JOBS, JOB_WORDS)
@@ -61,11 +61,11 @@ class Slot:
         self.summed = False
 
     def empty_jobs(self, scratch_rows: int) -> FrameJobs:
-        """No jobs yet; their rows will share `scratch_rows`."""
+        """Return an empty list of jobs; their rows will share `scratch_rows`."""
         return FrameJobs(self.jobs.capacity, scratch_rows)
 
     def read_sums(self) -> NDArray[np.float32]:
-        """The scores that came back, float32 [heads of all layers, SCORE_SUMS]."""
+        """Return the scores that were read back, float32 [heads of all layers, SCORE_SUMS]."""
         return np.array(self.sums.array(np.float32)).reshape(-1, SCORE_SUMS)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ PANELS = 12  # large maps kept
 
 
 class Clear(Struct, frozen=True):
-    """Nothing from pixel row `first` of a cell on; its scores go from position `scores` on."""
+    """Clear a cell from pixel row `first` on, and its scores from position `scores` on."""
 
     surface: MapSurface
     number: int
@@ -40,7 +40,8 @@ class _Panel(Struct):
 
 class Store:
     """Surfaces and cells for the layers of one model. `steps` is what must be done, in order,
-    to the pixels that are there before rows are added. `dropped` hears which large map has gone."""
+    to the pixels that are there before rows are added. `dropped` is called with the name of a
+    large map that has gone."""
 
     def __init__(
         self, device: Device, renderer: ImguiRenderer, layers: Sequence[AttentionLayer],
@@ -61,12 +62,12 @@ class Store:
 
     @property
     def cells(self) -> int:
-        """Size of the kernels' table of cells."""
+        """Return the size of the kernels' table of cells."""
         return len(self.heads) + PANELS
 
     @property
     def most_pieces(self) -> int:
-        """Pieces to colour when everything is coloured again."""
+        """Count the pieces to colour when everything is coloured again."""
         return most_pieces(len(self.heads), THUMBNAIL) + most_pieces(PANELS, PANEL_LARGEST)
 
     @property
@@ -90,7 +91,7 @@ class Store:
         return atlas
 
     def thumbnail(self, layer: int, head: int, length: int) -> int:
-        """The number of a head's cell in the atlas, fit for `length` positions."""
+        """Return the number of a head's cell in the atlas, fit for `length` positions."""
         number = self._numbers[layer, head]
         cell, columns = self.atlas.cells[number], self._columns(layer, length)
         shift = pooling(max(length, columns), THUMBNAIL)
@@ -105,7 +106,7 @@ class Store:
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float,
         length: int,
     ) -> MapSurface:  # fmt: skip
-        """The surface, of one cell, that shows these positions on `side` pixels."""
+        """Return the surface, of one cell, that shows these positions on `side` pixels."""
         size = min(PANEL_LARGEST, -(-int(max(side, 1)) // PANEL_STEP) * PANEL_STEP)
         surface = self._panel(name, size)
         cell, shift = surface.cells[0], pooling(max(len(rows), len(columns)), size)
@@ -120,13 +121,13 @@ class Store:
         return surface
 
     def _columns(self, layer: int, length: int) -> int:
-        """Of a cell: key positions that each of its rows sees; 0: those up to its own."""
+        """Return the key positions that each row of a cell sees; 0: those up to its own."""
         if self._layers[layer].is_causal:
             return 0
         return self.source_length if self._layers[layer].cross else length
 
     def drop(self, name: str) -> None:
-        """Keep a large map no longer, if it is there."""
+        """Drop a large map, if it is kept."""
         if name in self._panels:
             self._drop(name)
 
@@ -166,7 +167,7 @@ class Store:
             self.steps.append(Halve(surface, number))
 
     def shrink(self, length: int) -> None:
-        """Positions from `length` on have changed."""
+        """Note that positions from `length` on have changed."""
         for surface in self.surfaces():
             for number, cell in enumerate(surface.cells):
                 first = None if cell.fresh else cell.shrink(length)
@@ -174,7 +175,7 @@ class Store:
                     self.steps.append(Clear(surface, number, first, length))
 
     def redo(self) -> None:
-        """Every map is computed again."""
+        """Compute every map again."""
         for surface in self.surfaces():
             for cell in surface.cells:
                 cell.redo()
@@ -189,10 +190,10 @@ class Store:
 
 
 def pooling(positions: int, pixels: int) -> int:
-    """The smallest shift with which so many positions fit."""
+    """Return the smallest shift with which so many positions fit into `pixels`."""
     return max(0, (-(-positions // pixels) - 1).bit_length())
 
 
 def largest_surface(heads: int) -> int:
-    """Bytes of the largest buffer of a surface."""
+    """Return the bytes of the largest buffer of a surface."""
     return max(heads * THUMBNAIL**2, PANEL_LARGEST**2) * WORD

@@ -1,4 +1,4 @@
-"""Where maps are kept on the device: values, their colours, and the image that is drawn."""
+"""Maps on the device: their values, their colours, and the image that is drawn."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class MapSurface:
         return 3 * self.values.size
 
     def place(self, number: int) -> tuple[int, int]:
-        """Upper left pixel of a cell in the image."""
+        """Return the upper left pixel of a cell in the image."""
         row, column = divmod(number, self.columns)
         return column * self.size[0], row * self.size[1]
 
     def recolor(self, number: int, first: int, last: int) -> None:
-        """Pixel rows first .. last - 1 of a cell show other values now."""
+        """Note that pixel rows first .. last - 1 of a cell show other values now."""
         before = self.spans.get(number)
         if before:
             first, last = min(first, before[0]), max(last, before[1])
         self.spans[number] = (first, last)
 
     def pieces(self) -> list[tuple[int, int]]:
-        """The pixels to colour again, (first, count), each for a workgroup."""
+        """List the pixels to colour again, (first, count), each piece for a workgroup."""
         width, found = self.size[0], []
         for number, (first, last) in self.spans.items():
             start = self.cells[number].origin + first * width
@@ -86,7 +86,7 @@ class MapSurface:
         self.spans.clear()
 
     def prepare(self, commands: Any) -> None:
-        """An image that has never been written is transparent."""
+        """Make an image transparent that has never been written."""
         if not self.fresh:
             return
         self._move(commands, to_copy=True)
@@ -135,5 +135,5 @@ class MapSurface:
 
 
 def most_pieces(count: int, size: int) -> int:
-    """How many `pieces` a surface of so many cells of `size` x `size` pixels has at most."""
+    """Return the most `pieces` of a surface of `count` cells of `size` x `size` pixels."""
     return count * -(-size * size // COLOR_CHUNK)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class MapText:
-    """What an AttentionSource held when it was last followed."""
+    """The tokens that an AttentionSource held at the last call of `follow`."""
 
     def __init__(self) -> None:
         self.tokens: tuple[int, ...] = ()
@@ -21,16 +21,16 @@ class MapText:
 
     @property
     def positions(self) -> int:
-        """Of the longer of both: what a row needs room for."""
+        """Return the length of the longer of both texts: what a row needs room for."""
         return max(len(self.tokens), len(self.source_tokens))
 
     def follows(self, source: AttentionSource, most: int | None) -> bool:
-        """Whether nothing has changed since."""
+        """Return True if nothing has changed since the last call of `follow`."""
         return source.version == self.version and most == self.most
 
     def follow(self, source: AttentionSource, most: int | None = None) -> int:
-        """Hold the first `most` tokens of what the source holds now; how many first tokens have the
-        rows that they had."""
+        """Hold the first `most` tokens that the source holds now; return how many of the first
+        tokens have the rows that they had."""
         self.version, self.most = source.version, most
         tokens, seen = source.tokens()[: source.length][:most], source.source_tokens()
         kept = _common(self.tokens, tokens)
@@ -45,7 +45,7 @@ class MapText:
 
 
 def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:
-    """How many tokens both begin with."""
+    """Count the tokens that both begin with."""
     most = min(len(old), len(new))
     if old[:most] == new[:most]:
         return most

@@ -1,6 +1,6 @@
 """Queries and keys on the device: the executor's own buffers, or copies of what the host holds.
 
-Copies are made a row once, for the layers that are looked at, through a buffer that both can see.
+Copies are made a row once, for the layers that are shown, through a buffer that both can see.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Uploads:
         return sum(copy.nbytes for copy in self._copies.values())
 
     def begin(self, slot: int) -> None:
-        """A new frame; the slot's earlier frame is done on the device, and has recorded what it
+        """Begin a frame; the slot's earlier frame is done on the device, and has recorded what it
         staged."""
         assert not self._regions, "copies that are never made would count as made"
         self._slot, self._used = slot, 0
@@ -62,7 +62,7 @@ class Uploads:
 
     @property
     def staged(self) -> bool:
-        """Whether this frame has copies to record."""
+        """Return True if this frame has copies to record."""
         return bool(self._regions)
 
     def buffers(self, layer: int) -> tuple[BufferRange, BufferRange]:
@@ -73,13 +73,14 @@ class Uploads:
         return layer in self._copies
 
     def forget_from(self, length: int) -> None:
-        """Positions from `length` on are others now."""
+        """Forget copies of positions from `length` on, which have changed."""
         for copy in self._copies.values():
             copy.keys_there = min(copy.keys_there, length)
             copy.held[copy.held >= length] = -1
 
     def ensure(self, layer: int, first: int, count: int) -> bool:
-        """Stage what these query rows need; False when there is no room left in this frame."""
+        """Copy what these query rows need into the staging buffer; return False when it has no
+        room left in this frame."""
         if not self._fits(layer):
             return False
         copy, last = self._copy(layer), first + count
@@ -93,7 +94,7 @@ class Uploads:
         return not len(missing) or self._stage_queries(layer, copy, missing)
 
     def _fits(self, layer: int) -> bool:
-        """Whether this frame can hold a layer beside those that it uses."""
+        """Return True if this frame can hold a layer beside those that it uses."""
         if layer not in self._in_use:
             size = sum(array.nbytes for array in self._rows(layer))
             if self._in_use and sum(self._in_use.values()) + size > CACHE_BYTES:
@@ -105,7 +106,8 @@ class Uploads:
         return self._source.host_queries(layer), self._source.host_keys(layer)
 
     def _stage_keys(self, layer: int, copy: _Copy, end: int) -> int:
-        """Stage keys up to position `end`, of a ring those that it holds; the first not there."""
+        """Copy keys up to position `end` into the staging buffer, of a ring those that it holds;
+        return the first not there."""
         keys = self._source.host_keys(layer)
         ring = len(keys)
         at = max(copy.keys_there, int(self._source.columns(layer)) - ring)
@@ -119,7 +121,8 @@ class Uploads:
         return at
 
     def _stage_queries(self, layer: int, copy: _Copy, positions: Any) -> bool:
-        """Stage each run of rows that lie one after the other in the ring."""
+        """Copy each run of rows that lie one after the other in the ring into the staging buffer;
+        return False when it has no room left."""
         queries, places = self._source.host_queries(layer), positions % len(copy.held)
         cuts = np.flatnonzero(np.diff(places) != 1) + 1
         for run in np.split(np.arange(len(places)), cuts):
@@ -164,7 +167,7 @@ class Uploads:
         return _Copy(made[0], made[1], 0, held)
 
     def evict(self) -> bool:
-        """Let go of copies beyond the budget that this frame does not use; whether any went."""
+        """Drop copies beyond the budget that this frame does not use; return True if any went."""
         gone = False
         for layer in list(self._copies):
             if self.nbytes <= CACHE_BYTES or layer in self._in_use:
@@ -180,7 +183,7 @@ class Uploads:
         self._renderer.retire(self.close)
 
     def close(self) -> None:
-        """The device is done with everything."""
+        """Close everything; the device is done with it."""
         for copy in self._copies.values():
             copy.queries.close()
             copy.keys.close()
@@ -190,12 +193,12 @@ class Uploads:
 
 
 def largest_copy(source: Any) -> int:
-    """Bytes of the largest buffer that copies need; 0 where the device holds all."""
+    """Return the bytes of the largest buffer that copies need; 0 where the device holds all."""
     return max((int(array.nbytes) for array in _arrays(source)), default=0)
 
 
 def _widest(source: Any) -> int:
-    """Bytes of the longest row."""
+    """Return the bytes of the longest row."""
     return max(map(_width, _arrays(source)))
 
 

@@ -1,4 +1,4 @@
-"""What is computed in a frame: newest rows first, heads on screen in turn, within a time budget."""
+"""The plan of a frame: newest rows first, heads on screen in turn, within a time budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Job(Struct, frozen=True):
 
 
 class FrameJobs(Struct):
-    """The jobs of a frame: never more than there is room for where they are put."""
+    """The jobs of a frame, never more than there is room for."""
 
     most_jobs: int
     most_rows: int  # of all jobs together: rows of scratch
@@ -39,11 +39,12 @@ class FrameJobs(Struct):
 
     @property
     def room(self) -> int:
-        """Rows of one cell that still fit."""
+        """Count the rows of one cell that still fit."""
         return max(0, min(ROWS * (self.most_jobs - len(self.jobs)), self.most_rows - self.rows))
 
     def add(self, cell: Cell, first: int, count: int, layer: AttentionLayer) -> None:
-        """`count` rows of a cell, in jobs of ROWS. ValueError where there is no room for them."""
+        """Add `count` rows of a cell, in jobs of ROWS. ValueError where there is no room for
+        them."""
         if count > self.room:
             raise ValueError(f"expected at most {self.room} rows in this frame, got {count}")
         for start in range(first, first + count, ROWS):
@@ -54,7 +55,7 @@ class FrameJobs(Struct):
 
 
 class Budget:
-    """Milliseconds of the device's time a frame, and how much work that is on this device."""
+    """Converts milliseconds of the device's time a frame to work on this device."""
 
     def __init__(self, software: bool) -> None:
         self.rate = FIRST_RATE
@@ -65,7 +66,7 @@ class Budget:
             self.rate += 0.3 * (pairs / milliseconds - self.rate)
 
     def pairs(self, busy: bool) -> float:
-        """What this frame may compute; `busy` while the model is writing."""
+        """Return how many pairs this frame may compute; `busy` while the model is writing."""
         return self._milliseconds(busy) * self.rate
 
     def _milliseconds(self, busy: bool) -> float:
@@ -123,10 +124,8 @@ class _Work:
         self._layers, self._rows, self._jobs, self._ensure = layers, rows, jobs, ensure
 
     def visit(self, cells: Iterable[Cell], until: float, *, rounds: bool) -> int:
-        """Take rows of each cell in turn until the cost is reached; how many had their turn.
-
-        With `rounds` it begins again with the first while there is budget.
-        """
+        """Take rows of each cell in turn until the cost is reached; return how many had their turn.
+        With `rounds` it begins again with the first while there is budget."""
         visited, cells = 0, list(cells)
         while True:
             before = self._jobs.rows
@@ -146,14 +145,15 @@ class _Work:
             return True
         first, count = taken
         if not self._ensure(cell.layer, first, count):
-            cell.give_back(first, count)
+            cell.put_back(first, count)
             return False
         self._jobs.add(cell, first, count, self._layers[cell.layer])
         return True
 
 
 def job_pairs(layer: AttentionLayer, job: Job) -> float:
-    """Pairs of values that are multiplied: keys x half of a head's values, and a little more."""
+    """Count the pairs of values that are multiplied: keys x half of a head's values, and a little
+    more."""
     end = job.first + job.count
     keys = job.cell.columns or (min(end, layer.window + ROWS) if layer.window else end)
     rows = ROWS if job.count > FEW_ROWS else FEW_ROWS

@@ -1,1 +1,1 @@
-"""The languages of the window: what the program says, from gettext's catalogues."""
+"""The languages of the window: its texts, from gettext's catalogues."""

@@ -27,13 +27,14 @@ log = logging.getLogger(__name__)
 
 
 def languages() -> tuple[str, ...]:
-    """Codes of what a person can choose, English first."""
+    """List the codes of the languages that can be chosen, English first."""
     found = sorted(path.parts[-3] for path in FOLDER.glob(f"*/LC_MESSAGES/{DOMAIN}.mo"))
     return (ENGLISH, *found)
 
 
 def catalogue(language: str) -> gettext.NullTranslations:
-    """Of a code, or of "system". One that is not there, or is damaged, is English."""
+    """Load the catalogue of a language's code, or of "system"; English if it is missing or
+    damaged."""
     code = system_language() if language == SYSTEM else language
     path = FOLDER / code / "LC_MESSAGES" / f"{DOMAIN}.mo"
     if code == ENGLISH or code not in languages():
@@ -52,7 +53,7 @@ def own_name(code: str) -> str:
 
 
 def system_language() -> str:
-    """The first language that the system asks for and that is there; else English."""
+    """Return the first language that the system prefers and that has a catalogue; else English."""
     known = languages()
     for wanted in _wanted():
         code = wanted.replace("-", "_").partition(".")[0].partition("@")[0]
@@ -63,11 +64,12 @@ def system_language() -> str:
 
 
 def _wanted() -> list[str]:
-    """As gettext reads them, of the variables of the environment; Windows has a setting instead."""
+    """List the system's languages, from the environment variables that gettext reads or from
+    Windows' setting."""
     if sys.platform == "win32":
         number = ctypes.windll.kernel32.GetUserDefaultUILanguage()
         return [locale.windows_locale.get(number, "")]
     for variable in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
-        if told := os.environ.get(variable):
-            return told.split(":")
+        if value := os.environ.get(variable):
+            return value.split(":")
     return [locale.getlocale()[0] or ""]

@@ -1,5 +1,5 @@
-"""Words and sentences of the engine and the history that the window shows often; core says them in
-English.
+"""Words and sentences of the engine and the history that the window shows often; core writes them
+in English.
 
 Its errors (why a file cannot be read, which field is wrong) are shown as they are.
 """
@@ -111,7 +111,7 @@ WORDS = (
     # what is undone and done again, beside the words in desktop/features/undo/model.py
     mark("Show version"),
 )
-# With values in them, which are told apart by the words between.
+# With values in them, which are recognized by the words between.
 SENTENCES = (
     # where the model runs, and why
     mark("no usable Vulkan device was found"),
@@ -174,17 +174,17 @@ _ENDS = re.compile(r"(, |: )")
 
 
 def said(words: str) -> str:
-    """`words` of core in the language in use, where they are among these; else as they are."""
-    return _said(words, number())
+    """Translate `words` of core; words that are not listed here stay as they are."""
+    return _translated(words, number())
 
 
 def said_stage(words: str) -> str:
-    """The same of what is under way, which may have a mode before it and a run behind it."""
+    """Translate the name of a stage, which may have a mode before it and a run behind it."""
     return "".join(said(part) for part in _ENDS.split(words) if part)
 
 
 @lru_cache(maxsize=256)
-def _said(words: str, language: int) -> str:
+def _translated(words: str, language: int) -> str:
     whole = tr(words)
     if whole != words:
         return whole

@@ -1,6 +1,6 @@
 """The one door from an event of the engine to the state: text is made fit for the screen here.
 
-Names, tokens and sentences hold what a file says. What may stand in them is taken out as
+Names, tokens and sentences come from files. What must not stand in them is taken out as
 `core.plain_text` does it, and they are bounded, so that no frame measures a name of a megabyte.
 Which fields hold text is read from the messages' annotations. Paths stay as they are: files are
 opened by them again, and views write them out with `shown_path`.
@@ -70,8 +70,8 @@ _EXACT = {("TextTokenized", "result")}
 
 
 def fit_to_show(message: _Shown) -> _Shown:
-    """A record of `core.messages` or of the state with all its text fit for the screen;
-    the same object where it was so before."""
+    """Return a record of `core.messages` or of the state with all its text made fit for the screen;
+    the same object if nothing changed."""
     kind: Any = type(message)
     clean = _cleaner(kind)
     if clean is None:
@@ -81,17 +81,18 @@ def fit_to_show(message: _Shown) -> _Shown:
 
 
 def fit_line(text: str, limit: int = SENTENCE) -> str:
-    """`text` on one line of at most `limit` characters."""
+    """Return `text` on one line of at most `limit` characters."""
     return shortened(one_line(shortened(text, limit)), limit)  # escapes made it longer
 
 
 def fit_lines(text: str, limit: int = LOG_LINE) -> str:
-    """`text` of at most `limit` characters, its line breaks kept."""
+    """Return `text` of at most `limit` characters, with its line breaks."""
     return shortened(lines(shortened(text, limit)), limit)
 
 
 def typed(text: str) -> str:
-    """What a person wrote or pasted, or had in the settings, of at most TYPED characters."""
+    """Clean a text that was typed, pasted or read from the settings, and cut it to TYPED
+    characters."""
     return lines(text[:TYPED])
 
 
@@ -101,8 +102,8 @@ def shown_path(path: str) -> str:
 
 @cache
 def _cleaner(kind: Any, owner: str = "", name: str = "") -> _Cleaner | None:
-    """What makes a value of the annotation `kind` fit, for the field `name` of the class `owner`;
-    None where it holds no text."""
+    """Return a function that cleans a value of the annotation `kind`, for the field `name` of the
+    class `owner`; None if it holds no text."""
     if kind is str:
         return _text_cleaner(owner, name)
     if (owner, name) in _PATHS | _EXACT:
@@ -172,7 +173,7 @@ def _tuple_cleaner(
 
 
 def _union_cleaner(inner: tuple[Any, ...], owner: str, name: str) -> _Cleaner | None:
-    """Of an optional value; the messages have no other unions."""
+    """Return the cleaner of an optional value; the messages have no other unions."""
     (kind,) = (one for one in inner if one is not types.NoneType)
     clean = _cleaner(kind, owner, name)
     return clean and (lambda value: None if value is None else clean(value))

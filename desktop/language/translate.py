@@ -3,7 +3,7 @@
 `tr("Save")` where text is drawn or a notice is made. Text with values in it is a format string, so
 that a translation can put them in another order: `tr("{used} of {whole}").format(used=1, whole=2)`.
 A constant of a module is made before a language is chosen: `mark("Save")` there, and `tr(CONSTANT)`
-where it is drawn. What comes from outside (names of models, what a file says, text of a
+where it is drawn. What comes from outside (names of models, text of files and of a
 conversation) is never translated.
 """
 
@@ -20,34 +20,34 @@ T = TypeVar("T", bound=str)
 
 
 def use(catalogue: gettext.NullTranslations) -> None:
-    """Everything is said from `catalogue` on, from the next frame."""
+    """Use `catalogue` for all texts from the next frame on."""
     global _catalogue, _number
     _catalogue, _number = catalogue, _number + 1
     tr.cache_clear()
 
 
 def number() -> int:
-    """Another one for each language that was used: what is kept from frame to frame with texts in
+    """Return a number that changes with the language: what is cached between frames with texts in
     it depends on this."""
     return _number
 
 
 @lru_cache(maxsize=4096)  # there are hundreds a frame
 def tr(text: str) -> str:
-    """`text` in the language in use; itself where that has no such text."""
+    """Translate `text` into the language in use; it stays as it is without a translation."""
     return _catalogue.gettext(text) if text else ""  # gettext: the catalogue's head
 
 
 def trn(one: str, many: str, count: int) -> str:
-    """The form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
+    """Return the form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
     return _catalogue.ngettext(one, many, count)
 
 
 def tr_labels(options: Iterable[tuple[T, str]]) -> list[tuple[T, str]]:
-    """Choices with their marked labels: the values stay, the labels are translated."""
+    """Translate the marked labels of choices; the values stay."""
     return [(value, tr(label)) for value, label in options]
 
 
 def mark(text: str) -> str:
-    """A text that is to be translated where it is drawn; unchanged here."""
+    """Mark a text that is translated where it is drawn; it is returned unchanged."""
     return text

@@ -9,7 +9,7 @@ from llm_lite.desktop.language.translate import trn
 
 
 def size(count: int) -> str:
-    """Bytes in binary units: "98.1 MiB"."""
+    """Format bytes in binary units: "98.1 MiB"."""
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -19,7 +19,7 @@ def size(count: int) -> str:
 
 
 def quantity(count: int) -> str:
-    """Parameters: "134.5 M"."""
+    """Format a number of parameters: "134.5 M"."""
     for unit, step in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= step:
             return f"{count / step:.1f} {unit}"
@@ -27,19 +27,20 @@ def quantity(count: int) -> str:
 
 
 def tokens(count: int) -> str:
-    """ "1 token", "12 tokens"."""
+    """Format a number of tokens: "1 token", "12 tokens"."""
     return trn("{n} token", "{n} tokens", count).format(n=count)
 
 
 def rate(tokens_per_second: float) -> str:
-    """Tokens per second, without a unit; a dash while there is none."""
+    """Format tokens per second without a unit; a dash while there is no rate."""
     if tokens_per_second <= 0:
         return "–"
     return f"{tokens_per_second:.1f}" if tokens_per_second < 100 else f"{tokens_per_second:,.0f}"
 
 
 def signed(value: float, form: str) -> str:
-    """A number with a real minus sign; `form` as of `format`, with a z none before zero."""
+    """Format a number with a real minus sign; `form` is a format specification, which
+    prints no -0 if it has a z."""
     return format(value, form).replace("-", "\N{MINUS SIGN}")
 
 
@@ -52,13 +53,13 @@ def duration(milliseconds: float) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Of two digits at least."""
+    """Format seconds as milliseconds, with two digits at least."""
     taken = 1e3 * seconds
     return f"{taken:.1f} ms" if taken < 10 else f"{taken:,.0f} ms"
 
 
 def percent(share: float) -> str:
-    """Of 0 to 1; what is not quite nothing, and not quite all, is told as that."""
+    """Format a share from 0 to 1; shares close to the ends become "<1%" and ">99%"."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:
@@ -67,7 +68,8 @@ def percent(share: float) -> str:
 
 
 def short_name(source: str) -> str:
-    """A path's last part without its suffix, fit to be shown; a catalogue name as it is."""
+    """Return a path's last part without its suffix, fit to be shown; a catalogue name stays as it
+    is."""
     path = PurePath(shown_path(source))
     if path.name in ("config.json", "variant.json"):  # by which a directory is opened
         path = path.parent
@@ -79,12 +81,13 @@ def short_name(source: str) -> str:
 
 
 def capital(text: str) -> str:
-    """With a capital letter at the beginning; the rest as it is."""
+    """Return `text` with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def sentence(text: str) -> str:
-    """The engine's messages begin small and end open, to be joined; shown alone they are closed."""
+    """Close a message of the engine, which begins small and ends open to be joined, as a
+    sentence."""
     text = text.strip()
     if text and text.split()[0].isalpha():
         text = capital(text)

@@ -1,4 +1,4 @@
-"""Which parts of a picture differ from the one before: where pixels are dear, only these are drawn.
+"""The parts of a picture that differ from the one before, for devices that are slow to fill pixels.
 
 Two frames are compared triangle by triangle, in the order in which they are painted, so what is
 outside the boxes is the same to the last bit.
@@ -42,14 +42,14 @@ class Damage:
         self._extent = (0, 0)
 
     def forget(self) -> None:
-        """The next frame differs everywhere."""
+        """Make the next frame differ everywhere."""
         self._extent = (0, 0)
 
     def of(
         self, lists: Sequence[DrawList], extent: tuple[int, int], touched: set[int]
     ) -> list[Box] | None:
-        """Boxes in which this frame differs from the last; None: everywhere. `touched` textures
-        show something else than before."""
+        """Return the boxes in which this frame differs from the last; None if it differs
+        everywhere. `touched` textures show something else than before."""
         now = {one.name: _painted(one, self._before.get(one.name)) for one in lists}
         before, self._before = self._before, now
         known, self._extent = self._extent == extent, extent
@@ -64,7 +64,7 @@ class Damage:
 
 
 def _painted(one: DrawList, before: _Painted | None) -> _Painted:
-    """What a list paints; that of before, where it is the same."""
+    """Read what a list paints; return `before` if that is the same."""
     raw = ctypes.string_at(one.vertices, 4 * VERTEX_WORDS * one.vertex_count)
     wide = imgui.INDEX_SIZE
     order = ctypes.string_at(one.indices, wide * one.index_count)
@@ -97,7 +97,7 @@ def _differences(old: _Painted, new: _Painted) -> list[Box]:
 
 
 def _same_ends(old: _Painted, new: _Painted) -> tuple[int, int]:
-    """How many triangles both begin with, and how many both end with."""
+    """Count the triangles that both begin with, and those that both end with."""
     most = min(len(old.triangles), len(new.triangles))
     first = _equal(old, new, slice(0, most), slice(0, most))
     rest = most - first
@@ -114,7 +114,7 @@ def _equal(old: _Painted, new: _Painted, a: slice, b: slice, *, backwards: bool 
 
 
 def _bounds(one: _Painted, rows: NDArray[np.intp]) -> list[Box]:
-    """The box around triangles, within what their commands may paint."""
+    """Return the box around triangles, within the clip boxes of their commands."""
     if not len(rows):
         return []
     places = np.ascontiguousarray(one.triangles[rows, :, :2]).view(np.float32)
@@ -127,7 +127,8 @@ def _bounds(one: _Painted, rows: NDArray[np.intp]) -> list[Box]:
 
 
 def _box(clip: tuple[float, float, float, float]) -> Box:
-    """Clip rectangles lie on whole pixels or are drawn as if they did; a pixel more is no harm."""
+    """Return a box that covers a clip rectangle: these lie on whole pixels or are drawn as if they
+    did, and a pixel more does no harm."""
     x0, y0, x1, y1 = map(int, clip)
     return x0 - 1, y0 - 1, x1 + 1, y1 + 1
 
@@ -138,7 +139,7 @@ def clipped(box: Box, to: Sequence[int]) -> Box | None:
 
 
 def joined(boxes: list[Box]) -> list[Box]:
-    """Fewer boxes that cover these: neighbours together, and never more than MOST."""
+    """Return fewer boxes that cover these: neighbours are joined, and at most MOST are left."""
     done: list[Box] = []
     for box in dict.fromkeys(boxes):
         while (near := _near(done, box)) >= 0:
@@ -152,8 +153,8 @@ def joined(boxes: list[Box]) -> list[Box]:
 
 
 def _near(boxes: list[Box], box: Box) -> int:
-    """The first that is better drawn together with `box` than apart; -1: none. Plain comparisons:
-    there are a hundred of these a frame."""
+    """Return the index of the first box that is cheaper to draw together with `box` than apart; -1
+    if there is none. Plain comparisons: there are a hundred of these a frame."""
     x0, y0, x1, y1 = box
     spare = (x1 - x0) * (y1 - y0) + PASS
     for at, (left, top, right, bottom) in enumerate(boxes):

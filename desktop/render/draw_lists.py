@@ -23,7 +23,7 @@ class DrawCommand(NamedTuple):
 
 
 class DrawList(Struct, frozen=True):
-    """Addresses are of ImDrawVert and ImDrawIdx; sizes are counts."""
+    """A draw list with addresses of its ImDrawVert and ImDrawIdx; sizes are counts."""
 
     name: str  # its place in the order, and whose it is
     commands: tuple[DrawCommand, ...]
@@ -34,7 +34,7 @@ class DrawList(Struct, frozen=True):
 
 
 def read(data: imgui.ImDrawData) -> list[DrawList]:
-    """The lists of a frame; they hold until the next one begins."""
+    """Read the lists of a frame; they are valid until the next one begins."""
     return [_read(at, one) for at, one in enumerate(data.cmd_lists)]
 
 
@@ -56,7 +56,7 @@ def _read(at: int, one: imgui.ImDrawList) -> DrawList:
 
 
 class Draws:
-    """What a frame draws, over all lists: where, and the triangles."""
+    """The commands of all lists of a frame, with their clip boxes in pixels."""
 
     def __init__(
         self, lists: list[DrawList], data: imgui.ImDrawData, extent: tuple[int, int]
@@ -78,7 +78,8 @@ class Draws:
         self._high = np.minimum(places[:, 1].astype(np.int64), extent)
 
     def within(self, area: Box) -> list[tuple[int, Box]]:
-        """The numbers of the commands that touch an area, in order, and what each may paint."""
+        """List the numbers of the commands that touch an area, in order, each with the box that it
+        may paint."""
         low: NDArray[np.int64] = np.maximum(self._low, area[:2])
         high: NDArray[np.int64] = np.minimum(self._high, area[2:])
         seen = np.flatnonzero((high > low).all(axis=1))

@@ -20,8 +20,8 @@ class FrameLoop:
 
     `frames` counts frames submitted, `recorded` command buffers recorded for them. `prepare`
     records what must be done before Dear ImGui's pass; `follow`, what is done for the next picture
-    when this one is on its way, and tells whether that is anything. `submitted` hears of every
-    submit.
+    when this one is on its way, and returns True if that is anything. `submitted` is called after
+    every submit.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class FrameLoop:
         return value
 
     def _submit_later(self, record: Callable[[Any], bool]) -> None:
-        """In the slot of the frame that is on its way to the screen."""
+        """Submit work in the slot of the frame that is on its way to the screen."""
         slot = (self.frames - 1) % len(self._later)
         commands = self._later[slot]
         with self._pool.record(commands, once=True):

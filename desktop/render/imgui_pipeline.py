@@ -159,7 +159,7 @@ _hold: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _kept(owner: Any, *parts: Any) -> Any:
-    """`owner`, with what it points to alive for as long as it lives itself."""
+    """Keep `parts`, to which `owner` points, alive as long as `owner`; return it."""
     _hold[owner] = parts
     return owner
 
@@ -207,7 +207,7 @@ def _vertex_input() -> Any:
 
 
 def _blending() -> Any:
-    """Straight alpha over the target; the target's own alpha stays what it covers."""
+    """Blend by straight alpha over the target, whose alpha is accumulated."""
     inverse = vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA
     attachment = vk.VkPipelineColorBlendAttachmentState(
         blendEnable=1,

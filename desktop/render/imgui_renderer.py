@@ -42,7 +42,7 @@ class KeptImage:
         self.extent: Extent = (0, 0)
 
     def fit(self, extent: Extent, last_value: int) -> bool:
-        """Of this size from now on; whether it holds a picture still."""
+        """Give the image this size; return True if it had it and so still holds a picture."""
         if extent == self.extent:
             return True
         self._leave(last_value)
@@ -94,7 +94,7 @@ class ImguiRenderer:
     """One renderer for one ImGui context; made when that context is current.
 
     With `partial`, a frame draws only what differs from the one before: for devices that are slow
-    to fill pixels. Who changes a registered image then says so with `touched`.
+    to fill pixels. Call `touched` when a registered image has changed.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class ImguiRenderer:
     def register_image(
         self, view: Any, *, nearest: bool = False, image_layout: int | None = None
     ) -> int:
-        """A texture number for `imgui.ImTextureRef`, for a view that is in `image_layout`
-        (SHADER_READ_ONLY_OPTIMAL by default) whenever a frame draws it. `nearest` shows texels
-        as squares instead of blending them."""
+        """Return a texture number for `imgui.ImTextureRef`, for a view that is in `image_layout`
+        (SHADER_READ_ONLY_OPTIMAL by default) whenever a frame draws it. `nearest` shows texels as
+        squares instead of blending them."""
         if image_layout is None:
             image_layout = vk.VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL
         return self._textures.register(view, image_layout, nearest)
@@ -148,7 +148,7 @@ class ImguiRenderer:
         self._leaving.append(close)
 
     def touched(self, texture: int) -> None:
-        """The image with this number shows something else from the next frame on."""
+        """Note that the image with this number shows something else from the next frame on."""
         self._touched.add(texture)
 
     def record(
@@ -178,7 +178,7 @@ class ImguiRenderer:
     def _changes(
         self, kept: KeptImage, lists: list[DrawList], extent: tuple[int, int], clear: Color
     ) -> list[tuple[Box, tuple[Any, Any]]]:
-        """Boxes to draw again, with render pass and framebuffer for each."""
+        """List the boxes to draw again, with render pass and framebuffer for each."""
         if not kept.fit(extent, self._last_value) or clear != self._clear:
             self._damage.forget()
         self._clear = clear
@@ -287,7 +287,7 @@ class _Structs:
         )
 
     def set_projection(self, draw_data: imgui.ImDrawData) -> None:
-        """Display pixels to clip space: x * scale + translate."""
+        """Set the mapping of display pixels to clip space: x * scale + translate."""
         position, size = draw_data.display_pos, draw_data.display_size
         scale_x, scale_y = 2.0 / size.x, 2.0 / size.y
         self.projection[0], self.projection[1] = scale_x, scale_y
@@ -339,7 +339,7 @@ class _Slot:
 
 
 def _set_box(rect: Any, box: Box) -> None:
-    """A box as a VkRect2D."""
+    """Write a box into a VkRect2D."""
     rect.offset.x, rect.offset.y = box[0], box[1]
     rect.extent.width, rect.extent.height = box[2] - box[0], box[3] - box[1]
 
@@ -349,7 +349,7 @@ def _address(buffer: Buffer) -> int:
 
 
 def _move(commands: Any, image: Any, old: int, new: int) -> None:
-    """Another layout, ordered after copies before and ahead of copies after."""
+    """Change an image's layout, ordered after copies before and ahead of copies after."""
     copy = vk.VK_PIPELINE_STAGE_TRANSFER_BIT
     both = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
     barrier = vk.VkImageMemoryBarrier(

@@ -60,7 +60,7 @@ class Textures:
         return self._by_id[number]
 
     def pending(self) -> list[imgui.ImTextureData]:
-        """Textures of the current context that want something, those to destroy included."""
+        """List the current context's textures that wait for a change, those to destroy included."""
         ok = imgui.ImTextureStatus.ok
         return [t for t in imgui.get_platform_io().textures if t.status != ok]
 
@@ -117,7 +117,7 @@ class Textures:
         atlas.fresh = False
 
     def close(self) -> None:
-        """Destroy what is left; the current context's textures are told so."""
+        """Destroy what is left; the current context's textures are marked as destroyed."""
         for texture in imgui.get_platform_io().textures:
             if texture.get_tex_id() in self._atlases:
                 self._destroy(texture, 0)
@@ -175,7 +175,7 @@ class StagingArea:
 
 
 def staging_bytes(pending: list[imgui.ImTextureData]) -> int:
-    """Upper bound of what `serve` will stage for these textures."""
+    """Return an upper bound of the bytes that `serve` will stage for these textures."""
     status = imgui.ImTextureStatus
     total = 0
     for texture in pending:

@@ -80,7 +80,7 @@ class OffscreenTarget:
         self._last_value = value
 
     def read_rgba(self) -> NDArray[np.uint8]:
-        """The last frame, uint8 [height, width, 4]; waits for it."""
+        """Wait for the last frame and return it, uint8 [height, width, 4]."""
         if not self._last_value:
             raise ValueError("nothing has been drawn yet")
         size = self.width * self.height * 4

@@ -26,7 +26,7 @@ def write_png(path: Path, rgba: NDArray[np.uint8], *, new: bool = False) -> None
 
 
 def encode_png(rgba: NDArray[np.uint8]) -> bytes:
-    """PNG of uint8 [height, width, 4]; rows are stored as differences to the row above."""
+    """Encode uint8 [height, width, 4] as PNG; rows are stored as differences to the row above."""
     height, width, channels = rgba.shape
     if channels != 4 or rgba.dtype != np.uint8:
         raise ValueError(f"expected uint8 [h, w, 4], got {rgba.dtype} {list(rgba.shape)}")

@@ -1,4 +1,4 @@
-"""What a frame loop needs of a place to draw: a window and an offscreen image look the same."""
+"""The protocol of a place to draw, which a window and an offscreen image share."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Surface(Protocol):
 
     @property
     def drawable(self) -> bool:
-        """False while there is nothing to draw to: minimised, closed."""
+        """Return False while there is nothing to draw to: minimised, closed."""
 
     def new_frame(self) -> None:
         """Tell Dear ImGui display size, framebuffer scale, time and input."""
 
     def begin_frame(self) -> SurfaceFrame | None:
-        """The next image, or None when this frame must be dropped."""
+        """Return the next image, or None when this frame must be dropped."""
 
     def end_frame(self, frame: SurfaceFrame, value: int) -> None:
         """Show the frame whose submit signals timeline value `value`."""

@@ -135,7 +135,7 @@ class Presenter:
             raise DeviceError(f"{device.info.name} cannot present to this window.")
 
     def begin(self, extent: Extent) -> SurfaceFrame | None:
-        """The next image for a window of `extent` pixels; None when it must be skipped."""
+        """Return the next image for a window of `extent` pixels; None when it must be skipped."""
         self._sweep()
         if self._surface_lost:
             self._replace_surface()
@@ -189,7 +189,7 @@ class Presenter:
             raise error
 
     def end(self, frame: SurfaceFrame, value: int) -> None:
-        """Present a frame whose submit signals `value`."""
+        """Queue a frame for presentation; its submit signals timeline value `value`."""
         assert self._swapchain is not None
         self._free.append((self._acquiring, value))
         self._acquiring = None
@@ -202,7 +202,7 @@ class Presenter:
             self._learn(error, error)
 
     def _semaphore(self) -> Any:
-        """A binary semaphore that no submit still waits for."""
+        """Return a binary semaphore that no submit still waits for."""
         if self._free and self._free[0][1] <= self._device.queue.completed():
             return self._free.pop(0)[0]
         return _semaphore(self._device)
@@ -266,7 +266,7 @@ class Presenter:
 
 
 def surface_extent(device: Device, surface: Any, extent: Extent) -> Extent:
-    """`extent` as the window system allows it."""
+    """Limit `extent` to what the window system allows."""
     capabilities = _capabilities(device, surface)
     fixed = capabilities.currentExtent
     if fixed.width != 0xFFFFFFFF:

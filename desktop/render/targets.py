@@ -11,12 +11,10 @@ from llm_lite.core.gpu.device import Device
 def create_render_pass(
     device: Device, color_format: int, final_layout: int, *, initial_layout: int | None = None
 ) -> Any:
-    """One colour attachment, cleared, then left in `final_layout`. With `initial_layout`, which it
-    must be in then, what lies outside the pass's area stays.
-
-    Passes of one format are compatible whatever their layouts, so a pipeline made for one of
-    them serves all.
-    """
+    """Create a pass with one colour attachment, cleared, then left in `final_layout`. With
+    `initial_layout`, which the image must be in then, what lies outside the pass's area stays.
+    Passes of one format are compatible whatever their layouts, so a pipeline made for one of them
+    serves all."""
     color = vk.VkAttachmentDescription(
         format=color_format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
@@ -43,7 +41,8 @@ def create_render_pass(
 
 
 def _dependencies() -> list[Any]:
-    """Before: the previous frame's drawing and copying. After: a copy out of the image."""
+    """Order the pass after the previous frame's drawing and copying, and before a copy out of the
+    image."""
     drawing = vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
     copying = vk.VK_PIPELINE_STAGE_TRANSFER_BIT
     before = vk.VkSubpassDependency(

@@ -33,8 +33,8 @@ MODIFIERS = range(glfw.KEY_LEFT_SHIFT, glfw.KEY_RIGHT_SUPER + 1)
 
 
 class Geometry(Struct, frozen=True):
-    """Where a window was: size in design pixels (a screen of scale 2 shows 2 for each), position
-    in screen coordinates; None lets the system choose."""
+    """A window's size in design pixels (a screen of scale 2 shows 2 for each) and its position in
+    screen coordinates; None lets the system choose."""
 
     width: int = 1280
     height: int = 800
@@ -43,7 +43,7 @@ class Geometry(Struct, frozen=True):
 
 
 class _Measured(Struct, frozen=True):
-    """What the window system was asked."""
+    """Answers of the window system about the window."""
 
     size: tuple[int, int]  # screen coordinates
     pixels: tuple[int, int]
@@ -94,7 +94,7 @@ class Window:
             reason = self._last_error()
             raise DeviceError(f"No window can be opened: {reason}. {WITHOUT_A_WINDOW}")
         if _platform_is("PLATFORM_X11"):
-            self._x_errors = ErrorHandler(self._tell_problem)
+            self._x_errors = ErrorHandler(self._report_problem)
         if not glfw.vulkan_supported():
             self._end_glfw()
             raise DeviceError(
@@ -107,7 +107,7 @@ class Window:
         if self._x_errors is not None:
             self._x_errors.close()
 
-    def _tell_problem(self, text: str) -> None:
+    def _report_problem(self, text: str) -> None:
         if self.on_problem is not None:
             self.on_problem(text)
 
@@ -136,7 +136,7 @@ class Window:
             if key in MODIFIERS and action == glfw.RELEASE:
                 end_frame_of_input()
 
-        self._hear_drops()
+        self._receive_drops()
         glfw.set_key_callback(self.handle, key)  # before Dear ImGui's, which calls it first
         glfw.set_window_refresh_callback(self.handle, refresh)
         for changes in (
@@ -149,9 +149,9 @@ class Window:
         ):
             changes(self.handle, self._forget)
 
-    def _hear_drops(self) -> None:
-        """By GLFW's own function: the package's decodes names of files as UTF-8, which they need
-        not be."""
+    def _receive_drops(self) -> None:
+        """Receive dropped files by GLFW's own function: the package's decodes names of files as
+        UTF-8, which they need not be."""
 
         def drop(_window: Any, count: int, names: Any) -> None:
             if self.on_drop is not None:
@@ -166,7 +166,8 @@ class Window:
 
     @property
     def _measured(self) -> _Measured:
-        """Asked again after a change only: on X11 each answer takes the server's time."""
+        """Return the window system's answers, asked again after a change only: on X11 each one
+        takes the server's time."""
         if self._known is None:
             self._known = self._measure()
         return self._known
@@ -192,11 +193,11 @@ class Window:
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Instance extensions that the device must be opened with."""
+        """List the instance extensions that the device must be opened with."""
         return tuple(glfw.get_required_instance_extensions())
 
     def attach(self, device: Device) -> None:
-        """Present with `device`. Raises DeviceError when it cannot show this window."""
+        """Use `device` to present. Raise DeviceError when it cannot show this window."""
         self._presenter = Presenter(device, lambda: self._make_surface(device))
         self.color_format: int = self._presenter.color_format
 
@@ -225,18 +226,18 @@ class Window:
 
     @property
     def framebuffer_size(self) -> tuple[int, int]:
-        """Pixels."""
         return self._measured.pixels
 
     @property
     def position(self) -> tuple[int, int] | None:
-        """Of the content's corner on the screen; None where windows are not told."""
+        """Return the content's corner on the screen; None where the system does not report it."""
         return self._measured.position
 
     @property
     def ui_scale(self) -> float:
-        """Display pixels of the interface per design pixel: the part of the screen's scale that
-        window coordinates do not already hide (all of it on X11 and Windows, none on macOS)."""
+        """Return the display pixels of the interface per design pixel: the part of the screen's
+        scale that window coordinates do not already hide (all of it on X11 and Windows, none on
+        macOS)."""
         known = self._measured
         window, pixels = known.size[0], known.pixels[0]
         hidden = pixels / window if window and pixels else 1.0
@@ -261,7 +262,7 @@ class Window:
         return self._presenter.recreated if self._presenter is not None else 0
 
     def geometry(self) -> Geometry:
-        """What to remember for the next start."""
+        """Return the place and size to remember for the next start."""
         scale, known = self.ui_scale, self._measured  # GLFW multiplies by it when a window is made
         width, height = (round(side / scale) for side in known.size)
         return Geometry(width, height, known.position, known.maximized)
@@ -319,7 +320,7 @@ class Window:
 
 
 def has_input() -> bool:
-    """Whether Dear ImGui has been told anything since the last frame."""
+    """Return True if Dear ImGui has received input since the last frame."""
     return len(imgui.get_current_context().input_events_queue) > 0
 
 
@@ -338,13 +339,13 @@ def end_frame_of_input() -> None:
 
 
 def _platform_is(*names: str) -> bool:
-    """Whether GLFW runs on one of these platforms (constants of GLFW 3.4 and later)."""
+    """Return True if GLFW runs on one of these platforms (constants of GLFW 3.4 and later)."""
     get = getattr(glfw, "get_platform", None)
     return get is not None and get() in {getattr(glfw, name, None) for name in names}
 
 
 def _on_a_monitor(position: tuple[int, int]) -> bool:
-    """Whether the title bar would be reachable."""
+    """Return True if the title bar would be reachable."""
     for monitor in glfw.get_monitors():
         x, y, width, height = glfw.get_monitor_workarea(monitor)
         if x <= position[0] + 40 < x + width and y <= position[1] + 10 < y + height:
@@ -353,7 +354,7 @@ def _on_a_monitor(position: tuple[int, int]) -> bool:
 
 
 def _shrunk(pixels: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
-    """The mean over step x step blocks, uint8 [h / step, w / step, 4]."""
+    """Return the means of step x step blocks, uint8 [h / step, w / step, 4]."""
     height, width = pixels.shape[0] // step, pixels.shape[1] // step
     blocks = pixels[: height * step, : width * step].reshape(height, step, width, step, 4)
     mean: NDArray[np.float64] = blocks.mean(axis=(1, 3))

@@ -28,12 +28,12 @@ HANDLER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ErrorEv
 
 
 class ErrorHandler:
-    """Xlib's, until `close`. `tell` gets a sentence of each error but BadWindow, once: a driver may
-    repeat one with every frame. OSError where Xlib is not installed."""
+    """Replaces Xlib's handler until `close`. `report` gets a sentence of each error but BadWindow,
+    once: a driver may repeat one with every frame. OSError where Xlib is not installed."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._told: set[str] = set()  # at most one of each request and error, which are bytes
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._reported: set[str] = set()  # at most one of each request and error, which are bytes
         self._set: Any = ctypes.CDLL("libX11.so.6").XSetErrorHandler
         self._held = HANDLER(self._handle)  # as long as Xlib may call it
         self._set(self._held)
@@ -41,16 +41,18 @@ class ErrorHandler:
     def _handle(self, _display: int, event: Any) -> int:
         error = event.contents
         if error.code != BAD_WINDOW:
-            asked = f"{error.request}.{error.minor}"
-            sentence = f"The X server refused request {asked} of this program: error {error.code}."
-            self._tell_once(sentence)
+            request = f"{error.request}.{error.minor}"
+            sentence = (
+                f"The X server refused request {request} of this program: error {error.code}."
+            )
+            self._report_once(sentence)
         return 0
 
-    def _tell_once(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
-            self._tell(sentence)
+    def _report_once(self, sentence: str) -> None:
+        if sentence not in self._reported:
+            self._reported.add(sentence)
+            self._report(sentence)
 
     def close(self) -> None:
-        """Xlib's own again."""
+        """Restore Xlib's own handler."""
         self._set(None)

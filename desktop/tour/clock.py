@@ -1,4 +1,4 @@
-"""When this process began, on the clock of `time.monotonic`."""
+"""The start of this process on the clock of `time.monotonic`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _IMPORTED = time.monotonic()
 
 
 def process_start() -> float:
-    """Seconds on the monotonic clock; when this module was imported, where the system does not
-    tell."""
+    """Return the process's start in seconds on the monotonic clock; this module's import where the
+    system does not report it."""
     import psutil
 
     try:
@@ -20,7 +20,8 @@ def process_start() -> float:
 
 
 def _age(created: float, booted: float) -> float:
-    """Seconds since a process was created, both given on the clock of `time.time`."""
+    """Return the seconds since a process was created; both times are on the clock of
+    `time.time`."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         # Linux counts from its boot, and psutil adds when that was, in whole seconds only.
         return time.clock_gettime(time.CLOCK_BOOTTIME) - (created - booted)

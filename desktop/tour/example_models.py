@@ -1,4 +1,4 @@
-"""A machine with models, a small hub and a queue, in memory: the tour asks no network, and shows
+"""A machine with models, a small hub and a queue, in memory: the tour uses no network, and shows
 nothing of the machine that it runs on. Names are of real models; sizes are about theirs."""
 
 from __future__ import annotations
@@ -237,11 +237,11 @@ def _instead(stored: int, parameters: int, asked: Fit) -> str:
 
 
 class ExampleServices:
-    """As `CoreServices`; `asked` has what would have been done. It is told of no change."""
+    """Example services with the methods of `CoreServices`; `requests` lists what was requested."""
 
     def __init__(self, local: tuple[LocalModel, ...] = LOCAL) -> None:
         self.models, self.jobs = local, QUEUE
-        self.asked: list[object] = []
+        self.requests: list[object] = []
 
     def local(self) -> tuple[LocalModel, ...]:
         return self.models
@@ -256,11 +256,11 @@ class ExampleServices:
         return "https://huggingface.co"
 
     def search(self, search: HubSearch) -> tuple[HubModel, ...]:
-        self.asked.append(search)
+        self.requests.append(search)
         return tuple(model for model in FOUND if model.runnable or not search.runnable)
 
     def read(self, repo: str) -> HubModel:
-        self.asked.append(repo)
+        self.requests.append(repo)
         for model in FOUND:
             if model.repo == repo:
                 return model
@@ -289,17 +289,17 @@ class ExampleServices:
         return Weighed(sum(model.size for model in models))
 
     def import_model(self, path: Path) -> str:
-        self.asked.append(path)
+        self.requests.append(path)
         return self.models[0].name
 
-    def begin_queue(self, told: Callable[[QueueState], None]) -> None:
-        told(self.jobs)
+    def begin_queue(self, changed: Callable[[QueueState], None]) -> None:
+        changed(self.jobs)
 
     def queue(self, action: object) -> None:
-        self.asked.append(action)
+        self.requests.append(action)
 
     def remove(self, models: Sequence[LocalModel]) -> None:
-        self.asked.append(tuple(models))
+        self.requests.append(tuple(models))
 
     def close(self) -> None:
-        self.asked.append("closed")
+        self.requests.append("closed")

@@ -1,4 +1,4 @@
-"""Uses the interface as a person does: moves the mouse, presses keys, waits and looks.
+"""Uses the interface as a person does: moves the mouse, presses keys, waits and reads the state.
 
 Everything goes through Dear ImGui's input queue, aimed at the rectangles of named widgets that the
 last frame left behind.
@@ -30,7 +30,7 @@ class InputDriverError(LlmLiteError):
 
 
 class InputDriver:
-    """`draw` draws one frame of `program`."""
+    """Drives `program` by ImGui's input queue; `draw` draws one frame of it."""
 
     def __init__(self, program: Program, draw: Callable[[], None]) -> None:
         self.program = program
@@ -45,12 +45,12 @@ class InputDriver:
         for _ in range(count):
             self.program.update()
             self._draw()
-            if (told := defects(self.state)) and not self.tolerant:
-                raise InputDriverError(told[-1])
+            if (found := defects(self.state)) and not self.tolerant:
+                raise InputDriverError(found[-1])
 
     @property
     def rects(self) -> dict[str, tuple[float, float, float, float]]:
-        """Of the last frame, in pixels."""
+        """Return the named widgets' rectangles in the last frame, in pixels."""
         return self.program.interface.ui.rects
 
     def rect(self, name: str) -> tuple[float, float, float, float]:
@@ -62,7 +62,8 @@ class InputDriver:
         return name in self.rects
 
     def point(self, name: str) -> None:
-        """The pointer follows a panel that takes some frames to find its place."""
+        """Point at a widget's middle, and follow a panel that takes some frames to find its
+        place."""
         for _ in range(SETTLING):
             x0, y0, x1, y1 = place = self.rect(name)
             imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
@@ -71,7 +72,6 @@ class InputDriver:
                 return
 
     def click(self, name: str) -> None:
-        """Click the middle of `name`, then take the pointer away from it after a few frames."""
         self.point(name)
         for down in (True, False):
             imgui.get_io().add_mouse_button_event(0, down)
@@ -79,12 +79,12 @@ class InputDriver:
         self.frames(2)
 
     def point_at(self, x: float, y: float) -> None:
-        """At a place in pixels."""
+        """Move the pointer to a place in pixels."""
         imgui.get_io().add_mouse_pos_event(x, y)
         self.frames(2)
 
     def press_button(self, which: int) -> None:
-        """Of the mouse, where it is."""
+        """Send a click of a mouse button at the pointer's place."""
         for down in (True, False):
             imgui.get_io().add_mouse_button_event(which, down)
             self.frames()
@@ -99,7 +99,7 @@ class InputDriver:
         self.frames(2)
 
     def press(self, *keys: Any) -> None:
-        """Press keys together, modifiers first."""
+        """Send presses of keys, modifiers first, and then their releases."""
         io = imgui.get_io()
         for key in keys:
             io.add_key_event(key, True)

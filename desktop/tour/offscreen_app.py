@@ -15,7 +15,7 @@ SMALL = (1280, 720, 1.0)  # width and height in pixels, scale
 
 
 class OffscreenApp:
-    """Everything but the engine, which its user gives to `program` and closes first."""
+    """The program without the engine, which its user gives to `program` and closes first."""
 
     def __init__(
         self, state: AppState, settings: Settings, *, size: tuple[int, int, float] = SMALL,
@@ -30,7 +30,7 @@ class OffscreenApp:
         self.program = Program(state, Interface(faces, scale, settings))
 
     def draw(self, *, following: bool = False) -> float:
-        """One frame, and the pictures to be saved; milliseconds on the processor."""
+        """Draw a frame and the pictures to be saved; return the milliseconds on the processor."""
         self.screen.show(self.program, following=following)
         return 1e3 * self.screen.loop.seconds
 

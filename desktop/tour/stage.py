@@ -36,19 +36,22 @@ from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver, InputDrive
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.scenes.cache import look_at_cache
-from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.encoding import (
     bundled_encoder,
     look_at_encoder,
+    look_at_lesson,
+    look_at_targets,
     open_encoder,
 )
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
-from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_inside
-from llm_lite.desktop.tour.scenes.korean import ask_in_korean, look_at_large_korean
-from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
-from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
-from llm_lite.desktop.tour.scenes.library import look_at_library
+from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_at_tokenizer, look_inside
+from llm_lite.desktop.tour.scenes.layouts import (
+    ask_in_korean,
+    look_at_large_korean,
+    look_at_layouts,
+)
+from llm_lite.desktop.tour.scenes.library import look_at_library, look_at_serving
 from llm_lite.desktop.tour.scenes.quantization import (
     leave,
     look_at_modes,
@@ -56,11 +59,8 @@ from llm_lite.desktop.tour.scenes.quantization import (
     point_at_parting,
     scroll_to,
 )
-from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
-from llm_lite.desktop.tour.scenes.serving import look_at_serving
-from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer
+from llm_lite.desktop.tour.scenes.sampling import look_at_choices, look_at_sampling
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
-from llm_lite.desktop.tour.scenes.translating import look_at_targets
 from llm_lite.desktop.widgets.frame_times import percentiles
 
 LEAST_ANSWER = 8  # tokens
@@ -78,7 +78,8 @@ class MeasuredStage(Struct):
     def report(
         self, state: AppState, answer: Message | None, device: Device, screen: Screen
     ) -> dict[str, Any]:
-        """As JSON: the answer (an encoder writes none), who computed it where, times and counts."""
+        """Return a JSON report: the answer (an encoder writes none), its executor and device, times
+        and counts."""
         info, maps = device.info, screen.maps
         return {
             "answer": answer.text if answer else "",
@@ -131,7 +132,7 @@ class Stage:
         self._phase = ""
         self.measured = MeasuredStage()
         self.answer: Message | None = None
-        self._told: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
         state = restore(replace(settings, language=language), AppState())
         state = replace(state, options=options, sampling=sampling)
@@ -143,26 +144,26 @@ class Stage:
         self.driver = InputDriver(self.program, self._draw)
 
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
-        """The way of the model that is given; of the default one, an encoder's behind it."""
+        """Run the tour of the given model; the default model's is followed by an encoder's."""
         self._begin(source, engine)
         self._load(prompt)
         if self.driver.state.encodes or self.driver.state.writes_targets:
             self._look_at_texts()
-            self._told = self._report()
+            self._reported = self._report()
             return
-        self._ask()
+        self._send_prompt()
         self._look_around()
         ask_in_korean(self.driver, self._picture)
         self._runs("09-runs-13px-dark")
         self._large()
         self._look_at_choices()
-        self._told = self._report()
+        self._reported = self._report()
         if source is None and bundled_encoder(self.driver.state):
             open_encoder(self.driver)
             self._look_at_texts()
 
     def _begin(self, source: str | None, engine: Any) -> None:
-        """First frame, then the engine; the prompt is typed while the model loads."""
+        """Draw the first frame, then start the engine."""
         open_first_model(self.program, source)
         self._draw()
         self._screen.loop.wait()
@@ -178,7 +179,7 @@ class Stage:
         self._picture("01-loading")
 
     def _begin_history(self) -> None:
-        """In a folder of the tour's own, never the person's."""
+        """Open a history of examples in the tour's temporary folder."""
         from llm_lite.desktop.features.history.host import HistoryHost
 
         path = Path(self._folder.name) / "history.db"
@@ -186,7 +187,7 @@ class Stage:
         self.program.use("history", HistoryHost(path, lambda: None))
 
     def _load(self, prompt: str) -> None:
-        """It is typed meanwhile."""
+        """Write the prompt into the input while the model loads."""
         driver = self.driver
         try:
             driver.click("chat.input")
@@ -199,7 +200,7 @@ class Stage:
             problems = [notice.text for notice in self.driver.state.notices]
             raise LlmLiteError(problems[-1] if problems else "the model could not be loaded")
 
-    def _ask(self) -> None:
+    def _send_prompt(self) -> None:
         driver = self.driver
         driver.click("chat.send")
         driver.wait("the first token", has_tokens(1), ANSWER_LIMIT)
@@ -222,11 +223,12 @@ class Stage:
         check_answer(self.driver.state, self.answer)
 
     def _recorded_by_engine(self) -> int:
-        """Command buffers recorded so far, but for frames and pictures."""
+        """Return how many command buffers the engine recorded: all but those of frames and
+        pictures."""
         return CommandPool.all_recorded - self._screen.loop.recorded - len(self._pictures)
 
     def _look_around(self) -> None:
-        """Every view and every popover, then the light theme."""
+        """Show every view and every popover in the dark theme, then in the light one."""
         driver = self.driver
         for view in (view for view in VIEWS if view.place not in ("middle", "left", "beside")):
             if view.place == "lower right":  # what is above stays the same
@@ -276,7 +278,7 @@ class Stage:
         look_at_lesson(driver, self._picture)
 
     def _look_at_attention(self) -> None:
-        """The grid, a head under the pointer, two locked ones, and the large view."""
+        """Show the grid, a head under the pointer, two locked heads, and the large view."""
         driver = self.driver
         driver.click("tab.attention")
         driver.click("tab.head")
@@ -302,19 +304,19 @@ class Stage:
         self._choose(locked=self._known(FIGURED[:2]))
 
     def _zoom(self, name: str) -> None:
-        """Down to single tokens, with their words on the axes, and the pointer on a cell."""
+        """Enlarge a map until single tokens are visible, with the pointer on a cell."""
         self.driver.point(name)
         self.driver.wheel(13.0)
         self._complete()
 
     def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """Those that the model has, or the one that every model has."""
+        """Return those of `heads` that the model has, or the first head if it has none of them."""
         layers = self._maps().layers
         known = tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
         return known or ((0, 0),)
 
     def _figure(self, view: FigureName, name: str = "") -> None:
-        """A view as it is saved for a slide."""
+        """Export a view as a figure and keep it as a picture."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{view}.png"
             self.program.do(ExportAttention(view, "png", str(path)))
@@ -367,7 +369,7 @@ class Stage:
             look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
 
     def _look_at_texts(self) -> None:
-        """The page of a model that holds no conversation."""
+        """Show the page of a model that holds no conversation."""
         self._backstage.resize(*FIRST)
         self.driver.frames(3)
         if self.driver.state.writes_targets:
@@ -376,7 +378,7 @@ class Stage:
         look_at_encoder(self.driver, self._picture, lambda name: self._figure("text", name))
 
     def _runs(self, name: str) -> None:
-        """The comparison that was made before."""
+        """Show the comparison of two runs that was made before."""
         self.program.do(ShowRuns(True))
         self.driver.frames(6)
         point_at_parting(self.driver)
@@ -408,10 +410,10 @@ class Stage:
         self.measured.startup.setdefault(name, round(time.monotonic() - self._start, 3))
 
     def report(self) -> dict[str, Any]:
-        return self._told
+        return self._reported
 
     def _report(self) -> dict[str, Any]:
-        """Of the model in use."""
+        """Report on the model in use."""
         screen = self._screen
         return self.measured.report(self.program.state, self.answer, self.device, screen)
 
@@ -421,7 +423,7 @@ class Stage:
         return [f"{name}.png" for name in self._pictures]
 
     def close(self) -> None:
-        """The engine first: it uses the device."""
+        """Close the engine first, as it uses the device, then the rest."""
         if self._engine is not None:
             self._engine.close(5.0)
         if self.program.history is not None:
@@ -432,12 +434,12 @@ class Stage:
 
 
 def check_answer(state: AppState, answer: Message) -> None:
-    """LlmLiteError where it is too short for what follows, which looks into it."""
-    said = len(answer.tokens)
-    if said < LEAST_ANSWER:
+    """Raise LlmLiteError if the answer is too short to be inspected."""
+    written = len(answer.tokens)
+    if written < LEAST_ANSWER:
         problems = [notice.text for notice in state.notices]
         why = problems[-1] if problems else "ask something else with --prompt"
         raise LlmLiteError(
             f"the tour needs an answer of at least {LEAST_ANSWER} tokens, this model's has "
-            f"{said}: {why}"
+            f"{written}: {why}"
         )

@@ -27,12 +27,10 @@ def run_tour(
     engine: Callable[[Device, Callable[[], None]], Any] | None = None,
     language: str = "en",
 ) -> dict[str, Any]:
-    """Write pictures and report.json into `directory`; the report.
-
-    `process_start` is on the clock of time.monotonic. Raises DeviceError without a device to draw
-    with, InputDriverError when the interface does not behave, and what the model's loading raises
-    as LlmLiteError. `engine` makes another engine than the real one, for tests.
-    """
+    """Write pictures and report.json into `directory`; return the report. `process_start` is on the
+    clock of time.monotonic. Raises DeviceError without a device to draw with, InputDriverError when
+    the interface does not behave, and what the model's loading raises as LlmLiteError. `engine`
+    makes another engine than the real one, for tests."""
     make_folder(directory)
     stage = Stage(options, sampling, process_start, language)
     try:

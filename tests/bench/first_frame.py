@@ -32,8 +32,7 @@ LONGEST = 60.0  # seconds until the list is there
 def child(began: float) -> None:
     """One window, until it shows the list; the two times."""
     from llm_lite.desktop.app.app import SWITCH, App
-    from llm_lite.desktop.app.settings import history_file, restore, settings_path
-    from llm_lite.desktop.app.settings_store import SettingsStore
+    from llm_lite.desktop.app.settings import SettingsStore, history_file, restore, settings_path
     from llm_lite.desktop.features.program.state import AppState
 
     sys.setswitchinterval(SWITCH)

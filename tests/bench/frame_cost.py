@@ -23,7 +23,7 @@ from msgspec.structs import force_setattr
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.docking import layout
+from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.program import Program, open_first_model
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token

@@ -24,8 +24,7 @@ from typing import Any
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.app import SWITCH, App
-from llm_lite.desktop.app.settings import restore, settings_path
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import SettingsStore, restore, settings_path
 from llm_lite.desktop.features.lesson.animation import Animation
 from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
 from llm_lite.desktop.features.lesson.state import STEPS

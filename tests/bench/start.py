@@ -33,7 +33,7 @@ WINDOW = """
 import sys, time
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import restore, settings_path
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import SettingsStore
 from llm_lite.desktop.features.program.state import AppState
 sys.setswitchinterval(SWITCH)
 store = SettingsStore(settings_path())

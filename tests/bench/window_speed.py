@@ -27,8 +27,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.app import SWITCH, App
-from llm_lite.desktop.app.settings import restore, settings_path
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import SettingsStore, restore, settings_path
 from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.frame_times import percentiles

@@ -21,8 +21,7 @@ from collections.abc import Callable
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.app import SWITCH, App
-from llm_lite.desktop.app.settings import history_file, restore, settings_path
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import SettingsStore, history_file, restore, settings_path
 from llm_lite.desktop.features.chat.model import (
     EditMessage,
     NewChat,

@@ -20,7 +20,7 @@ from llm_lite.desktop.features.commands.table import BY_NAME, COMMANDS, GLOBAL
 from llm_lite.desktop.features.program.act import ACTIONS
 from llm_lite.desktop.features.program.action import HostAction
 from llm_lite.desktop.features.program.model import ChooseFile
-from tests.desktop.app.test_any_state import random_state
+from tests.desktop.program.test_any_state import random_state
 from tests.paths import program_files
 
 TYPED = re.compile(r"\b(?:Ctrl|Cmd|Shift|Alt)\s?\+|\((?:Esc|Enter|F\d{1,2})\)")

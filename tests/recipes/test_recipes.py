@@ -71,7 +71,7 @@ GROWS = ("--deselect", "tests/test_rooms.py::test_the_house_costs_no_more_than_i
 def view_works(copy):
     tests = ["tests/desktop/app/test_interface.py::test_every_view_and_popover_is_shown"]
     tests += ["tests/test_documents.py::test_each_view_has_a_page_with_pictures"]
-    tests += ["tests/test_rooms.py", "tests/desktop/views/test_toy.py", *GROWS]
+    tests += ["tests/test_rooms.py", "tests/desktop/program/test_toy.py", *GROWS]
     return passed(copy.tests(*tests))
 
 

@@ -127,7 +127,7 @@ class LinesHost(Host):
             '        self.program.use("toy_lines", LinesHost(self.window.wake))\n'
         ),
     },
-    "tests/desktop/views/test_toy_lines.py": '''"""The toy feature, from its action to its panel."""
+    "tests/desktop/test_toy_lines.py": '''"""The toy feature, from its action to its panel."""
 
 from llm_lite.desktop.features.toy_lines.host import LinesHost
 from llm_lite.desktop.features.toy_lines.model import CountLines, LinesCounted
@@ -154,6 +154,6 @@ def test_a_count_of_another_file_is_not_shown(headless):
 
 def works(copy: Copy) -> bool:
     """Its action reaches the host, what that finds the panel; the application begins the host."""
-    tests = ["tests/desktop/views/test_toy_lines.py", "tests/desktop/test_features.py"]
-    tests += ["tests/desktop/state/test_handlers.py", "tests/test_reach.py"]
+    tests = ["tests/desktop/test_toy_lines.py", "tests/desktop/test_features.py"]
+    tests += ["tests/desktop/program/test_handlers.py", "tests/test_reach.py"]
     return passed(copy.tests(*tests))

@@ -90,7 +90,7 @@ def works(copy: Copy) -> bool:
     seen = copy.python("-c", _SEEN)
     written = copy.python("tools/option_table.py")
     page = (copy.folder / "docs" / "sampling.md").read_text("utf-8")
-    tests = ("tests/core/generation/test_lowest_token.py", "tests/desktop/views/test_sampler.py")
+    tests = ("tests/core/generation/test_lowest_token.py", "tests/desktop/chat/test_sampler.py")
     return (
         passed(helped)
         and "--lowest-token N" in helped.stdout

@@ -11,7 +11,7 @@ EDITS: Edits = {
     toy: bool = switch(True, "A toy", "It does nothing.")
 """,
     },
-    "tests/desktop/state/test_toy.py": '''"""The toy setting."""
+    "tests/desktop/app/test_toy.py": '''"""The toy setting."""
 
 from llm_lite.desktop.features.program.model import SetSwitch
 from llm_lite.desktop.features.program.state import AppState
@@ -31,5 +31,5 @@ def test_it_is_turned_off_in_the_panel(headless):
 def works(copy: Copy) -> bool:
     """It is turned in the panel, and kept for the next start as all of its kind are."""
     kept = "test_a_switch_is_turned_and_kept_for_the_next_start[toy]"
-    tests = ("tests/desktop/state/test_toy.py", f"tests/desktop/state/test_switches.py::{kept}")
+    tests = ("tests/desktop/app/test_toy.py", f"tests/desktop/program/test_switches.py::{kept}")
     return passed(copy.tests(*tests))

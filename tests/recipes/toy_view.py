@@ -39,7 +39,7 @@ How many messages there are.
     "docs/see-inside.md": {
         "views/log.md": "| [Toy](views/toy.md) | how many messages there are |\n"
     },
-    "tests/desktop/views/test_toy.py": '''"""The toy view."""
+    "tests/desktop/program/test_toy.py": '''"""The toy view."""
 
 from llm_lite.desktop.features.chat.model import NewChat
 

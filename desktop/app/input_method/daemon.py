@@ -4,7 +4,6 @@ queue of values (`messages.py`). Nothing here waits for the daemon but that thre
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 import struct
@@ -13,11 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.desktop.app.input_method import address
 from llm_lite.desktop.app.input_method.messages import (
     Answered,
     Connected,
-    Heard,
+    IBusEvent,
     Lost,
     read_signal,
 )
@@ -34,12 +32,12 @@ Call = tuple[str, str, tuple[Any, ...], int]  # member, signature, body, number 
 
 
 class Daemon:
-    """One connection; it begins at once. `heard` is called on its thread when there is news."""
+    """One connection; it begins at once. `wake` is called on its thread when there is news."""
 
-    def __init__(self, find: Callable[[], str | None], heard: Callable[[], None]) -> None:
-        self._find, self._heard = find, heard
+    def __init__(self, find: Callable[[], str | None], wake: Callable[[], None]) -> None:
+        self._find, self._wake_loop = find, wake
         self._calls: deque[Call] = deque()
-        self._news: deque[Heard] = deque()
+        self._news: deque[IBusEvent] = deque()
         self._closing = False
         self._awake, self._waker = socket.socketpair()
         self._awake.setblocking(False)
@@ -50,13 +48,14 @@ class Daemon:
     def call(
         self, member: str, signature: str = "", body: tuple[Any, ...] = (), number: int = 0
     ) -> None:
-        """A method of the input context, whose answer carries `number` (0: it is not wanted)."""
+        """Call a method of the input context, whose answer carries `number` (0: no answer is
+        wanted)."""
         if len(self._calls) < MOST_WAITING:
             self._calls.append((member, signature, body, number))
         self._wake()
 
-    def take(self) -> list[Heard]:
-        """What was said since the last time."""
+    def take(self) -> list[IBusEvent]:
+        """Return what was received since the last call."""
         news = []
         while self._news:
             news.append(self._news.popleft())
@@ -67,29 +66,30 @@ class Daemon:
         self._wake()
 
     def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # full: it wakes anyway; closed: nobody is there
+        with contextlib.suppress(OSError):  # full: it wakes anyway; closed: it has ended
             self._waker.send(b"\0")
 
-    def _tell(self, news: Heard) -> None:
+    def _put(self, news: IBusEvent) -> None:
         self._news.append(news)
-        self._heard()
+        self._wake_loop()
 
     def _run(self) -> None:
         reason = ""
         try:
             where = self._find()
             if where is not None:
-                _Talk(where, self).run()
+                _Connection(where, self).run()
         except Exception as error:  # whatever the daemon sent; the window goes on without it
             reason = (str(error) or type(error).__name__)[:200]
         self._awake.close()
         self._waker.close()
         if not self._closing:
-            self._tell(Lost(reason))
+            self._put(Lost(reason))
 
 
-class _Talk:
-    """The thread's own part. Raises what goes wrong; ends when the daemon is closed."""
+class _Connection:
+    """The connection, used by the thread alone. Raises what goes wrong; ends when the daemon is
+    closed."""
 
     def __init__(self, where: str, daemon: Daemon) -> None:
         # Here, not above: no part of the first frame
@@ -101,7 +101,7 @@ class _Talk:
         self._parser = Parser()
         self._buffer = b""
         self._serial = 0
-        self._asked: dict[int, int] = {}  # serial of a call -> its number
+        self._numbers: dict[int, int] = {}  # serial of a call -> its number
         self._context: Any = None
         self._address = DBusAddress
         self._socket = prep_socket(get_bus(where), timeout=CONNECT_SECONDS)
@@ -110,16 +110,16 @@ class _Talk:
         try:
             self._socket.settimeout(CONNECT_SECONDS)
             self._begin()
-            self._daemon._tell(Connected())
+            self._daemon._put(Connected())
             self._serve()
         finally:
             self._socket.close()
 
     def _begin(self) -> None:
         bus = self._address("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
-        self._ask(bus, "Hello")
+        self._call(bus, "Hello")
         service = self._address("/org/freedesktop/IBus", SERVICE, SERVICE)
-        (path,) = self._ask(service, "CreateInputContext", "s", ("llm-lite",))
+        (path,) = self._call(service, "CreateInputContext", "s", ("llm-lite",))
         self._context = self._address(path, SERVICE, CONTEXT)
         self._send(self._context, "SetCapabilities", "u", (COMPOSITION | FOCUS,))
         # What is left of a composition is committed by us, into the field that it was made in.
@@ -127,7 +127,7 @@ class _Talk:
         value = (CONTEXT, "ClientCommitPreedit", ("(b)", (True,)))
         self._send(properties, "Set", "ssv", value)
 
-    def _ask(
+    def _call(
         self, target: Any, member: str, signature: str = "", body: tuple[Any, ...] = ()
     ) -> Any:
         from jeepney import HeaderFields, MessageType
@@ -149,7 +149,7 @@ class _Talk:
         self._serial += 1
         message = new_method_call(target, member, signature or None, body)
         if number:
-            self._asked[self._serial] = number
+            self._numbers[self._serial] = number
         elif self._context is not None:
             message.header.flags |= MessageFlag.no_reply_expected
         self._socket.sendall(message.serialise(self._serial))
@@ -168,14 +168,14 @@ class _Talk:
                 awake.recv(4096)
             if self._socket in readable:
                 for message in self._receive():
-                    self._hear(message)
+                    self._handle(message)
 
-    def _hear(self, message: Any) -> None:
+    def _handle(self, message: Any) -> None:
         from jeepney import HeaderFields, MessageType
 
         fields = message.header.fields
-        number = self._asked.pop(fields.get(HeaderFields.reply_serial), 0)
-        news: Heard | None = None
+        number = self._numbers.pop(fields.get(HeaderFields.reply_serial), 0)
+        news: IBusEvent | None = None
         if message.header.message_type in (MessageType.method_return, MessageType.error):
             taken = message.header.message_type is MessageType.method_return
             if number:
@@ -183,10 +183,10 @@ class _Talk:
         elif fields.get(HeaderFields.path) == self._context.object_path:
             news = read_signal(str(fields.get(HeaderFields.member)), message.body)
         if news is not None and len(self._daemon._news) < MOST_WAITING:
-            self._daemon._tell(news)
+            self._daemon._put(news)
 
     def _receive(self) -> list[Any]:
-        """The messages that are whole; waits for some data."""
+        """Wait for some data and return the messages that are whole."""
         data = self._socket.recv(65536)
         if not data:
             raise ConnectionError("it has ended")
@@ -201,7 +201,7 @@ class _Talk:
 
 
 def _size(buffer: bytes) -> int | None:
-    """Bytes of the message that begins here; None: that is not known yet."""
+    """Return the bytes of the message that begins here; None if that is not known yet."""
     if len(buffer) < 16:
         return None
     order = {b"l": "<", b"B": ">"}.get(buffer[:1])
@@ -216,11 +216,8 @@ def _size(buffer: bytes) -> int | None:
 
 
 def _holds_empty_struct(raw: bytes) -> bool:
-    """Whether a signature in it has `()`, which D-Bus forbids and a parser could read for ever."""
+    """Return True if a signature in it has `()`, which D-Bus forbids and a parser could read for
+    ever."""
     if b"()" not in raw:
         return False
     return any(match[1][0] == len(match[2]) for match in SIGNATURE.finditer(raw))
-
-
-def look() -> str | None:
-    return address.find(os.environ)

@@ -1,8 +1,8 @@
 """Keys in the order that a person typed them, each held until the input method has answered.
 
-The daemon takes a key or leaves it to the program, and says meanwhile what it composes and commits.
+The daemon takes a key or leaves it to the program; meanwhile it sends what it composes and commits.
 All of that comes in one order, so that nothing is lost, doubled or moved. Where it does not answer
-within LIMIT, keys go their normal way, and what it says late of them is not listened to.
+within LIMIT, keys go their normal way, and its late answers to them are ignored.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from llm_lite.desktop.app.input_method.messages import (
     Composition,
     Connected,
     Forwarded,
-    Heard,
+    IBusEvent,
     Lost,
     ShowsComposition,
 )
 
 LIMIT = 0.5  # seconds that a key waits for an answer, while nothing else waits for it
-MOST_HANGS = 5  # keys in a row that were not answered in time: then no more are asked
+MOST_HANGS = 5  # keys in a row that were not answered in time: then no more are sent
 PATIENCE = 10.0  # seconds that a daemon may be silent; keys go their normal way meanwhile
 PRESS, RELEASE, REPEAT = 1, 0, 2  # GLFW's actions
 RELEASED = 1 << 30  # IBus's mask in the state of a key
@@ -36,16 +36,16 @@ Rect = tuple[int, int, int, int]  # x, y, width, height in pixels
 
 
 class Field(Protocol):
-    """What has the focus, by way of Dear ImGui."""
+    """The field with the focus, which receives keys and text by way of Dear ImGui."""
 
     def key(self, key: int, scancode: int, action: int, mods: int) -> None: ...
     def character(self, code: int) -> None: ...
     def text(self, text: str) -> None: ...
     def symbol(self, keyval: int, state: int) -> None:
-        """A key that no key event is known of."""
+        """Handle a key that came without a key event."""
 
     def separate(self) -> None:
-        """What follows is to wait for the next frame."""
+        """Let what follows wait for the next frame."""
 
 
 class Service(Protocol):
@@ -56,7 +56,7 @@ class Service(Protocol):
 
 
 class Key(Struct):
-    """As GLFW told it, with the characters that came with it."""
+    """A key event of GLFW, with the characters that came with it."""
 
     key: int
     scancode: int
@@ -67,11 +67,11 @@ class Key(Struct):
 
 class _Held(Struct):
     key: Key | Callable[[], None]
-    number: int = 0  # of the question; 0: not asked
+    number: int = 0  # of the question; 0: none
     keycode: int = 0  # evdev
     at: float = 0.0  # seconds
     taken: bool | None = None  # the answer
-    delivered: bool = False  # the input method gave it back by itself
+    delivered: bool = False  # the input method has forwarded it
 
 
 class Exchange:
@@ -79,12 +79,12 @@ class Exchange:
         self._field = target
         self._service: Service | None = None
         self._held: deque[_Held] = deque()
-        self._asked: dict[int, None] = {}  # numbers of keys without an answer yet, in order
+        self._unanswered: dict[int, None] = {}  # numbers of keys without an answer yet, in order
         self._late: set[int] = set()  # those of them whose answer no longer counts
         self._hung = False
         self._hung_at = 0.0  # seconds
         self._hangs = 0
-        self._heard_at = 0.0  # seconds; when an answer came last
+        self._answered_at = 0.0  # seconds; when an answer came last
         self._number = 0
         self._down: set[int] = set()  # scancodes whose press was taken
         self._inside = False
@@ -94,53 +94,54 @@ class Exchange:
 
     @property
     def composition(self) -> Composition:
-        """What is being composed, as it is to be seen."""
+        """Return what is being composed; nothing while the input method hides it."""
         return self._composition if self._shown else NOTHING
 
     @property
-    def asks(self) -> bool:
-        """Whether a key would be asked about now."""
+    def sends_keys(self) -> bool:
+        """Return True if a key would be sent to the input method now."""
         return self._service is not None and self._inside and not self._hung
 
     def gives_up(self, now: float) -> bool:
-        """Whether the daemon is not to be waited for any longer."""
+        """Return True if the daemon is not to be waited for any longer."""
         return self._hangs >= MOST_HANGS or (self._hung and now > self._hung_at + PATIENCE)
 
     def connect(self, service: Service) -> None:
         self._service = service
         if self._inside:
             service.call("FocusIn")
-        self._say_place()
+        self._send_place()
 
     def type(self, key: Key, question: tuple[int, int, int] | None, now: float) -> bool:
-        """A key event; `question`: keysym, evdev keycode and state, where it is to be asked about.
-        False: nothing was done, it may go its normal way at once."""
-        asked = question is not None and self.asks
-        if not asked and not self._held:
+        """Handle a key event; `question` has keysym, evdev keycode and state, if the input method
+        is asked for it. False: nothing was done, it may go its normal way at once."""
+        sends = question is not None and self.sends_keys
+        if not sends and not self._held:
             return False
         held = _Held(key, at=now)
-        if asked and question is not None:
-            held.number, held.keycode = self._ask(question), question[1]
+        if sends and question is not None:
+            held.number, held.keycode = self._send_key(question), question[1]
         self._held.append(held)
         self._flush()
         return True
 
     def write(self, code: int) -> bool:
-        """A character, which belongs to the key event before it. False: as of `type`."""
+        """Add a character to the key event before it. False: nothing was done, it may go its normal
+        way."""
         last = self._held[-1].key if self._held else None
         if isinstance(last, Key):
             last.characters.append(code)
         return isinstance(last, Key)
 
     def after_keys(self, act: Callable[[], None]) -> None:
-        """`act` when all that was typed has its answer."""
+        """Call `act` when all that was typed has its answer."""
         if self._held:
             self._held.append(_Held(act))
         else:
             act()
 
     def focus(self, inside: bool) -> None:
-        """A field takes text, or none does."""
+        """Note that a field takes text, or that none does."""
         if inside == self._inside:
             return
         if not inside:
@@ -150,19 +151,20 @@ class Exchange:
             self._service.call("FocusIn" if inside else "FocusOut")
 
     def place(self, rect: Rect, method: str = "SetCursorLocation") -> None:
-        """Where the caret is, in pixels of the screen: candidates are shown beside it. Of the
-        window, where it does not know its own place, with another method of IBus."""
+        """Report where the caret is, in pixels of the screen: candidates are shown beside it. A
+        window that does not know its own place reports pixels of the window, by another method of
+        IBus."""
         if rect != self._place:
             self._place, self._place_by = rect, method
-            self._say_place()
+            self._send_place()
 
-    def _say_place(self) -> None:
+    def _send_place(self) -> None:
         if self._service is not None and self._place is not None:
             self._service.call(self._place_by, "iiii", self._place)
 
     def leave(self) -> None:
-        """The caret goes elsewhere: what is composed is committed where the input method wants
-        that, else dropped, and it begins again."""
+        """Commit or drop what is composed, as the input method wants it, as the caret goes
+        elsewhere; the input method begins again."""
         if not self._composition.text:
             return
         if self._composition.kept:
@@ -172,20 +174,20 @@ class Exchange:
         self._reset()
 
     def _reset(self) -> None:
-        """What is said from now on until the input method has begun again is not listened to: it
-        may still speak of what was composed. The answer to Reset itself comes from the daemon, at
+        """Ignore messages from now on until the input method has begun again: they may still be of
+        what was composed. The answer to Reset itself comes from the daemon, at
         once; that to a key comes from the input method behind it, after all else."""
         if self._service is not None:
             self._service.call("Reset")
-            self._late.update((*self._asked, self._ask(BARRIER)))
+            self._late.update((*self._unanswered, self._send_key(BARRIER)))
 
-    def hear(self, news: Heard, now: float) -> None:
+    def handle(self, news: IBusEvent, now: float) -> None:
         if isinstance(news, Answered):
-            self._heard_at = now
-            self._hear_answer(news)
+            self._answered_at = now
+            self._handle_answer(news)
         elif isinstance(news, Lost):
             self.end()
-        elif isinstance(news, Connected) or next(iter(self._asked), 0) in self._late:
+        elif isinstance(news, Connected) or next(iter(self._unanswered), 0) in self._late:
             return
         elif isinstance(news, Committed):
             self._field.text(news.text)
@@ -196,10 +198,10 @@ class Exchange:
         elif isinstance(news, Forwarded):
             self._forward(news)
 
-    def _hear_answer(self, news: Answered) -> None:
-        if news.number not in self._asked:
+    def _handle_answer(self, news: Answered) -> None:
+        if news.number not in self._unanswered:
             return
-        del self._asked[news.number]
+        del self._unanswered[news.number]
         if news.number in self._late:
             self._late.discard(news.number)
             self._hung = self._hung and bool(self._late)
@@ -211,7 +213,7 @@ class Exchange:
         self._flush()
 
     def _forward(self, news: Forwarded) -> None:
-        """The key that is asked about comes back by this way, or one that nobody pressed."""
+        """Deliver the held key that comes back by this way, or one that nobody pressed."""
         if news.state & RELEASED:
             return  # every release is delivered anyway
         for held in self._held:
@@ -222,7 +224,7 @@ class Exchange:
         self._field.symbol(news.keyval, news.state)
 
     def check(self, now: float) -> None:
-        """Whether the first key has waited for too long: then all go their normal way."""
+        """Deliver all keys their normal way if the first has waited for too long."""
         if self.wait(now) > 0:
             return
         self._hangs += 1
@@ -232,18 +234,18 @@ class Exchange:
         self._release_all()
 
     def wait(self, now: float) -> float:
-        """Seconds until `check` is to be called."""
+        """Return the seconds until `check` is to be called."""
         if not self._held:
             return float("inf")
-        return max(self._held[0].at, self._heard_at) + LIMIT - now
+        return max(self._held[0].at, self._answered_at) + LIMIT - now
 
     def end(self) -> None:
-        """There is no input method any more; nothing of what was typed is lost."""
+        """End without an input method; nothing of what was typed is lost."""
         service, self._service = self._service, None
         if service is not None:
             service.close()
         self._keep_composition()
-        self._asked.clear()
+        self._unanswered.clear()
         self._late.clear()
         self._hung, self._hangs = False, 0
         self._release_all()
@@ -253,11 +255,11 @@ class Exchange:
             self._field.text(self._composition.text)
         self._composition = NOTHING
 
-    def _ask(self, question: tuple[int, int, int]) -> int:
-        """Whether the input method takes a key: the number that the answer will have."""
+    def _send_key(self, question: tuple[int, int, int]) -> int:
+        """Send a key to the input method; return the number that the answer will have."""
         self._number += 1
         if self._service is not None:
-            self._asked[self._number] = None
+            self._unanswered[self._number] = None
             self._service.call("ProcessKeyEvent", "uuu", question, self._number)
         return self._number
 
@@ -275,14 +277,15 @@ class Exchange:
                 self._deliver(held)
 
     def _deliver(self, held: _Held) -> None:
-        """Releases too that the input method took: Dear ImGui may have seen the press."""
+        """Pass a key to the field. Releases that the input method took are passed too: Dear ImGui
+        may have seen the press."""
         key = held.key
         if not isinstance(key, Key):
             key()
             return
         action = key.action
         if action == REPEAT and key.scancode in self._down:
-            action = PRESS  # of which Dear ImGui knows nothing yet
+            action = PRESS  # Dear ImGui does not know of it yet
         self._down.discard(key.scancode)
         self._field.key(key.key, key.scancode, action, key.mods)
         for code in key.characters:

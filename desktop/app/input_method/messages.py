@@ -1,5 +1,5 @@
-"""What IBus says, as values of this program. Its messages are read as untrusted: lengths, types
-and positions of text are checked, and what does not fit is left out."""
+"""The messages of IBus as values of this program. They are read as untrusted: lengths, types and
+positions of text are checked, and what does not fit is left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOUBLE = 2  # IBusAttrUnderline: the clause that is being converted
 
 
 class Span(Struct, frozen=True):
-    """Characters [start, end) of a composition that stand out: the clause that is selected."""
+    """Characters [start, end) of a composition that stand out: the selected clause."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Composed(Struct, frozen=True):
 
 
 class ShowsComposition(Struct, frozen=True):
-    """The composition that is known is to be seen, or not."""
+    """The known composition is shown or hidden."""
 
     shown: bool
 
@@ -57,7 +57,7 @@ class Forwarded(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """Call `number` was answered; of a key: whether the input method took it."""
+    """The answer to call `number`; for a key it says if the input method took it."""
 
     number: int
     taken: bool
@@ -68,16 +68,16 @@ class Connected(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """The daemon is gone, or said what cannot be understood; empty: there is none."""
+    """The daemon has ended or sent what cannot be understood; an empty reason: there is none."""
 
     reason: str
 
 
-Heard = Committed | Composed | ShowsComposition | Forwarded | Answered | Connected | Lost
+IBusEvent = Committed | Composed | ShowsComposition | Forwarded | Answered | Connected | Lost
 
 
-def read_signal(member: str, body: tuple[Any, ...]) -> Heard | None:
-    """What a signal of an input context says; None: nothing that is used, or nothing that fits."""
+def read_signal(member: str, body: tuple[Any, ...]) -> IBusEvent | None:
+    """Read a signal of an input context; None if it is not used, or does not fit."""
     match member, body:
         case "CommitText", (text,):
             words = _text(text)[:LONGEST_COMMIT]
@@ -102,7 +102,7 @@ def _composition(value: Any, caret: int, kept: bool) -> Composition:
 
 
 def _text(value: Any) -> str:
-    """Of an IBusText: ('(sa{sv}sv)', (name, attachments, text, attributes))."""
+    """Return the text of an IBusText: ('(sa{sv}sv)', (name, attachments, text, attributes))."""
     match value:
         case (str(), ("IBusText", dict(), str(text), _)):
             # As one line without control characters, whatever it was; a field takes line breaks.
@@ -111,8 +111,8 @@ def _text(value: Any) -> str:
 
 
 def _selected(value: Any, length: int) -> tuple[Span, ...]:
-    """Of its IBusAttrList ('(sa{sv}av)', (name, attachments, attributes)); one that covers
-    everything makes nothing stand out."""
+    """Return the selected spans of an IBusText's IBusAttrList ('(sa{sv}av)', (name, attachments,
+    attributes)); one that covers everything makes nothing stand out."""
     match value:
         case (str(), (_, _, _, (str(), ("IBusAttrList", dict(), list(attributes))))):
             spans = [_span(one, length) for one in attributes[:MOST_SPANS]]

@@ -22,7 +22,7 @@ LONGEST_REST = 300  # characters of a line
 
 
 class _Place(Struct):
-    """Where the composition lies, in pixels."""
+    """The place of the composition, in pixels."""
 
     left: float
     top: float
@@ -40,7 +40,8 @@ class _Place(Struct):
 
 
 def draw_composition(composition: Composition, ui: Ui) -> list[Action]:
-    """At the caret of the field with the focus, where one is in sight in this frame."""
+    """Draw the composition at the caret of the field with the focus, if one is in sight in this
+    frame."""
     context: Any = imgui.get_current_context()
     caret = context.platform_ime_data
     if not composition.text or not caret.want_visible:
@@ -68,7 +69,8 @@ def _place(composition: Composition, caret: Any, window: Any, ui: Ui) -> _Place:
 
 
 def _move_rest(line: _Place, ui: Ui) -> None:
-    """What stands behind the caret in its line, or the words of an empty field."""
+    """Draw again, behind the composition, what stands behind the caret in its line or the words of
+    an empty field."""
     state = imgui.internal.get_input_text_state(imgui.internal.get_active_id())
     field = _field(line, ui)
     if field is None or state is None:
@@ -88,7 +90,7 @@ def _move_rest(line: _Place, ui: Ui) -> None:
 
 
 def _field(line: _Place, ui: Ui) -> tuple[str, Rect] | None:
-    """The smallest of what is named at the caret: fields name themselves."""
+    """Return the smallest named widget at the caret: fields name themselves."""
     x, y = line.left, line.top + line.size / 2
     found = [
         ((rect[2] - rect[0]) * (rect[3] - rect[1]), name)
@@ -100,7 +102,7 @@ def _field(line: _Place, ui: Ui) -> tuple[str, Rect] | None:
 
 
 def _in_line(text: str, room: float) -> str:
-    """The words of it that stand before the end of the line, as Dear ImGui wraps them."""
+    """Return the words that stand before the end of the line, as Dear ImGui wraps them."""
     while text and imgui.calc_text_size(text).x > room:
         shorter = text.rstrip().rpartition(" ")[0]
         text = shorter or text[:-1]

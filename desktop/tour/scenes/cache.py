@@ -27,15 +27,16 @@ MEASURED: tuple[ColorBy, ...] = ("key-norm", "received", "age")
 
 
 def look_at_cache(driver: InputDriver, picture: Picture) -> None:
-    """Turns and an edit, whose prefix is reused; tokens; what was measured; forgetting."""
+    """Show turns and an edit whose prefix is reused, tokens, measured colors, overflow and
+    precision."""
     before = driver.state.sampling
     driver.program.do(SetSampling(replace(before, max_new_tokens=TOKENS)))
     driver.click("tab.kv_cache")
     driver.click("tab.performance")
     for question in QUESTIONS:
-        _say(driver, question)
+        _send(driver, question)
     driver.program.do(EditMessage(len(driver.state.messages) - 2))
-    _say(driver, EDITED)
+    _send(driver, EDITED)
     driver.leave()
     picture("05-cache")
     _point(driver, "kv_cache.map", 0.62, 0.4)
@@ -65,7 +66,7 @@ def look_at_cache(driver: InputDriver, picture: Picture) -> None:
 
 
 def _overflow(driver: InputDriver, picture: Picture, overflow: Overflow, name: str) -> None:
-    """A small context is filled: what the model no longer sees is marked."""
+    """Fill a small context, and show the marks on what the model no longer sees."""
     before = driver.state.options
     _reconfigure(driver, context=SMALL)
     driver.program.do(SetOverflow(overflow))
@@ -73,7 +74,7 @@ def _overflow(driver: InputDriver, picture: Picture, overflow: Overflow, name: s
     for _ in range(MOST_TURNS):
         if driver.state.cache.forgotten != forgotten:
             break
-        _say(driver, QUESTIONS[0])
+        _send(driver, QUESTIONS[0])
     _point(driver, "view.chat", 0.5, 0.5)
     for _ in range(200):
         if any(name.endswith(".unseen") for name in driver.program.interface.ui.rects):
@@ -87,7 +88,7 @@ def _overflow(driver: InputDriver, picture: Picture, overflow: Overflow, name: s
 
 
 def _in_bytes(driver: InputDriver, picture: Picture) -> None:
-    """Keys and values in 8 bits: what that takes, chosen and then in use."""
+    """Show keys and values in 8 bits: what they take, chosen and then in use."""
     before = driver.state.options
     driver.click("rail.memory")
     driver.click("memory.keys.int8")
@@ -97,7 +98,7 @@ def _in_bytes(driver: InputDriver, picture: Picture) -> None:
     driver.click("memory.apply")
     driver.wait("the other precision", lambda s: s.load is None, LIMIT)
     driver.click("memory.close")
-    _say(driver, QUESTIONS[1])
+    _send(driver, QUESTIONS[1])
     driver.leave()
     picture("05-cache-int8")
     _reconfigure(driver, keys=before.keys, values=before.values)
@@ -108,7 +109,7 @@ def _reconfigure(driver: InputDriver, **changes: Any) -> None:
     driver.wait("the change", lambda s: s.load is None, LIMIT)
 
 
-def _say(driver: InputDriver, words: str) -> None:
+def _send(driver: InputDriver, words: str) -> None:
     driver.program.do(Send(words))
     driver.wait("an answer", _at_rest, LIMIT)
     driver.frames(2)

@@ -30,7 +30,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def fill_folder(folder: Path) -> list[str]:
-    """Files to attach; the last does not fit the context of a small model."""
+    """Write files to attach; the last does not fit the context of a small model."""
     make_folder(folder)
     files = {
         "tide tables.md": NOTES.encode(),
@@ -46,7 +46,7 @@ def fill_folder(folder: Path) -> list[str]:
 def look_at_composing(
     driver: InputDriver, picture: Picture, folder: Path, name: str, after: str = ""
 ) -> None:
-    """Nothing is left in the draft."""
+    """Show files and prompts in the draft, then empty it."""
     _look_at_files(driver, picture, fill_folder(folder / "files"), name, after)
     _look_at_prompts(driver, picture, folder / "prompts", name, after)
     for notice in driver.state.notices:

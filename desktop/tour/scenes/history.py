@@ -21,8 +21,6 @@ from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 KEEP_LIMIT = 5.0  # seconds; a file is there in one
 QUESTION = "What would a sailor a thousand years ago have said about it?"
-
-
 Picture = Callable[[str], None]
 DAY = 86400.0
 MODEL = "SmolLM2-135M-Instruct"
@@ -47,7 +45,7 @@ WORDS = "scatter"
 
 
 def fill(path: Path) -> None:
-    """Conversations of some days and months, so that there is something to be seen."""
+    """Store example conversations of several days and months."""
     from llm_lite.core import history as kept  # after the first frame
 
     run = kept.AnswerRun(kept.ModelIdentity(MODEL), "as-stored", sampling=SamplingOptions(seed=1))
@@ -56,18 +54,18 @@ def fill(path: Path) -> None:
     for days, question, answer, pinned in reversed(TALKS):
         when = now - days * DAY
         asked = kept.StoredMessage(1, 1, None, "user", question, created=when, selected=2)
-        said = kept.StoredMessage(
+        answered = kept.StoredMessage(
             2, 1, 1, "assistant", answer, created=when, run=run, end=kept.AnswerEnd("end")
         )
         about = kept.ConversationSummary(
             1, question, "message", when, when, pinned=pinned, selected=1
         )
-        history.add(kept.StoredConversation(about, (asked, said)))
+        history.add(kept.StoredConversation(about, (asked, answered)))
     history.close()
 
 
 def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
-    """The conversation in the chat has a question with versions."""
+    """Show the versions of a question in the chat, its map, the list and the search."""
     driver.wait("the list", lambda s: len(s.history.rows) > len(TALKS), PATIENCE)
     _show_versions(driver)
     picture(f"{name}-versions{after}")
@@ -90,7 +88,7 @@ def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str
 
 
 def _look_at_the_tree(driver: InputDriver, picture: Picture, name: str, after: str) -> None:
-    """The map of the conversation, and the ways on from a word of an answer and from a token."""
+    """Show the conversation's map, and the menu that forks from a word of an answer."""
     driver.click("chat.map")
     picture(f"{name}-map{after}")
     driver.press(imgui.Key.escape)
@@ -132,7 +130,7 @@ def _show_versions(driver: InputDriver) -> None:
 
 
 def look_at_resume(driver: InputDriver, picture: Picture, after: str = "") -> None:
-    """A conversation in the list, with one more turn; then as it was found again."""
+    """Add a turn to the first conversation in the list, then open it again and resume its cache."""
     row = next(row for row in driver.state.history.rows if not row.pinned)
     driver.program.do(OpenConversation(row.id))
     driver.wait("the conversation", lambda s: s.history.opening is None, PATIENCE)
@@ -142,7 +140,7 @@ def look_at_resume(driver: InputDriver, picture: Picture, after: str = "") -> No
     driver.program.do(NewChat())
     end = time.monotonic() + KEEP_LIMIT
     driver.wait("the file", lambda s: _kept(s, row.id) or time.monotonic() > end, PATIENCE)
-    if not _kept(driver.state, row.id):  # a tiny context, of which there is nothing to keep
+    if not _kept(driver.state, row.id):  # a tiny context leaves nothing to keep
         return
     driver.program.do(OpenConversation(row.id))
     driver.wait("the offer", lambda s: driver.shows("chat.resume"), PATIENCE)

@@ -31,7 +31,7 @@ PROMPT = "Write the beginning of a story about a lighthouse."
 
 
 def look_at_modes(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """The panel's pages, then the runs, in the middle of the way and at their end."""
+    """Show the panel's pages, then the two runs while they are written and at their end."""
     driver.click("tab.quantization")
     _switch(driver, picture)
     driver.click("quantization.measure")
@@ -49,20 +49,20 @@ def look_at_modes(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def _switch(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """To int8 while an answer is written, and back after it."""
+    """Switch to int8 while an answer is written, and back after it."""
     options, sampling = driver.state.options, driver.state.sampling
     driver.program.do(NewChat())
     for notice in driver.state.notices:
         driver.program.do(DismissNotice(notice.id))
     driver.program.do(SetSampling(replace(sampling, max_new_tokens=ANSWER)))
     driver.program.do(Send(QUESTION))
-    driver.wait("its beginning", _has_said(8), LIMIT)
+    driver.wait("its beginning", _has_written(8), LIMIT)
     driver.click("quantization.mode.int8")
     driver.leave()
     picture("06-modes-switching")
     driver.wait("int8 in the middle of the answer", _in_mode("int8"), LIMIT)
-    said = len(driver.state.messages[-1].tokens)
-    driver.wait("some tokens more", _has_said(said + 12), LIMIT)
+    written = len(driver.state.messages[-1].tokens)
+    driver.wait("some tokens more", _has_written(written + 12), LIMIT)
     picture("06-modes-switched")
     driver.program.do(StopAnswer())
     driver.wait("its end", lambda s: not s.busy, LIMIT)
@@ -72,7 +72,7 @@ def _switch(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def _report(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """Two modes against fp32 on the beginning of the sample."""
+    """Compare modes with fp32 on the beginning of the sample: two, or one on a slow device."""
     driver.click("quantization.page.report")
     stats = driver.state.last_stats
     slow = stats is not None and stats.prefill_tok_s < SLOW
@@ -96,7 +96,7 @@ def _report(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def compare(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """fp32 and int4 on one prompt."""
+    """Run fp32 and int4 on one prompt."""
     driver.click("quantization.compare")
     driver.frames(4)
     driver.leave()
@@ -121,7 +121,7 @@ def leave(driver: InputDriver) -> None:
 
 
 def point_at_parting(driver: InputDriver) -> None:
-    """The bar of the strip where the runs part, or the last one."""
+    """Point at the strip's bar where the runs part, or at the last one."""
     held = driver.state.quantization.comparison
     if held is None or not held.forced:
         raise InputDriverError("the comparison has no tokens to point at")
@@ -155,21 +155,22 @@ def _in_mode(mode: Mode) -> Callable[[AppState], bool]:
     return lambda s: s.load is None and s.executor is not None and s.executor.mode == mode
 
 
-def _has_said(count: int) -> Callable[[AppState], bool]:
+def _has_written(count: int) -> Callable[[AppState], bool]:
     return lambda s: not s.busy or len(s.messages[-1].tokens) >= count
 
 
 def _run_tokens(count: int) -> Callable[[AppState], bool]:
     def holds(state: AppState) -> bool:
         held = state.quantization.comparison
-        said = held is not None and max(len(answer.tokens) for answer in held.answers) >= count
-        return said or state.quantization.work is None
+        written = held is not None and max(len(answer.tokens) for answer in held.answers) >= count
+        return written or state.quantization.work is None
 
     return holds
 
 
 def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """Where the time of a token goes; the pointer on the products of the vocabulary."""
+    """Show the profile of a token's step, with the pointer on the vocabulary's products, and the
+    kernels."""
     driver.click("tab.performance")
     scroll_to(driver, "step.measure")
     driver.click("step.measure")
@@ -186,7 +187,7 @@ def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
-    """The panel `performance` is shown, at its top."""
+    """Show the kernel study; the panel `performance` must be shown, at its top."""
     for backend, form in PLACES:
         scroll_to(driver, f"kernels.{backend}")
         driver.click(f"kernels.{backend}")
@@ -204,7 +205,7 @@ def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: s
 
 
 def scroll_to(driver: InputDriver, name: str) -> None:
-    """In the panel `performance`, until the top of a part is a bit below the upper edge."""
+    """Turn the wheel in the panel `performance` until a part's top is just below its upper edge."""
     x0, y0, x1, _ = driver.rect("view.performance")
     for _ in range(40):
         driver.point_at((x0 + x1) / 2, y0 + 40)

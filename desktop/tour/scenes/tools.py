@@ -1,5 +1,5 @@
 """A model that calls functions, for the tour: answers are written here, as the tour's own model may
-know none, and the server is told of, not run."""
+know none, and the server is only in the state, not run."""
 
 from __future__ import annotations
 
@@ -48,8 +48,6 @@ THOUGHT_ANSWER = (
 )
 PIECE = 4  # characters of a token
 SECONDS = 0.04  # a token
-
-
 Picture = Callable[[str], None]
 QUESTION = "What do I need to wear in Oslo tomorrow?"
 CALLS = """I will look at the forecast and at your calendar.
@@ -69,7 +67,7 @@ TOOLS = (
 
 
 def look_at_answers(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
-    """Answers that are more than text: with thoughts, and with calls."""
+    """Show answers with thoughts and with calls of tools."""
     look_at_thoughts(driver, picture, f"{name}-thoughts{after}")
     kept = driver.state
     _look_at_tools(driver, picture, f"{name}-tools{after}")
@@ -78,7 +76,7 @@ def look_at_answers(driver: InputDriver, picture: Picture, name: str, after: str
 
 
 def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
-    """The panel, a call that asks, one that runs, and a result that is unfolded."""
+    """Show the panel, a call that waits for permission, one that runs, and an unfolded result."""
     program = driver.program
     model = driver.state.model
     assert model is not None
@@ -121,19 +119,19 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
     driver.type('{"degrees": -2}')
     driver.leave()
     picture(f"{name}-hand")
-    told = (
+    replies = (
         Message("tool", RESULT, reply=ToolReply("forecast", "server", SPEC.name, 0.31)),
         Message("tool", '{"degrees": -2}', reply=ToolReply("get_weather", "hand")),
         Message("assistant", SAID, stop_reason="end", stats=stats),
     )
-    program.state = replace(driver.state, messages=(*messages, *told))
+    program.state = replace(driver.state, messages=(*messages, *replies))
     program.do(UnfoldResult(2, True))
     driver.leave()
     picture(f"{name}-results")
 
 
 def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
-    """Thoughts as they come, folded above the answer, and unfolded, in pictures of some name."""
+    """Show thoughts as they come, folded above the answer, unfolded and selected."""
     kept = driver.state
     request = kept.next_request
     text = f"{THOUGHT}\n</think>\n\n{THOUGHT_ANSWER}"
@@ -146,11 +144,11 @@ def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: 
     )
     started = GenerationStarted(request, 40, 0, (), Thinking("think", inside=True))
     begun = apply(started, begun, 0.1)
-    driver.program.state = _heard(begun, pieces[: len(THOUGHT) * 2 // 3 // PIECE])
+    driver.program.state = _with_tokens(begun, pieces[: len(THOUGHT) * 2 // 3 // PIECE])
     driver.leave()
     picture(f"{name}-coming")
     count = len(pieces)
-    ended = _heard(begun, pieces)
+    ended = _with_tokens(begun, pieces)
     stats = GenerationStats(40, 0, count, 400.0, 1 / SECONDS, 120.0, 40 + count)
     ended = apply(GenerationFinished(request, "end", stats), ended, count * SECONDS)
     driver.program.state = ended
@@ -167,7 +165,7 @@ def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: 
 
 
 def _select_all(driver: InputDriver) -> None:
-    """Both messages, with the keys that a person has after a click on a text."""
+    """Select both messages by keyboard, after a click on a text."""
     driver.click("message.1.thoughts")
     driver.point("message.1.thoughts")
     for _ in range(2):
@@ -175,7 +173,7 @@ def _select_all(driver: InputDriver) -> None:
     driver.leave()
 
 
-def _heard(state: AppState, pieces: list[str]) -> AppState:
+def _with_tokens(state: AppState, pieces: list[str]) -> AppState:
     assert state.running is not None
     request = state.running.request
     for number, piece in enumerate(pieces):

@@ -14,8 +14,7 @@ from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import pacing
 from llm_lite.desktop.app.app import CLOSE_SECONDS, App
-from llm_lite.desktop.app.settings import load, restore
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import SettingsStore, load, restore
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.chat.model import Send, SetSampling
 from llm_lite.desktop.features.program.model import ChooseFile, SetFontSize, SetTheme

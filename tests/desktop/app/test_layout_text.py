@@ -6,8 +6,7 @@ import re
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.layout_text import LAYOUT_VERSION, is_layout
 from llm_lite.desktop.app.settings import parse
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.registry import VIEWS

@@ -6,7 +6,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.layout_text import LAYOUT_VERSION
 from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.layouts.model import KeepSizes, UseLayout
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes

@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.settings import LARGEST_FILE, load, parse, remember, restore, save
-from llm_lite.desktop.app.settings_store import DELAY, SettingsStore
+from llm_lite.desktop.app.layout_text import LAYOUT_VERSION
+from llm_lite.desktop.app.settings import (
+    DELAY,
+    LARGEST_FILE,
+    SettingsStore,
+    load,
+    parse,
+    remember,
+    restore,
+    save,
+)
 from llm_lite.desktop.features.attachments.state import DraftFiles
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.program.settings import Settings, WindowPlace

@@ -6,9 +6,8 @@ import pytest
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.app.docking import layout
-from llm_lite.desktop.app.pacing import TURNS
-from llm_lite.desktop.app.turns import SETTLING
+from llm_lite.desktop.app import layout
+from llm_lite.desktop.app.pacing import SETTLING, TURNS
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.program.model import SetAttention, SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import LogLine

@@ -104,7 +104,7 @@ def test_a_large_map(rig, layer, columns, exclude):  # noqa: F811
         one.frame(paint)
     want = expected(one.source, layer, 2, exclude=exclude)
     shown = want[rows.start : rows.stop, columns.start : columns.stop]
-    got = values_of(one.maps._asked.pictures["large"], 0)
+    got = values_of(one.maps._requests.pictures["large"], 0)
     np.testing.assert_allclose(got[: len(rows), : len(columns)], shown, atol=2e-5)
     assert one.maps.value("large", 40, 45) == pytest.approx(want[40, 45], abs=2e-5)
 

@@ -158,7 +158,7 @@ def test_pictures_of_any_part(rig, dtype, window, side):
         maps.picture("one", 0, 3, window, window, side)
 
     one.until_complete(paint)
-    surface = one.maps._asked.pictures["one"]
+    surface = one.maps._requests.pictures["one"]
     pool = 1 << surface.cells[0].shift
     assert pool == 2 ** max(0, int(np.ceil(np.log2(len(window) / surface.size[0]))))
     part = expected(one.source, 0, 3)[window.start :, window.start :]
@@ -185,12 +185,12 @@ def test_maps_of_a_view_that_rests_go_on(rig, monkeypatch):
     one.frame(drawn)
     assert one.maps.pending
     one.until_complete(resting)
-    surface = one.maps._asked.pictures["one"]
+    surface = one.maps._requests.pictures["one"]
     want = pooled(expected(one.source, 0, 3), 1 << surface.cells[0].shift)[:128, :128]
     np.testing.assert_allclose(values_of(surface, 0)[: len(want), : len(want)], want, atol=2e-5)
 
     one.frame(lambda maps, draw_list: maps.asks("head"))
-    assert not one.maps._asked.cells()
+    assert not one.maps._requests.cells()
 
 
 def test_maps_computed_behind_the_picture(rig):
@@ -213,7 +213,7 @@ def test_maps_that_go_are_counted(rig):
     before = one.maps.vanished
     one.frame(lambda maps, draw_list: maps.drop("one"))
     assert one.maps.vanished == before + 1
-    assert not one.maps._asked.cells()
+    assert not one.maps._requests.cells()
 
 
 def test_what_the_screen_shows(rig):

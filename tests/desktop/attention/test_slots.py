@@ -251,7 +251,7 @@ def check_slots(maps, recorder):
     assert heads * recorder._scored * SCORES_EACH <= recorder._row_scores.size
     assert maps.length * WORD <= recorder.tokens.size
     shown = set(map(id, store.surfaces()))
-    assert all(id(surface) in shown for surface in maps._asked.pictures.values())
+    assert all(id(surface) in shown for surface in maps._requests.pictures.values())
     assert uploads._used <= uploads._staging[0].size and not uploads.staged
     assert uploads.nbytes <= max(upload.CACHE_BYTES, 2 * CONTEXT * ROW_BYTES)
 
@@ -287,7 +287,7 @@ def test_everything_is_coloured_at_once(rig, monkeypatch):
         one.frame(paint)
         one.scene.loop.wait()
         largest = colors.faded("viridis").view(np.uint32)[-1]
-        for surface in one.maps._asked.pictures.values():
+        for surface in one.maps._requests.pictures.values():
             last_row = surface.colors.download(39 * 2048 * WORD, 40 * WORD).view(np.uint32)
             assert (last_row == largest).all(), "the old colours are still there"
     finally:
@@ -337,7 +337,7 @@ def test_a_large_map_that_gives_up_its_place(rig, monkeypatch):
         one.frame(paint)
         for _ in range(3):
             one.frame(paint)
-        assert list(one.maps._asked.pictures) == [f"map.{n}" for n in range(1, PANELS + 1)]
+        assert list(one.maps._requests.pictures) == [f"map.{n}" for n in range(1, PANELS + 1)]
     finally:
         one.close()
 

@@ -32,7 +32,7 @@ QUIET_CALLS = {
 QUIET = {
     "app/settings.py": (".*", "sentences that name the settings file and its field"),
     "features/presets/setting_values.py": (".*", "the same"),
-    "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
+    "app/layout_text.py": (".*", "the language of Dear ImGui's layout"),
     "features/remote/state.py": (".*", "the same, of addresses in it"),
     "features/prompts/host.py": (".*", "sentences that name a prompt's file"),
     "features/sampling/lists.py": (".*", "the same, of lists in them"),

@@ -24,10 +24,10 @@ def test_nothing_is_asked_of_the_network_before_search_is_pressed(library):
     one.driver.click(f"library.card.{CURATED[0].repo}")
     one.driver.click("library.runnable")
     one.driver.frames(3)
-    assert one.services.asked == []
+    assert one.services.requests == []
     one.driver.click("library.search")
     one.driver.wait("what was found", lambda s: s.library.found is not None)
-    assert one.services.asked == [HubSearch("qwen3 4b", runnable=False)]
+    assert one.services.requests == [HubSearch("qwen3 4b", runnable=False)]
 
 
 def test_enter_searches_too(library):
@@ -51,7 +51,7 @@ def test_a_file_of_a_repository_is_chosen_and_fetched(found):
     one.driver.click("library.download")
     wanted = FetchModel(model.repo, file.name, file.size)
     assert one.done[-1] == wanted and one.state.library.tab == "queue"
-    one.driver.wait("the queue", lambda s: wanted in one.services.asked)
+    one.driver.wait("the queue", lambda s: wanted in one.services.requests)
 
 
 def test_a_file_is_fetched_and_quantized(found):

@@ -155,7 +155,7 @@ def test_a_model_that_is_gone_meanwhile_is_a_sentence(library):
 def test_the_queue_is_ended_with_the_program(library):
     one = library()
     one.program.hosts["library"].close()
-    assert one.services.asked[-1] == "closed"
+    assert one.services.requests[-1] == "closed"
 
 
 def test_showing_the_page_again_looks_again(library):

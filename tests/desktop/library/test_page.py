@@ -107,7 +107,7 @@ def test_a_model_is_quantized_and_its_source_may_go(library):
     one.driver.click("library.quantize.go")
     wanted = QuantizeModel(QWEN, "int8", True)
     assert one.done[-1] == wanted and one.state.library.tab == "queue"
-    one.driver.wait("the queue", lambda s: wanted in one.services.asked)
+    one.driver.wait("the queue", lambda s: wanted in one.services.requests)
 
 
 def test_only_gemma_3n_s_e4b_is_sliced(library):

@@ -36,7 +36,7 @@ def test_each_job_has_the_buttons_of_its_state(library):
     one.driver.frames(3)
     one.driver.click("library.job.bbbb.keep")
     assert one.done[-1] == KeepSource("bbbb")
-    one.driver.wait("the queue", lambda s: KeepSource("bbbb") in one.services.asked)
+    one.driver.wait("the queue", lambda s: KeepSource("bbbb") in one.services.requests)
 
 
 def test_what_is_still_to_be_done_stands_above_what_has_ended(library):

@@ -16,8 +16,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
-from llm_lite.desktop.app.settings import restore
-from llm_lite.desktop.app.settings_store import SettingsStore
+from llm_lite.desktop.app.settings import SettingsStore, restore
 from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.features.attachments import model as attaching
 from llm_lite.desktop.features.attachments.model import Pasted

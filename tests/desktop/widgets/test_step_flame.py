@@ -8,7 +8,7 @@ from llm_lite.core.messages import ProfileStep
 from llm_lite.desktop.features.quantization.step_profile import StepShown, milliseconds
 from llm_lite.desktop.widgets.step_flame import kinds, lay_out, shared_parts
 from tests.desktop.fake_tasks import STEP
-from tests.desktop.views.test_quantization_views import at_rest, last, panel  # noqa: F401
+from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
 
 
 def test_every_row_covers_the_whole_step_without_gaps():

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from llm_lite.desktop.app.input_method import address
-from llm_lite.desktop.app.input_method.address import find, is_wanted, named_method
+from llm_lite.desktop.app.input_method import input_method
+from llm_lite.desktop.app.input_method.input_method import find_address, is_wanted, named_method
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def folder(tmp_path, monkeypatch):
     """Writes the daemon's file for a display."""
     machine = tmp_path / "machine"
     machine.write_text("abc\n")
-    monkeypatch.setattr(address, "MACHINE_FILES", (machine,))
+    monkeypatch.setattr(input_method, "MACHINE_FILES", (machine,))
     bus = tmp_path / "ibus" / "bus"
     bus.mkdir(parents=True)
 
@@ -28,11 +28,11 @@ def folder(tmp_path, monkeypatch):
 def test_the_file_of_this_display(folder):
     text = f"# made by ibus\nIBUS_ADDRESS=unix:abstract=/x,guid=1\nIBUS_DAEMON_PID={os.getpid()}\n"
     environment = folder("unix-5", text.encode())
-    assert find(environment) == "unix:abstract=/x,guid=1"
-    assert find({**environment, "DISPLAY": ":6"}) is None
-    assert find({**environment, "IBUS_ADDRESS": "unix:path=/y"}) == "unix:path=/y"
+    assert find_address(environment) == "unix:abstract=/x,guid=1"
+    assert find_address({**environment, "DISPLAY": ":6"}) is None
+    assert find_address({**environment, "IBUS_ADDRESS": "unix:path=/y"}) == "unix:path=/y"
     folder("unix-wayland-0", b"IBUS_ADDRESS=unix:path=/w\n")
-    assert find({**environment, "WAYLAND_DISPLAY": "wayland-0"}) == "unix:path=/w"
+    assert find_address({**environment, "WAYLAND_DISPLAY": "wayland-0"}) == "unix:path=/w"
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_the_file_of_this_display(folder):
 )  # fmt: skip
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_a_file_that_leads_to_no_daemon(folder, text):
-    assert find(folder("unix-5", text)) is None
+    assert find_address(folder("unix-5", text)) is None
 
 
 def test_nothing_at_all(tmp_path):
-    assert find({"HOME": str(tmp_path)}) is None
+    assert find_address({"HOME": str(tmp_path)}) is None
 
 
 def test_the_method_that_the_session_names():

@@ -79,7 +79,7 @@ class Desk:
 
     def hear(self, *news, now=0.0):
         for one in news:
-            self.exchange.hear(one, now)
+            self.exchange.handle(one, now)
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_a_daemon_that_dies_leaves_what_was_composed_and_typed(desk):
     desk.press("b")
     desk.hear(Lost("it has ended"))
     assert desk.field.words == "ni'haoab" and desk.exchange.composition == NOTHING
-    assert desk.daemon.closed and not desk.exchange.asks
+    assert desk.daemon.closed and not desk.exchange.sends_keys
     assert desk.exchange.type(Key(67, 46, PRESS, 0), None, 0.0) is False  # as without it
 
 

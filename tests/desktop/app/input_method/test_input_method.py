@@ -39,7 +39,7 @@ class Typist:
 
     def __init__(self, program, display):
         self.program, self._display, self._time = ready(program), display, 1
-        self.until(lambda: program._input_method._exchange.asks)
+        self.until(lambda: program._input_method._exchange.sends_keys)
         self._window = x11.mapped_window(display)
 
     @property

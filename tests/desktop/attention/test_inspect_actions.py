@@ -1,0 +1,304 @@
+"""Looking inside and steering as state, actions and events: no engine, no window."""
+
+import math
+
+import pytest
+
+from llm_lite.core.messages import (
+    Alternative,
+    AttentionRows,
+    ChatMessage,
+    CompareGains,
+    ConversationRead,
+    GainsEffect,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    Inspect,
+    LensResult,
+    ModelLoaded,
+    PrefillProgress,
+    PromptToken,
+    Read,
+    ReadAttentionRows,
+    SetGains,
+    Stop,
+    TokenDecoded,
+)
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention import model as inspecting
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
+from llm_lite.desktop.features.program.model import OpenModel, SetAttention
+from llm_lite.desktop.features.program.requests import versions
+from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
+from llm_lite.desktop.features.tree import model as forking
+from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.program.test_state import READY, STATS, asked, play
+
+OTHER = Alternative(9, " other", 0.2)
+BEST = (Alternative(11, "one", 0.5), OTHER)
+PROMPT = tuple(PromptToken(n, t, o) for n, (t, o) in enumerate([("<s>", -1), ("hi", 0)]))
+ABLATED = ((0.0, *(1.0,) * 8), *((1.0,) * 9,) * 29)
+IDS = (11, 12, 13)
+ONES = ((1.0,) * 9,) * 30
+
+
+def answered(state=None):
+    """ "hi", and an answer of three tokens."""
+    state = state or asked(text="hi")
+    request = state.running.request
+    return play(
+        state,
+        GenerationStarted(request, 2, 0, PROMPT),
+        TokenDecoded(request, 11, "one", 0.5, 3, BEST),
+        TokenDecoded(request, 12, " two", 0.25, 4, BEST),
+        TokenDecoded(request, 13, "", 0.9, 5, BEST),
+        GenerationFinished(request, "end", STATS),
+    )[0]
+
+
+def texts(state):
+    return [m.text for m in state.messages]
+
+
+def test_positions_know_their_messages():
+    state = answered()
+    assert state.owners == (TEMPLATE, 0, 1, 1, 1)
+    assert state.positions == ("<s>", "hi", "one", " two", "")
+    assert state.messages[1].tokens[0].alternatives == BEST
+    told = asked(replace(READY, system_prompt="Be kind."), "hi")
+    prompt = (PromptToken(1, "kind", 0), PromptToken(2, "hi", 1))
+    state, _ = play(told, GenerationStarted(1, 2, 0, prompt))
+    assert state.owners == (SYSTEM, 0)
+
+
+def test_what_is_said_anew_has_no_positions_until_it_is_read():
+    state = answered()
+    assert play(state, Regenerate())[0].owners == (TEMPLATE, 0)
+    assert play(state, EditMessage(0), Send("ho"))[0].owners == (TEMPLATE,)
+    assert play(state, Send("more"))[0].owners == state.owners
+    assert play(state, NewChat())[0].owners == ()
+    assert play(state, ModelLoaded(MODEL, EXECUTOR, 1.0))[0].owners == ()
+
+
+@pytest.mark.parametrize(
+    ("xray", "look"),
+    [
+        (XRay(True, "layer", 7, 2, at=3), ("from", "layer-mean", (), 7)),
+        (XRay(True, "head", 7, 2, at=3), ("from", "heads", ((7, 2),), 7)),
+        (XRay(True, "locked", 7, 2, at=3), ("from", "heads", ((4, 1), (5, 0)), 7)),
+        (XRay(True, "rollout", 7, 2, at=3), ("from", "rollout", (), 7)),
+        (XRay(True, "layer", 7, 2, reverse=True, at=3), ("to", "layer-mean", (), 7)),
+        (XRay(True, "layer", 7, 2, flipped=True, at=3), ("to", "layer-mean", (), 7)),
+        (XRay(True, "layer", 7, 2, True, flipped=True, at=3), ("from", "layer-mean", (), 7)),
+    ],
+)
+def test_pointing_at_a_token_asks_where_it_looks(xray, look):
+    state = replace(answered(), attention=AttentionChoice(((4, 1), (5, 0)), exclude_first=True))
+    state, commands = play(state, inspecting.SetXRay(xray), inspecting.SetXRay(xray))
+    assert commands == [ReadAttentionRows(1, 3, *look, without_first=True)]
+    rows = AttentionRows(1, 3, look[0], (0.5, 0.5))
+    state, _ = play(
+        state,
+        AttentionRows(0, 3, "from", (1.0,)),
+        rows,
+        AttentionRows(1, 3, "from", (1.0,)),
+    )
+    assert state.attention_rows == rows, "an answer that nobody waits for is dropped"
+    state, commands = play(state, inspecting.SetXRay(replace(xray, at=None)))
+    assert (state.attention_rows, commands) == (None, [])
+
+
+def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
+    xray = XRay(True, at=3)
+    state, _ = play(
+        answered(),
+        inspecting.SetXRay(xray),
+        inspecting.SetXRay(replace(xray, at=None)),
+        AttentionRows(1, 3, "from", (1.0,)),
+    )
+    assert state.attention_rows is None
+
+
+def test_locked_heads_need_heads_that_are_locked():
+    state, commands = play(answered(), inspecting.SetXRay(XRay(True, "locked", at=2)))
+    assert (commands, state.attention_rows.message) == ([], inspecting.NOTHING_LOCKED)
+    state, commands = play(state, SetAttention(AttentionChoice(((4, 1),))))
+    assert commands == [ReadAttentionRows(1, 2, "from", "heads", ((4, 1),))]
+
+
+def test_continue_from_another_choice_keeps_the_old_answer():
+    before = answered()
+    state, (command,) = play(before, forking.ContinueFrom(1, 1, OTHER))
+    assert isinstance(command, Generate)
+    assert (command.forced, command.messages) == ((11, 9), (ChatMessage("user", "hi"),))
+    assert texts(state) == ["hi", ""]
+    state, _ = play(
+        state,
+        GenerationStarted(2, 2, 0, PROMPT),
+        TokenDecoded(2, 11, "one", math.nan, 3),
+        TokenDecoded(2, 9, " other", 0.2, 4, BEST),
+        TokenDecoded(2, 14, " end", 0.7, 5, BEST),
+        GenerationFinished(2, "end", STATS),
+    )
+    tokens = state.messages[1].tokens
+    assert [(t.id, t.probability) for t in tokens] == [(11, 0.5), (9, 0.2), (14, 0.7)]
+    assert tokens[0].alternatives == BEST, "as it was judged before"
+    assert state.messages[1].place == 1
+    back, commands = play(state, inspecting.SwitchVersion(1, 0))
+    assert (texts(back), commands) == (["hi", "one two"], [])
+    assert back.messages[1].tokens == before.messages[1].tokens
+    assert back.owners == (TEMPLATE, 0), "the cache holds the other one"
+    assert texts(play(back, inspecting.SwitchVersion(1, 1))[0]) == ["hi", "one other end"]
+    assert versions(back, 1) == versions(state, 1)
+
+
+def other_version():
+    """The first answer shown, the second in the cache."""
+    state, _ = play(
+        answered(), forking.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS)
+    )
+    return play(state, inspecting.SwitchVersion(1, 0))[0]
+
+
+def test_a_version_is_read_again():
+    before = other_version()
+    assert unread(before.owners, [True, True]) and not unread(answered().owners, [True, True])
+    state, (command,) = play(before, inspecting.ReadAgain(), inspecting.ReadAgain())
+    assert command == Read(3, (ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)))
+    state, _ = play(state, PrefillProgress(3, 1, 4))
+    assert (state.reading.done, state.reading.total, state.busy) == (1, 4, False)
+    words = (PromptToken(1, "<s>", -1), PromptToken(2, "hi", 0), PromptToken(11, "one", 1))
+    state, _ = play(state, ConversationRead(2, ()), ConversationRead(3, words))
+    assert (state.reading, state.owners, state.context_used) == (None, (TEMPLATE, 0, 1), 3)
+    assert state.positions == ("<s>", "hi", "one")
+    assert texts(state) == ["hi", "one two"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        Send("more"),
+        Regenerate(),
+        NewChat(),
+        inspecting.SwitchVersion(1, 1),
+        OpenModel("x"),
+    ],
+)
+def test_reading_gives_way_to_what_is_wanted_next(action):
+    state, _ = play(other_version(), inspecting.ReadAgain())
+    state, commands = play(state, action)
+    assert state.reading is None and commands[0] == Stop()
+    late = play(state, ConversationRead(3, (PromptToken(1, "<s>", -1),)))[0]
+    assert late.owners == state.owners
+
+
+def test_reading_that_fails_is_told():
+    state, _ = play(
+        other_version(),
+        inspecting.ReadAgain(),
+        ConversationRead(3, (), "the context is small"),
+    )
+    assert state.reading is None and "context is small" in state.notices[-1].text
+    busy, _ = play(answered(), Send("more"), inspecting.ReadAgain())
+    assert busy.reading is None and "is being written" in busy.notices[-1].text
+
+
+def test_what_followed_goes_and_comes_with_its_version():
+    state = answered(play(answered(), Send("more"))[0])
+    assert texts(state) == ["hi", "one two", "more", "one two"]
+    state, _ = play(state, forking.ContinueFrom(1, 0, OTHER), GenerationFinished(3, "end", STATS))
+    assert texts(state) == ["hi", ""]
+    state, _ = play(state, inspecting.SwitchVersion(1, 0))
+    assert texts(state) == ["hi", "one two", "more", "one two"]
+
+
+def test_answering_again_keeps_the_answer():
+    state, _ = play(answered(), Regenerate())
+    assert [tail[0].text for tail in state.messages[1].versions] == ["one two"]
+    assert state.messages[1].versions[0][0].sampling.seed != state.messages[1].sampling.seed
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        forking.ContinueFrom(1, 1, OTHER),
+        inspecting.SwitchVersion(1, 0),
+        inspecting.AnswerSteered(),
+        Regenerate(),
+    ],
+)
+def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
+    state = play(answered(), inspecting.Steer(ABLATED), Regenerate())[0]
+    after, commands = play(state, action)
+    assert (commands, after.messages) == ([], state.messages)
+    assert "being written" in after.notices[-1].text
+
+
+def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
+    half = (((0.5,) * 9), *((1.0,) * 9,) * 29)
+    state, commands = play(answered(), inspecting.Steer(half), inspecting.Steer(ABLATED))
+    assert commands == [SetGains(half), CompareGains(1), SetGains(ABLATED)]
+    state, commands = play(state, GainsEffect(1, 0.5))
+    assert (state.steering.effect.kl, commands) == (0.5, [CompareGains(2)])
+    state, commands = play(state, GainsEffect(1, 9.0), GainsEffect(2, 0.75))
+    assert (state.steering.effect.kl, commands) == (0.75, [])
+    state, commands = play(state, inspecting.Steer(None))
+    assert commands == [SetGains(ONES), CompareGains(3)]
+    assert play(state, inspecting.Steer(ONES))[0].steering.gains is None
+    assert play(READY, inspecting.Steer(ABLATED))[1] == [SetGains(ABLATED)], (
+        "nothing to compare yet"
+    )
+
+
+def test_another_model_begins_unsteered():
+    other = replace(MODEL, path="/models/other.gguf")
+    steered, _ = play(answered(), inspecting.Steer(ABLATED))
+    state, commands = play(steered, ModelLoaded(other, EXECUTOR, 1.0))
+    assert state.steering.gains is None
+    assert not [command for command in commands if isinstance(command, SetGains)]
+
+
+def test_the_conversations_gains_come_back_with_their_model():
+    other = replace(MODEL, path="/models/other.gguf")
+    state, commands = play(
+        answered(),
+        inspecting.Steer(ABLATED),
+        ModelLoaded(other, EXECUTOR, 1.0),
+        ModelLoaded(MODEL, EXECUTOR, 1.0),
+    )
+    assert state.steering.gains == ABLATED
+    assert [c for c in commands if isinstance(c, SetGains)] == [SetGains(ABLATED)] * 2
+
+
+def test_the_steered_answer_has_the_random_numbers_of_the_first():
+    state, commands = play(answered(), inspecting.AnswerSteered())
+    assert commands == [], "there is nothing to compare without gains"
+    state, commands = play(state, inspecting.Steer(ABLATED), inspecting.AnswerSteered())
+    command = commands[-1]
+    assert (command.gains, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
+    assert command.sampling == state.messages[1].versions[0][0].sampling
+    assert command.sampling.seed is not None
+    assert (state.comparing.index, state.comparing.base) == (1, 0)
+    state, _ = play(state, GenerationFinished(2, "end", STATS), inspecting.AnswerSteered())
+    assert state.comparing.base == 0, "still beside the first"
+    assert len(state.messages[1].versions) == 2
+    assert (
+        play(state, GenerationFinished(3, "end", STATS), inspecting.EndComparison())[0].comparing
+        is None
+    )
+
+
+def test_the_lens_asks_and_takes_its_own_answer():
+    state, commands = play(answered(), inspecting.ShowLens(3, ("key",)))
+    assert (commands, state.lens.key) == ([Inspect(3, 1)], ("key",))
+    result = LensResult(1, 3, ())
+    state, _ = play(state, LensResult(7, 3, ()), result)
+    assert (state.lens.result, state.lens.request) == (result, 0)
+
+
+def test_an_answer_that_said_nothing_is_not_kept():
+    state = replace(READY, messages=(Message("user", "hi"), Message("assistant", "")))
+    assert play(state, Regenerate())[0].messages[1].versions == ()

@@ -1,0 +1,140 @@
+"""The lens and the gains of heads, beside the tokens that they belong to."""
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.core.messages import (
+    Alternative,
+    Generate,
+    Inspect,
+    LensRow,
+    LoadModel,
+    SetGains,
+)
+from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.conversation import first_difference
+from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.state import AppState, Message, Token
+from llm_lite.desktop.features.tokens.lens import leads_words, settled
+from tests.desktop.fake_answers import lens
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.headless import sent
+from tests.desktop.tokens import test_token_views
+from tests.desktop.tokens.test_token_views import ask
+
+talk = test_token_views.talk  # a fixture
+
+
+def test_the_lens_follows_the_newest_token_at_leisure(headless):
+    one = headless(AppState(), size=(1400, 1700))
+    engine = FakeEngine(0.01)
+    one.program.start(engine)
+    engine.send(LoadModel(None))
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.click("tab.lens")
+    ask(one)
+    one.driver.wait("the lens", lambda s: not s.lens.request)
+    asked = [inspect.position for inspect in sent(engine, Inspect)]
+    assert asked == sorted(set(asked)) and asked[-1] == one.state.context_used - 1
+    tokens = len(one.state.messages[1].tokens)
+    assert 2 <= len(asked) < tokens / 4, "now and then while it writes"
+
+
+def drag(one, name, pixels):
+    one.driver.point(name)
+    x0, y0, x1, y1 = one.driver.rect(name)
+    io = imgui.get_io()
+    io.add_mouse_button_event(0, True)
+    one.driver.frames()
+    for step in range(1, 6):
+        io.add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2 - pixels * step / 5)
+        one.driver.frames()
+    io.add_mouse_button_event(0, False)
+    one.driver.frames(2)
+
+
+def test_heads_are_ablated_weighed_and_restored(talk):
+    one, engine = talk
+    one.driver.click("tab.steer")
+    one.driver.click("steer.2.4")
+    (gains,) = (command.gains for command in sent(engine, SetGains))
+    assert gains[2] == (1.0,) * 4 + (0.0,) + (1.0,) * 4
+    assert all(row == (1.0,) * 9 for n, row in enumerate(gains) if n != 2)
+    one.driver.wait("the effect", lambda s: s.steering.effect is not None)
+    drag(one, "steer.1.0", 50)
+    assert one.state.steering.gains[1][0] == pytest.approx(1.6, abs=0.02)
+    drag(one, "steer.1.0", -400)
+    assert one.state.steering.gains[1][0] == 0.0
+    one.driver.click("steer.2.4")
+    assert one.state.steering.gains[2] == (1.0,) * 9
+    one.driver.click("steer.layer.3")
+    one.driver.click("steer.layer.3")
+    assert one.state.steering.gains[3] == (0.0,) * 9
+    one.driver.click("steer.span.1")
+    assert one.state.steering.gains[3] == pytest.approx((1.0,) * 3 + (0.0,) * 6, abs=0.1)
+    one.driver.click("steer.reset")
+    assert one.state.steering.gains is None
+    assert set(sum(sent(engine, SetGains)[-1].gains, ())) == {1.0}
+
+
+def test_the_steered_answer_stands_beside_the_first(talk):
+    one, engine = talk
+    one.driver.click("tab.steer")
+    one.driver.click("steer.again")
+    assert sent(engine, Generate) == [], "nothing is steered yet"
+    one.driver.click("steer.0.0")
+    one.driver.click("steer.again")
+    assert one.driver.shows("compare")
+    one.driver.wait("the answer", lambda s: not s.busy, pace=0)
+    one.driver.frames(2)
+    (command,) = sent(engine, Generate)
+    assert command.gains == one.state.steering.gains
+    base, other = one.state.messages[1].versions[0][0], one.state.messages[1]
+    assert first_difference(base, other) == 2
+    one.driver.click("compare.close")
+    assert not one.driver.shows("compare")
+    assert one.state.messages[1].place == 1
+
+
+def test_where_answers_part():
+    def said(*ids, reason="end"):
+        return Message("assistant", "", tuple(Token(n, "", 1.0) for n in ids), reason)
+
+    assert first_difference(said(1, 2, 3), said(1, 5)) == 1
+    assert first_difference(said(1, 2), said(1, 2)) is None
+    assert first_difference(said(1, 2), said(1)) == 1
+    assert first_difference(said(1, 2), said(1, reason=None)) is None, "not yet"
+
+
+def test_the_lens_asks_of_the_token_that_is_held(talk):
+    one, engine = talk
+    assert sent(engine, Inspect) == [], "nobody looks"
+    one.driver.click("tab.lens")
+    last = one.state.context_used - 1
+    assert [inspect.position for inspect in sent(engine, Inspect)] == [last]
+    one.driver.wait("the lens", lambda s: not s.lens.request)
+    one.driver.frames(3)
+    assert len(sent(engine, Inspect)) == 1
+    one.program.do(SetAttention(AttentionChoice(row=7)))
+    one.driver.wait("the lens", lambda s: s.lens.key[:1] == (7,))
+    one.driver.wait("the lens", lambda s: not s.lens.request)
+    assert sent(engine, Inspect)[-1].position == 7
+    one.driver.frames(2)
+    assert one.driver.shows("lens.table")
+    assert settled(lens()) == 20
+    one.program.do(Steer(((0.0,) * 9,) * 30))
+    one.driver.frames(3)
+    assert len(sent(engine, Inspect)) == 3, "with other gains the layers say something else"
+
+
+def test_the_lens_says_from_which_layer_on_a_token_leads():
+    def row(layer, text, token):
+        return LensRow(layer, (Alternative(token, text, 0.5),))
+
+    rows = (row(0, "<|endoftext|>", 7), row(1, " blue", 9), row(2, " blue", 9))
+    assert leads_words(rows, 1) == "From layer 1 up, “blue” is the likeliest next token."
+    late = (*rows[:2], row(2, "<|endoftext|>", 7))
+    assert (
+        leads_words(late, 2) == "Only the last layer, at the top, finds “<|endoftext|>” likeliest."
+    )

@@ -1,0 +1,58 @@
+"""Versions of messages in an opened conversation, who wrote them, and a message that was found."""
+
+from llm_lite.core.messages import ModelIdentity
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import SwitchVersion
+from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
+from llm_lite.desktop.features.history.model import (
+    Reveal,
+)
+from llm_lite.desktop.features.program.model import OpenModel, SetOptions
+from llm_lite.desktop.features.program.state import Message
+from tests.desktop.headless import READY
+from tests.desktop.history.test_conversations import TALK, WROTE
+
+
+def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):
+    one = headless(replace(READY, messages=TALK))
+    one.driver.click("message.0.before")
+    assert one.did(SwitchVersion) == [SwitchVersion(0, 0)]
+    assert [m.text for m in one.state.messages] == ["First"]
+    one.program.do(SwitchVersion(0, 1))
+    one.driver.frames(2)
+    one.driver.point("message.1")
+    one.driver.click("message.1.edit")
+    assert one.did(EditMessage) == [EditMessage(1)]
+    assert one.state.draft == "Said."
+    one.driver.point("message.1")
+    one.driver.click("message.1.exactly")
+    assert one.did(Regenerate) == [Regenerate(1, exactly=True)]
+
+
+def test_an_answer_of_another_model_says_which_and_offers_it(headless):
+    other = replace(WROTE, model=ModelIdentity("Another", "/models/another.gguf"))
+    talk = (TALK[0], replace(TALK[1], written=other))
+    one = headless(replace(READY, messages=talk))
+    one.driver.click("message.1.exactly")
+    assert not one.did(Regenerate)
+    one.driver.click("chat.again.load")
+    assert one.did(OpenModel) == [OpenModel("/models/another.gguf")]
+    one = headless(
+        replace(READY, messages=(TALK[0], replace(TALK[1], written=replace(WROTE, mode="int4"))))
+    )
+    one.driver.click("message.1.exactly")
+    one.driver.click("chat.again.load")
+    assert one.did(SetOptions)[0].options.mode == "int4"
+
+
+def test_a_message_that_was_found_is_scrolled_to(headless):
+    talk = tuple(
+        Message("user" if n % 2 == 0 else "assistant", f"{n} " * 300, stop_reason="end")
+        for n in range(20)
+    )
+    one = headless(replace(READY, messages=talk))
+    assert not one.driver.shows("message.3")
+    one.program.do(Reveal(talk[3].key))
+    one.driver.frames(5)
+    assert one.driver.shows("message.3")
+    assert one.state.history.reveal is None

@@ -1,0 +1,140 @@
+"""The state stays sound, whatever comes in whatever order."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_lite.core.messages import (
+    Alternative,
+    AttentionRows,
+    EngineOptions,
+    ExecutorChanged,
+    GainsEffect,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    LensResult,
+    LoadFailed,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    ModelLoaded,
+    PrefillProgress,
+    SamplingOptions,
+    TokenDecoded,
+)
+from llm_lite.desktop.features.attention.model import (
+    AnswerSteered,
+    EndComparison,
+    SetXRay,
+    ShowLens,
+    Steer,
+    SwitchVersion,
+)
+from llm_lite.desktop.features.chat.model import (
+    CancelEdit,
+    ContinueAnswer,
+    EditMessage,
+    NewChat,
+    Regenerate,
+    Send,
+    SetDraft,
+    SetSampling,
+    StopAnswer,
+)
+from llm_lite.desktop.features.program.model import (
+    CancelLoading,
+    ChooseFile,
+    ClearLog,
+    DismissNotice,
+    OpenModel,
+    ResetLayout,
+    SetFontSize,
+    SetOptions,
+    SetTheme,
+)
+from llm_lite.desktop.features.program.requests import versions
+from llm_lite.desktop.features.program.state import (
+    AppState,
+)
+from llm_lite.desktop.features.tokens.state import XRay
+from llm_lite.desktop.features.tree.model import ContinueFrom
+from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.program.test_state import STATS, play
+
+GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
+requests = st.integers(0, 4)
+words = st.sampled_from(["", "a", "안녕", "x" * 50])
+events = st.one_of(
+    st.builds(LoadStarted, words),
+    st.builds(LoadProgress, words, st.floats(-1, 2)),
+    st.builds(ModelLoaded, st.just(MODEL), st.just(EXECUTOR), st.floats(0, 9)),
+    st.builds(LoadFailed, words, words, st.booleans()),
+    st.builds(ExecutorChanged, st.just(EXECUTOR), st.just(MODEL)),
+    st.builds(GenerationStarted, requests, st.integers(0, 9), st.integers(0, 9)),
+    st.builds(PrefillProgress, requests, st.integers(0, 9), st.integers(0, 9)),
+    st.builds(TokenDecoded, requests, st.integers(0, 9), words, st.just(0.5), st.integers(0, 9)),
+    st.builds(
+        GenerationFinished,
+        requests,
+        st.sampled_from(["end", "length", "stopped", "context", "error"]),
+        st.just(STATS),
+        words,
+    ),
+    st.builds(AttentionRows, requests, st.integers(0, 9), st.just("from"), st.just((0.5, 0.5))),
+    st.builds(LensResult, requests, st.integers(0, 9), st.just(())),
+    st.builds(GainsEffect, requests, st.floats(0, 9)),
+    st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
+)
+deeds = st.one_of(
+    st.builds(Send, words),
+    st.builds(SetDraft, words),
+    st.builds(EditMessage, st.integers(-1, 5)),
+    st.builds(OpenModel, st.one_of(st.none(), words)),
+    st.builds(SetOptions, st.sampled_from([EngineOptions(), EngineOptions(backend="cpu")])),
+    st.builds(SetSampling, st.just(SamplingOptions(temperature=0.0))),
+    st.builds(SetFontSize, st.floats(0, 99)),
+    st.builds(DismissNotice, st.integers(0, 9)),
+    st.builds(SetXRay, st.builds(XRay, shown=st.booleans(), at=st.integers(0, 9))),
+    st.builds(ShowLens, st.integers(0, 9), st.just(())),
+    st.builds(
+        ContinueFrom, st.integers(-1, 5), st.integers(0, 3), st.just(Alternative(7, "x", 0.5))
+    ),
+    st.builds(SwitchVersion, st.integers(-1, 5), st.integers(-1, 3)),
+    st.builds(Steer, st.sampled_from([None, GAINS])),
+    st.sampled_from(
+        [
+            StopAnswer(),
+            ContinueAnswer(),
+            Regenerate(),
+            CancelEdit(),
+            NewChat(),
+            CancelLoading(),
+            ClearLog(),
+            ChooseFile(),
+            ResetLayout(),
+            SetTheme("light"),
+            AnswerSteered(),
+            EndComparison(),
+        ]
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(events, deeds), max_size=40))
+def test_any_order_of_events_and_actions_keeps_the_state_sound(steps):
+    state, commands = play(AppState(), *steps)
+    assert state.queued is None or state.draining is not None
+    assert state.running is None or state.messages
+    assert state.editing is None or state.messages[state.editing].role == "user"
+    for message in state.messages:
+        assert 0 <= message.place <= len(message.versions)
+        assert all(tail and not tail[0].versions for tail in message.versions)
+    comparing = state.comparing
+    if comparing is not None:
+        assert comparing.base < len(versions(state, comparing.index))
+    numbers = [c.request for c in commands if isinstance(c, Generate)]
+    assert numbers == sorted(set(numbers))
+    for command in commands:
+        if isinstance(command, Generate):
+            assert command.messages[-1].role == ("assistant" if command.continue_last else "user")

@@ -1,0 +1,169 @@
+"""Whatever a file, a model or an engine says, every view draws it."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from imgui_bundle import imgui
+
+from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinished, TokenDecoded
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.encoder.state import EncodingMode
+from llm_lite.desktop.features.layouts.state import Layouts
+from llm_lite.desktop.features.program import status_bar
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.guard import Failed, attempt
+from llm_lite.desktop.features.program.rail import PANELS
+from llm_lite.desktop.features.program.state import AppState, Load
+from llm_lite.desktop.features.registry import VIEWS
+from llm_lite.desktop.features.tokenizer.state import Stage, TokenizerChoice
+from llm_lite.desktop.language import incoming
+from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
+from tests.desktop.encoding_fake import as_encoder
+from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.headless import READY
+from tests.desktop.program.outside_text import after, sample_events, with_text
+
+BAD = "a\udcff\ud83d\x1b[2J\x00\n\u202eb"
+PAGES = ("modes", "report", "tensors", "step")
+
+
+@pytest.fixture(scope="module")
+def events():
+    return sample_events()
+
+
+def looks(state):
+    """The state as each page and mode of a view shows it."""
+    held, pages = state.quantization, []
+    for page in PAGES:
+        choices = replace(held.choices, page=page)
+        pages.append(replace(state, quantization=replace(held, choices=choices)))
+    return (
+        *pages,
+        replace(state, xray=replace(state.xray, shown=True, at=3)),
+        *(
+            replace(state, tokenizer=replace(state.tokenizer, choice=TokenizerChoice(stage=stage)))
+            for stage in get_args(Stage)
+        ),
+        *(as_page(state, mode) for mode in get_args(EncodingMode)),
+        replace(state, layouts=Layouts("compare"), load=Load(state.recent[0])),
+    )
+
+
+def as_page(state, mode):
+    """With an encoder, whatever it answered, on one of its pages."""
+    encoding = state.encoding
+    choice = replace(encoding.choice, mode=mode, sentences=("a", "b"))
+    answered = encoding.encoded_request and replace(encoding.encoded_request, mode=mode)
+    encoding = replace(encoding, choice=choice, encoded_request=answered)
+    return replace(state, model=as_encoder(state.model), encoding=encoding)
+
+
+def draw_everything(one, state):
+    """All views and panels in one frame, each in a window of its own, with nothing that would
+    catch what they raise."""
+    imgui.new_frame()
+    for part in (*VIEWS, *PANELS, status_bar):
+        name = getattr(part, "name", "status")
+        imgui.set_next_window_size((900, 1400))
+        imgui.begin(f"{name}###all.{name}")
+        part.draw(state, one.ui)
+        imgui.end()
+    one.program.interface._draw_notices(20.0, state, one.ui)
+    imgui.render()
+
+
+def test_every_kind_of_event_with_text_that_cannot_be_encoded(headless, events):
+    one = headless()
+    state = after([with_text(event, lambda: BAD) for event in events], READY)
+    assert state.model.path == BAD, "to open it by"
+    assert "\\udcff" in repr(state.recent[0])
+    for look in looks(state):
+        draw_everything(one, look)
+
+
+def test_without_the_door_the_same_text_is_no_utf_8(headless, events, monkeypatch):
+    monkeypatch.setattr("llm_lite.desktop.features.program.apply.fit_to_show", lambda event: event)
+    monkeypatch.setattr("llm_lite.desktop.features.program.notices.fit_line", lambda text: text)
+    state = after([with_text(event, lambda: BAD) for event in events], READY)
+    one = headless()
+    imgui.new_frame()
+    imgui.begin("all")
+    found = attempt(lambda: VIEWS[0].draw(state, one.ui))
+    imgui.end()
+    imgui.render()
+    assert isinstance(found, Failed) and isinstance(found.error, UnicodeError | TypeError)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_every_string_of_every_event(shared, data):
+    one, events = shared
+    words = st.text(st.characters(), max_size=12) | st.sampled_from(
+        ["", "##", "###", "%s%n", "\ud800" * 3, "{", "a\tb", "```\n", "|a|", BAD, "x" * 3000]
+    )
+    few = data.draw(st.lists(words, min_size=1, max_size=8), label="words")
+    state = after([with_text(event, Turn(few)) for event in events], READY)
+    for look in looks(state):
+        draw_everything(one, look)
+
+
+class Turn:
+    """One text after the other, over and over."""
+
+    def __init__(self, words):
+        self.words, self.at = words, 0
+
+    def __call__(self):
+        self.at += 1
+        return self.words[self.at % len(self.words)]
+
+
+@pytest.fixture
+def shared(headless, events):
+    return headless(), events
+
+
+def test_text_of_a_megabyte_is_bounded_when_it_enters(events):
+    huge = "x" * (1 << 20)
+    model = replace(MODEL, name=huge, architecture=huge, stored_formats={huge: 1})
+    state = apply(ModelLoaded(model, replace(EXECUTOR, reason=huge), 1.0), AppState(), 0.0)
+    assert len(state.model.name) <= NAME
+    assert all(len(key) <= 2000 for key in state.model.stored_formats)
+    state = apply(Logged("error", f"/{huge}: no such file", 0.0), state, 0.0)
+    assert len(state.log[-1].text) <= LOG_LINE
+    assert state.log[-1].text.endswith(": no such file"), "its middle is left out"
+    token = fit_to_show(TokenDecoded(1, 3, huge, 0.5, 4))
+    assert len(token.text) <= TOKEN
+
+
+def test_a_long_target_stays_whole():
+    """It is copied as text; what is drawn of it is its tokens."""
+    text = "ein Wort\n" * 1000
+    told = fit_to_show(TargetFinished(1, text=text, others=(OtherTarget(text, -1.0),)))
+    assert told.text == text and told.others[0].text == text
+
+
+def test_what_is_fit_stays_the_same_object(events):
+    for event in events:
+        assert fit_to_show(event) is event
+
+
+def test_a_name_of_a_megabyte_does_not_hold_up_frames(headless, events):
+    """By what is measured, not by time: no text that Dear ImGui is given is longer than this."""
+    one, longest = headless(), 0
+    state = after([with_text(event, lambda: "x" * (1 << 20)) for event in events], READY)
+    real = imgui.calc_text_size
+
+    def measured(text, *rest, **named):
+        nonlocal longest
+        longest = max(longest, len(text))
+        return real(text, *rest, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(imgui, "calc_text_size", measured)
+        for look in looks(state):
+            draw_everything(one, look)
+    assert longest <= 3 * incoming.LOG_LINE
