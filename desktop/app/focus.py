@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from imgui_bundle import imgui
+from msgspec import Struct
 
 from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.features.registry import VIEWS
@@ -12,7 +13,10 @@ from llm_lite.desktop.widgets.ui import Ui
 
 RAIL, STATUS = "##rail", "##status"
 PAGE = "##host"  # where views are docked, or a page is shown in their place
-TO = "panels.to"  # in the memory of the surroundings: the view whose first control comes next
+
+
+class NextFocus(Struct):
+    window: str = ""  # the name of the one whose first control gets the keyboard when it begins
 
 
 def go(ui: Ui, step: int, shown: list[View]) -> None:
@@ -45,8 +49,8 @@ def show(ui: Ui, view: View) -> None:
 def enter(ui: Ui, name: str) -> None:
     """Give the keyboard to the first control of the view whose window was just begun, if it is the
     one to go to."""
-    if ui.memory.get(TO) == name:
-        ui.memory.pop(TO)
+    if ui.local(NextFocus).window == name:
+        ui.local(NextFocus).window = ""
         window = imgui.internal.get_current_window()
         imgui.internal.focus_window(window)
         imgui.internal.nav_init_window(window, True)
@@ -65,7 +69,7 @@ def _give(ui: Ui, window: str) -> None:
         ui.ask("input")
         return
     imgui.set_window_focus(window)
-    ui.memory[TO] = window.partition("###")[2] or window.removeprefix("##")
+    ui.local(NextFocus).window = window.partition("###")[2] or window.removeprefix("##")
 
 
 def _chat() -> str:

@@ -51,7 +51,7 @@ from llm_lite.desktop.widgets.fonts import BASE_SIZE
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from llm_lite.desktop.widgets.theme import apply_theme, make_theme
-from llm_lite.desktop.widgets.ui import NOTICES_HEIGHT, Face, Ui
+from llm_lite.desktop.widgets.ui import Face, Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ class Interface:
             height, done = self._draw_notice(notice, ImVec2(right, y - gap - taken), wide)
             actions += done
             taken += height + gap
-        ui.memory[NOTICES_HEIGHT] = taken + gap if taken else 0.0
+        ui.notices_height = taken + gap if taken else 0.0
         return actions
 
     def _draw_notice(

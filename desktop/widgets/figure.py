@@ -22,7 +22,7 @@ class Figure:
 
     def __init__(self, ui: Ui, size: float = TEXT) -> None:
         name = ui.theme.name
-        self.ui = replace(ui, theme=make_theme(name, size, 1.0), memory={}, locals={}, rects={})
+        self.ui = replace(ui, theme=make_theme(name, size, 1.0), locals={}, rects={})
         self.size = (0, 0)
         base = vec(self.ui.theme.palette.panel)
         self.background: tuple[float, float, float, float] = (base.x, base.y, base.z, 1.0)

@@ -20,14 +20,13 @@ _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
 _STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
 NAMED_RAIL_HEIGHT = 150.0  # spacing units: all icons of the rail with their names
 NAMED_RAIL_WINDOW = 220.0  # spacing units: a window that is narrower needs its width for the panels
-NOTICES_HEIGHT = "notices.height"  # in `Ui.memory`
 MOST_SIZES = 200  # of all faces together, that are kept
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
 T = TypeVar("T")
 
 
 class Ui(Struct):
-    """One frame's surroundings. `memory` is where a view keeps what is its own: scroll, caches."""
+    """The surroundings in which a frame is drawn."""
 
     theme: Theme
     fonts: dict[Face, Any]  # ImFont
@@ -35,7 +34,6 @@ class Ui(Struct):
     pointer: tuple[float, float] = (-math.inf, -math.inf)  # pixels
     rects: dict[str, Rect] = field(default_factory=dict)
     before: dict[str, Rect] = field(default_factory=dict)  # `rects` of the frame before this one
-    memory: dict[str, Any] = field(default_factory=dict)
     locals: dict[type, Any] = field(default_factory=dict)  # by `local`
     frames: FrameTimes = field(default_factory=FrameTimes)
     maps: HeadMaps | None = None  # of the running model, where there is a device to draw
@@ -45,6 +43,7 @@ class Ui(Struct):
     shows_list: bool = False  # of conversations
     sizes: set[tuple[Face, float]] = field(default_factory=set)  # that were drawn with, in pixels
     reaching: str = ""  # the control that is to have the keyboard, by name
+    notices_height: float = 0.0  # pixels, of the last frame's notices with the gaps between
 
     def local(self, kind: type[T]) -> T:
         """Return the record of this kind that a view keeps from frame to frame: what is typed,
@@ -68,12 +67,6 @@ class Ui(Struct):
     def rail_width(self) -> float:
         """Return the width of the rail at the left edge, in pixels."""
         return self.u(14)
-
-    @property
-    def notices_height(self) -> float:
-        """Return the height of the notices that were shown in the last frame, in pixels, with the
-        gaps between."""
-        return float(self.memory.get(NOTICES_HEIGHT, 0.0))
 
     @property
     def status_height(self) -> float:

@@ -20,6 +20,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.model import Disconnect, FindServer
+from llm_lite.desktop.features.remote.view import ServerFields
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import write_png
 from llm_lite.desktop.tour.input_driver import InputDriver
@@ -55,7 +56,7 @@ class Pictures:
 
     def type_address(self, url: str) -> None:
         self.driver.click("remote.close")
-        self.program.interface.ui.memory.pop("remote.address")
+        self.program.interface.ui.local(ServerFields).address = ServerFields().address
         self.driver.click("remote.connect")
         self.driver.click("remote.address")
         self.driver.type(url)

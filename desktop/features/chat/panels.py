@@ -22,8 +22,8 @@ from llm_lite.desktop.features.program.model import OpenLink, OpenModel, SaveTex
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.model import FindServer
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.widgets.markdown.code_frame import SAVE
-from llm_lite.desktop.widgets.markdown.drawing import LINK
+from llm_lite.desktop.widgets.markdown.code_frame import CodeFrames
+from llm_lite.desktop.widgets.markdown.drawing import ClickedLink
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, popover, primary_button, wrapped
 
@@ -98,10 +98,12 @@ class SavePanel(Struct):
 def draw_asked(ui: Ui) -> list[Action]:
     """Draw the panels that a click in the text opened."""
     link, save = ui.local(LinkPanel), ui.local(SavePanel)
-    if LINK in ui.memory:
-        link.address, link.at, ui.opened = ui.memory.pop(LINK), ui.pointer, LINK_PANEL
-    if SAVE in ui.memory:
-        save.code, language = ui.memory.pop(SAVE)
+    clicked, frames = ui.local(ClickedLink), ui.local(CodeFrames)
+    if clicked.address is not None:
+        link.address, link.at, ui.opened = clicked.address, ui.pointer, LINK_PANEL
+        clicked.address = None
+    if frames.to_save is not None:
+        (save.code, language), frames.to_save = frames.to_save, None
         save.path, save.at = one_line(str(default_path(language))), ui.pointer
         ui.opened = SAVE_PANEL
     if link.address is None and save.code is None:

@@ -32,7 +32,7 @@ from llm_lite.desktop.features.tree.model import ContinueText, SpellAnswer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.markdown.blocks import Block
 from llm_lite.desktop.widgets.markdown.characters import page_text, source_place, word_at
-from llm_lite.desktop.widgets.markdown.drawing import LINK
+from llm_lite.desktop.widgets.markdown.drawing import ClickedLink
 from llm_lite.desktop.widgets.markdown.geometry import caret, character_at
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.token_text import visible
@@ -146,7 +146,9 @@ def _place(ui: Ui, shown: list[Shown], x: float, y: float, unit: Unit = "letter"
 
 
 def _click(state: AppState, ui: Ui, shown: list[Shown]) -> None:
-    if imgui.is_popup_open("", imgui.PopupFlags_.any_popup) or LINK in ui.memory:
+    if imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
+        return
+    if ui.local(ClickedLink).address is not None:
         return
     if not imgui.is_window_hovered():
         if imgui.is_mouse_clicked(0) and not _jumps():

@@ -15,11 +15,10 @@ from llm_lite.desktop.widgets.markup.code_colors import Colored
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button
 
-SAVE = "answer.code"  # there: the code and language that a person wants to save
-
 
 class CodeFrames(Struct):
     numbered: bool = False  # lines of code have numbers
+    to_save: tuple[str, str] | None = None  # code and language that a person wants to save
     copied: dict[str, float] = field(default_factory=dict)  # until when a button says so, by name
 
 
@@ -41,7 +40,7 @@ def draw_frame(
     imgui.set_cursor_screen_pos(ImVec2(x + width - 2 * side - ui.u(1.5), top))
     hint = tr("Save the code to a file")
     if icon_button(ui, f"{name}.save", ICON_DOWNLOAD, hint, side=side, style="small"):
-        ui.memory[SAVE] = (block.text, block.label)
+        ui.local(CodeFrames).to_save = block.text, block.label
     imgui.set_cursor_screen_pos(ImVec2(x + width - 3 * side - ui.u(2), top))
     frames = ui.local(CodeFrames)
     shown = frames.numbered

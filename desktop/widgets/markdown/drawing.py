@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
 
 from llm_lite.desktop.widgets.icons import ICON_CHECK
 from llm_lite.desktop.widgets.markdown.blocks import BULLET, DONE_TASK, OPEN_TASK, QUOTE
@@ -24,9 +25,6 @@ UPRIGHT = re.compile(f"[{CJK}\uac00-\ud7a3]")
 SLANT = 0.19  # to the right, of the height above the baseline: as Inter's italics
 WORDS = 5  # of four bytes in a vertex, x and y first
 CORNERS = 4  # of a letter
-
-
-LINK = "answer.link"  # in the memory of the interface: an address that a person clicked on
 
 
 class PageDrawing:
@@ -241,7 +239,11 @@ class PageDrawing:
         with ui.styled(window_padding=(ui.u(3), ui.u(2))), ui.font(style="small"):
             imgui.set_tooltip(run.link.replace("%", "%%"))
         if imgui.is_mouse_clicked(0):
-            ui.memory[LINK] = run.link
+            ui.local(ClickedLink).address = run.link
+
+
+class ClickedLink(Struct):
+    address: str | None = None  # that a person has just clicked on
 
 
 def draw_italic(

@@ -2,6 +2,7 @@
 
 import pytest
 from imgui_bundle import imgui
+from msgspec import Struct, field
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer
@@ -120,8 +121,12 @@ def test_buttons_of_messages_are_reached(headless):
     assert one.did(EditMessage)
 
 
+class Edits(Struct):
+    ids: set[int] = field(default_factory=set)
+
+
 def edits(one):
-    return one.ui.memory["test.edits"]
+    return one.ui.local(Edits).ids
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +138,7 @@ def noted(monkeypatch):
 
     def note(self, name):
         if name.endswith(".edit"):
-            self.memory.setdefault("test.edits", set()).add(imgui.get_item_id())
+            self.local(Edits).ids.add(imgui.get_item_id())
         mark(self, name)
 
     monkeypatch.setattr(Ui, "mark", note)
