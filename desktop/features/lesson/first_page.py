@@ -160,7 +160,7 @@ def _examples(state: AppState) -> tuple[str, ...]:
     return example_text(english), *example_sentences(english)[:2]
 
 
-def _return_action(state: AppState, at: int | None) -> Action:
+def _return_action(at: int | None) -> Action:
     return TypeSentence(False) if at is None else FollowPosition(at)
 
 
@@ -186,6 +186,6 @@ def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
             word = state.positions[at].strip()
             stay = tr("Follow “{word}” of the conversation").format(word=word)
         if state.lesson.typing and button(ui, "lesson.keep", stay):
-            actions.append(_return_action(state, at))
+            actions.append(_return_action(at))
         wrapped(ui, tr(NEW_CHAT), "faint")
     return actions

@@ -268,7 +268,7 @@ def _draw_tokens(state: AppState, ui: Ui, position: int, height: float) -> list[
                 taken = imgui.calc_text_size(label).x + ui.u(2)
             x, widths[place] = x + taken, widths[place] - taken
         rect = (x, at.y + ui.u(1), x + widths[place], at.y + height - ui.u(1))
-        actions += _draw_token(state, ui, place, words[place], rect, place - position)
+        actions += _draw_token(ui, place, words[place], rect, place - position)
         x += widths[place] + gap
     if last < shown.stop - 1:
         _draw_ellipsis(ui, x, at.y, height)
@@ -319,9 +319,7 @@ def _draw_arrows(state: AppState, ui: Ui, position: int, room: float) -> list[Ac
     return actions
 
 
-def _draw_token(
-    state: AppState, ui: Ui, place: int, words: str, rect: Rect, after: int
-) -> list[Action]:
+def _draw_token(ui: Ui, place: int, words: str, rect: Rect, after: int) -> list[Action]:
     """Draw one tile; it stands `after` tokens behind the followed one."""
     x0, y0, x1, y1 = rect
     imgui.set_cursor_screen_pos(ImVec2(x0, y0))

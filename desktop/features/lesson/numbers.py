@@ -60,8 +60,8 @@ def percentage(name: Name, value: float) -> Number:
 _GOLDEN = 0.6180339887498949  # steps of a sequence that spreads evenly over 0..1
 
 
-class DrawnToken(Struct, frozen=True):
-    """The distribution at the set temperature and top-p, and the token that was drawn from it."""
+class SampledToken(Struct, frozen=True):
+    """The distribution at the set temperature and top-p, and the token that is sampled from it."""
 
     shares: tuple[float, ...]
     kept: int
@@ -85,9 +85,9 @@ def token_shares(distribution: Distribution, temperature: float) -> tuple[float,
 
 
 @lru_cache(maxsize=32)
-def draw_token(
+def sample_token(
     distribution: Distribution, temperature: float, top_p: float, draws: int
-) -> DrawnToken:
+) -> SampledToken:
     """Return the token that the draw number `draws` gives."""
     shares = token_shares(distribution, temperature)
     sums = list(accumulate(shares))
@@ -97,7 +97,7 @@ def draw_token(
     whole = sums[kept - 1] if complete else top_p  # tokens that are not known are tiny steps
     mark = draw * whole
     chosen = next((i for i in range(kept) if mark < sums[i]), kept - 1 if complete else None)
-    return DrawnToken(shares, kept, complete, whole, draw, chosen)
+    return SampledToken(shares, kept, complete, whole, draw, chosen)
 
 
 ACTIVATION_NAMES: dict[Curve, str] = {"silu": "SiLU", "gelu": "GELU", "relu": "ReLU"}
@@ -368,7 +368,7 @@ def _residual(trace: TokenTrace, lesson: LessonState) -> Numbers:
 
 
 def _sampling(trace: TokenTrace, lesson: LessonState) -> Numbers:
-    found = draw_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     yield Number(("temperature",), lesson.temperature, "{:.1f}")
     yield Number(("top_p",), lesson.top_p, "{:.2f}")
     for index, token in enumerate(trace.distribution.top[:LISTED_TOKENS]):
@@ -382,13 +382,13 @@ def _sampling(trace: TokenTrace, lesson: LessonState) -> Numbers:
         yield Number(("rank",), trace.distribution.rank, "{:,.0f}")
 
 
-def _kept(found: DrawnToken) -> Number:
+def _kept(found: SampledToken) -> Number:
     """Return how many tokens top-p leaves; at least so many where not all of them are known."""
     return Number(("kept",), found.kept, "{:,.0f}" if found.complete else "> {:,.0f}")
 
 
 def _cache(trace: TokenTrace, lesson: LessonState) -> Numbers:
-    found = draw_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     shape = trace.shape
     if shape.path == "encoder_decoder":
         yield _likeliest(trace)
@@ -407,7 +407,7 @@ def _cache(trace: TokenTrace, lesson: LessonState) -> Numbers:
 def _summary(trace: TokenTrace, lesson: LessonState) -> Numbers:
     for position, token in trace.tokens:
         yield Number(("id", position), token, "{:.0f}")
-    found = draw_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     for likely, share in zip(trace.distribution.top[:LISTED_TOKENS], found.shares, strict=False):
         yield percentage(("share", likely.id), share)
 

@@ -337,7 +337,7 @@ class RemoteHost(Host):
         """Return what servers answered. A model that is the only one, or was requested, is
         connected to."""
         actions, self._pending = [*self._pending, *self._worker.poll()], []
-        actions += self._cache_changes(state)
+        actions += self._cache_changes()
         for action in tuple(actions):
             if not isinstance(action, ServerFound) or action.server is None:
                 continue
@@ -350,7 +350,7 @@ class RemoteHost(Host):
                 actions += [ConnectModel(wanted or only)]
         return actions
 
-    def _cache_changes(self, state: AppState) -> list[Action]:
+    def _cache_changes(self) -> list[Action]:
         there = self._router is not None and self._router.remote is not None
         engine = self.engine if there else None
         held = engine.held if engine is not None else None

@@ -11,11 +11,11 @@ from llm_lite.desktop.features.lesson.model import (
     is_written_by_model,
     text_up_to,
 )
-from llm_lite.desktop.features.lesson.numbers import DrawnToken
+from llm_lite.desktop.features.lesson.numbers import SampledToken
 from llm_lite.desktop.features.lesson.pictures.candidates import (
-    drawn_token,
-    drawn_words,
-    quoted_words,
+    next_token_text,
+    quoted_next_token,
+    sampled_token,
 )
 from llm_lite.desktop.features.lesson.scene import WARM, Scene
 from llm_lite.desktop.language.translate import tr
@@ -29,7 +29,7 @@ LAYERS = 32  # rows of the cache that are drawn at most
 def draw_cache(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
-    found, small = drawn_token(scene), ui.theme.size("small")
+    found, small = sampled_token(scene), ui.theme.size("small")
     columns = len(trace.tokens) + 1
     each = min((x1 - x0) / columns, ui.u(26))
     _draw_text(scene, found, each)
@@ -65,7 +65,7 @@ def _draw_key(scene: Scene, y: float, title: str) -> None:
             scene.text(words, left, y, "faint", room=x - left)
 
 
-def _draw_going_on(scene: Scene, found: DrawnToken) -> None:
+def _draw_going_on(scene: Scene, found: SampledToken) -> None:
     """Draw the button that follows the sentence with the drawn token at its end."""
     ui, state, trace = scene.ui, scene.state, scene.trace
     if found.chosen is None or trace.shape.path != "decoder" or state.busy:
@@ -83,7 +83,7 @@ def _draw_going_on(scene: Scene, found: DrawnToken) -> None:
         scene.actions.append(RunSentence(before + text))
 
 
-def _draw_text(scene: Scene, found: DrawnToken, each: float) -> None:
+def _draw_text(scene: Scene, found: SampledToken, each: float) -> None:
     """Draw the sentence above its columns; the new token flies to a column of its own."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, _ = scene.rect
@@ -92,7 +92,7 @@ def _draw_text(scene: Scene, found: DrawnToken, each: float) -> None:
         x = x0 + column * each
         scene.tile(scene.token(place), (x, y0, x + each - gap, y0 + tall))
     x = x0 + len(trace.tokens) * each
-    chosen = drawn_words(scene, found)
+    chosen = next_token_text(scene, found)
     with ui.font(style="small"):
         wide = max(each - gap, imgui.calc_text_size(chosen).x + ui.u(2))
     x = min(x, x1 - wide)
@@ -106,7 +106,7 @@ def _draw_text(scene: Scene, found: DrawnToken, each: float) -> None:
         words = tr("{token} is the likeliest; its probability is")
         name = ("likely", trace.distribution.top[0].id)
         end = scene.number(name, x1, line, "link", alpha=landed)
-    chosen = quoted_words(scene, found)
+    chosen = quoted_next_token(scene, found)
     scene.text(words.format(token=chosen), x1 - end - ui.u(1.5), line, align="right", alpha=landed)
     went_on = trace.distribution.went_on
     if went_on is not None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from llm_lite.desktop.features.lesson.animation import progress
 from llm_lite.desktop.features.lesson.model import DrawAgain, SetLessonSampling, is_written_by_model
-from llm_lite.desktop.features.lesson.numbers import LISTED_TOKENS, DrawnToken, draw_token
+from llm_lite.desktop.features.lesson.numbers import LISTED_TOKENS, SampledToken, sample_token
 from llm_lite.desktop.features.lesson.scene import Scene
 from llm_lite.desktop.features.lesson.state import DEFAULT_SAMPLING, LessonState
 from llm_lite.desktop.language.translate import tr
@@ -94,39 +94,39 @@ def _draw_list(scene: Scene, top: float, bottom: float, beams: int, there: int) 
             scene.number(("log_likely", token.id), x1, line, "muted", alpha=grown)
 
 
-class _KnownDraw(Struct):
-    lesson: LessonState | None = None  # that `drawn` belongs to
-    drawn: DrawnToken | None = None
+class _KnownSample(Struct):
+    lesson: LessonState | None = None  # that `sampled` belongs to
+    sampled: SampledToken | None = None
 
 
-def drawn_token(scene: Scene) -> DrawnToken:
-    """Return the token that the lesson draws, which is computed once for each of its states."""
-    lesson, known = scene.lesson, scene.ui.local(_KnownDraw)
-    if known.drawn is None or known.lesson is not lesson:
+def sampled_token(scene: Scene) -> SampledToken:
+    """Return the token that the lesson samples, which is computed once for each of its states."""
+    lesson, known = scene.lesson, scene.ui.local(_KnownSample)
+    if known.sampled is None or known.lesson is not lesson:
         known.lesson = lesson
-        known.drawn = draw_token(
+        known.sampled = sample_token(
             scene.trace.distribution, lesson.temperature, lesson.top_p, lesson.draws
         )
-    return known.drawn
+    return known.sampled
 
 
-def drawn_words(scene: Scene, found: DrawnToken) -> str:
-    """Return the token that comes next: the drawn one, or the likeliest of an encoder-decoder."""
+def next_token_text(scene: Scene, found: SampledToken) -> str:
+    """Return the text of the next token: the sampled, or the likeliest of an encoder-decoder."""
     index = found.chosen if scene.trace.shape.path == "decoder" else 0
     if index is None:
         return tr("a rarer token")
     return visible(scene.trace.distribution.top[index].text)
 
 
-def quoted_words(scene: Scene, found: DrawnToken) -> str:
-    words = drawn_words(scene, found)
+def quoted_next_token(scene: Scene, found: SampledToken) -> str:
+    words = next_token_text(scene, found)
     return words if found.chosen is None else f"“{words}”"
 
 
 def draw_sampling(scene: Scene) -> None:
-    ui, lesson = scene.ui, scene.lesson
+    ui = scene.ui
     x0, y0, x1, y1 = scene.rect
-    found, small = drawn_token(scene), ui.theme.size("small")
+    found, small = sampled_token(scene), ui.theme.size("small")
     _draw_sliders(scene)
     line = y1 - small - ui.u(12)
     top = _draw_last_vector(scene, y0 + ui.u(12), line)
@@ -167,7 +167,7 @@ def draw_sampling(scene: Scene) -> None:
         words = words.format(token=visible(went_on.text if went_on else ""))
         x = x0 + scene.text(words, x0, y, "faint") + ui.u(1.5)
         scene.number(("rank",), x, y, "muted", "left")
-    _draw_draw(scene, found, (x0, line, x1, y1), lesson.draws)
+    _draw_random_number(scene, found, (x0, line, x1, y1))
 
 
 def _draw_last_vector(scene: Scene, top: float, line: float) -> float:
@@ -228,7 +228,7 @@ def _draw_sliders(scene: Scene) -> None:
             scene.actions.append(SetLessonSampling(*DEFAULT_SAMPLING))
 
 
-def _draw_draw(scene: Scene, found: DrawnToken, rect: Rect, draws: int) -> None:
+def _draw_random_number(scene: Scene, found: SampledToken, rect: Rect) -> None:
     """Draw the kept tokens as a line from 0 to 1, and the random number that falls on one of
     them."""
     ui, draw = scene.ui, scene.draw
@@ -239,7 +239,7 @@ def _draw_draw(scene: Scene, found: DrawnToken, rect: Rect, draws: int) -> None:
     words = tr("A random number from 0 to 1 falls on one of them:")
     x += scene.text(words, x, y0, room=x1 - x - ui.u(14)) + ui.u(1.5)
     x += scene.number(("drawn",), x, y0, "link", "left") + ui.u(1.5)
-    words = f"→ {quoted_words(scene, found)}"
+    words = f"→ {quoted_next_token(scene, found)}"
     scene.text(words, x, y0, "text", alpha=progress(scene.t, 0.8, 1.0))
     label = tr("Draw again")
     with ui.font():

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from llm_lite.core.messages import ModelKind
 from llm_lite.desktop.features.lesson.model import GoToStep
-from llm_lite.desktop.features.lesson.numbers import Name, draw_token
-from llm_lite.desktop.features.lesson.pictures.candidates import drawn_words
+from llm_lite.desktop.features.lesson.numbers import Name, sample_token
+from llm_lite.desktop.features.lesson.pictures.candidates import next_token_text
 from llm_lite.desktop.features.lesson.scene import STRONG, Scene
 from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.language.translate import mark, tr
@@ -322,7 +322,7 @@ def draw_summary(scene: Scene) -> None:
 
 def _overview_of(scene: Scene) -> Overview:
     trace, lesson = scene.trace, scene.lesson
-    found = draw_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     top = trace.distribution.top[:MOST_GUESSES]
     positions = tuple(place for place, _ in trace.tokens)
     full = STRONG * trace.row.rms or 1.0
@@ -340,7 +340,7 @@ def _overview_of(scene: Scene) -> Overview:
             (visible(token.text), share) for token, share in zip(top, found.shares, strict=False)
         ),
         ids=tuple(token.id for token in top),
-        next_token=drawn_words(scene, found),
+        next_token=next_token_text(scene, found),
         write=write,
         at=scene.t,
     )
