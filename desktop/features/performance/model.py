@@ -1,4 +1,4 @@
-"""What drafts learned from answers is deleted: alone, or with the trash of conversations."""
+"""Actions that delete what drafts learned from answers: alone, or with the trash of conversations."""
 
 from __future__ import annotations
 
