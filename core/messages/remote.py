@@ -72,7 +72,7 @@ class RemoteServer(Struct, frozen=True):
     continues: bool = False  # an answer goes on where it ended
     switches_thinking: bool = False
     counts_tokens: bool = False
-    glass: bool = False  # attention, lens and cache of its answers can be read
+    can_inspect: bool = False  # attention, lens and cache of its answers can be read
 
 
 class HeldCache(Struct, frozen=True):

@@ -44,7 +44,7 @@ def connect(client: Client, exchange: Exchange) -> RemoteServer:
         continues=bool(dialect.continuing),
         switches_thinking=dialect.switches_thinking,
         counts_tokens=bool(dialect.counting),
-        glass=name == "llm-lite",
+        can_inspect=name == "llm-lite",
     )
 
 

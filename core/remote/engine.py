@@ -56,7 +56,7 @@ from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.counting import count_tokens, prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.glass import Glass, RemoteResponse
+from llm_lite.core.remote.inspection import RemoteInspection, RemoteResponse
 from llm_lite.core.text.continued import is_text, pieces
 
 _LOOK_SECONDS = 10.0
@@ -84,7 +84,7 @@ class RemoteEngine:
         self._answering = 0  # Generate commands not finished yet
         self._closing = False
         self._unknown: set[str] = set()  # fields that the server refuses
-        self.glass = Glass(client)
+        self.inspection = RemoteInspection(client)
         self.held: RemoteResponse | None = None  # the last answer, if it can be inspected
         self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
         self._thread.start()
@@ -187,11 +187,11 @@ class RemoteEngine:
             self._emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):
             held = self._inspected("what its layers would say")
-            rows = self.glass.lens(held, min(command.position, len(held.tokens) - 1), exchange)
+            rows = self.inspection.lens(held, min(command.position, len(held.tokens) - 1), exchange)
             self._emit(LensResult(command.request, command.position, rows))
         elif isinstance(command, ReadAttentionRows):
             held = self._inspected("where its heads look")
-            self._emit(self.glass.rows(held, command, exchange))
+            self._emit(self.inspection.rows(held, command, exchange))
         else:
             self._fail(
                 command, f"{self._name} computes elsewhere: that can be done to a model here"
@@ -229,7 +229,7 @@ class RemoteEngine:
             self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
     def _inspected(self, what: str) -> RemoteResponse:
-        if not self.server.glass:
+        if not self.server.can_inspect:
             raise RemoteError(f"{self._name} does not tell {what}")
         if self.held is None:
             raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
@@ -238,10 +238,10 @@ class RemoteEngine:
     def _inspect(self, command: Generate, answer: RemoteAnswer) -> None:
         """Emit what tokens the answer and its prompt really are, if the server says it."""
         self.held = None
-        if not self.server.glass or not answer.response:
+        if not self.server.can_inspect or not answer.response:
             return
         try:
-            held = self.glass.held(answer.response, Exchange(), _LOOK_SECONDS)
+            held = self.inspection.held(answer.response, Exchange(), _LOOK_SECONDS)
         except LlmLiteError as error:
             self._log("info", f"the answer cannot be looked into: {error}")
             return

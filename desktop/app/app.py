@@ -42,7 +42,7 @@ from llm_lite.desktop.features.program.settings import WindowPlace
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.host import PromptFiles, prompts_folder
 from llm_lite.desktop.features.sampling.model import with_asked
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
@@ -196,7 +196,7 @@ class App:
         self.program.on_choose_import = self._files.choose_import
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
-        self.window.on_problem = lambda text: self.program.note(said(text))
+        self.window.on_problem = lambda text: self.program.note(translated(text))
 
     def start(self, source: str | None) -> None:
         """Draw the first frame; the engine with its model follows while the window answers."""

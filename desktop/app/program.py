@@ -48,7 +48,7 @@ from llm_lite.desktop.features.program.model import (
 from llm_lite.desktop.features.program.notices import add_log, defect_of, expire, notify
 from llm_lite.desktop.features.program.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.features.resume.model import IdleWork, keeping
-from llm_lite.desktop.features.serving.host_door import ServingDoor
+from llm_lite.desktop.features.serving.host_lazy import LazyServingHost
 from llm_lite.desktop.features.serving.model import SwitchServing
 from llm_lite.desktop.language.incoming import fit_line, fit_to_show
 from llm_lite.desktop.language.translate import tr
@@ -86,7 +86,7 @@ class Program:
         self.use("installer", Installer())
         self.use(
             "serving",
-            ServingDoor(
+            LazyServingHost(
                 lambda: self.engine.service() if self.engine else None,
                 lambda: self.engine.coming() if self.engine else "",
             ),

@@ -27,7 +27,7 @@ from llm_lite.desktop.attention.surface import WORD, MapSurface
 from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.attention.upload import Uploads, largest_copy
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.widgets.head_maps import ColorScale, MapPicture
@@ -170,7 +170,7 @@ class AttentionMaps:
         if source is None:
             return tr("Load a model to see where its heads look.")
         if source.note:
-            return said(source.note)
+            return translated(source.note)
         if self._refused:
             words = tr(
                 "A map needs {needed} bytes in one buffer; {device} binds at most {most}: choose a "

@@ -173,14 +173,14 @@ SENTENCES = (
 _ENDS = re.compile(r"(, |: )")
 
 
-def said(words: str) -> str:
+def translated(words: str) -> str:
     """Translate `words` of core; words that are not listed here stay as they are."""
     return _translated(words, number())
 
 
-def said_stage(words: str) -> str:
+def translated_stage(words: str) -> str:
     """Translate the name of a stage, which may have a mode before it and a run behind it."""
-    return "".join(said(part) for part in _ENDS.split(words) if part)
+    return "".join(translated(part) for part in _ENDS.split(words) if part)
 
 
 @lru_cache(maxsize=256)

@@ -73,7 +73,7 @@ class Answer:
         """The whole answer; what is not computed yet is computed first."""
         while self._next():
             pass
-        return self._said
+        return self._whole_text
 
     @property
     def ids(self) -> NDArray[np.int32]:
@@ -102,8 +102,8 @@ class Answer:
         return self.text
 
     def __repr__(self) -> str:
-        said = self._said
-        shown = said if len(said) <= 40 else said[:39] + "…"
+        whole = self._whole_text
+        shown = whole if len(whole) <= 40 else whole[:39] + "…"
         state = self.finish_reason or "not finished"
         return f"<Answer of {len(self.tokens)} tokens, {state}: {shown!r}>"
 
@@ -117,11 +117,11 @@ class Answer:
     def token_text(self) -> TokenText:
         """Return the tokens so far with their probabilities, for a notebook to show."""
         texts = [token.text for token in self.tokens]
-        notes = [_told(token.alternatives) for token in self.tokens]
+        notes = [_list_alternatives(token.alternatives) for token in self.tokens]
         return TokenText(texts, self.probabilities, likelihood=True, notes=notes)
 
     @property
-    def _said(self) -> str:
+    def _whole_text(self) -> str:
         return "".join(token.text for token in self.tokens) + self._rest
 
     def _next(self) -> bool:
@@ -184,5 +184,5 @@ class ComputedAnswer(Answer):
         return Token(choice.token, text, choice.probability, best)
 
 
-def _told(best: tuple[Alternative, ...]) -> str:
+def _list_alternatives(best: tuple[Alternative, ...]) -> str:
     return ", ".join(f"{other.text!r} {other.probability:.1%}" for other in best)

@@ -58,7 +58,7 @@ class ModelElsewhere(ClosedByWith):
         self._engine = engine
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
-        self._answer: BorrowedAnswer | None = None  # the one that is being written
+        self._answer: RemoteAnswer | None = None  # the one that is being written
         self._closed = False
 
     @property
@@ -98,9 +98,9 @@ class ModelElsewhere(ClosedByWith):
         check(sampling)
         number = next(self._numbers)
         command = Generate(number, messages, sampling, raw=raw, thinking=thinking)
-        return BorrowedAnswer(self, command)
+        return RemoteAnswer(self, command)
 
-    def _ask(self, answer: BorrowedAnswer) -> None:
+    def _ask(self, answer: RemoteAnswer) -> None:
         """Send it, once the answer before it has ended."""
         with self._lock:
             before = self._answer
@@ -110,15 +110,15 @@ class ModelElsewhere(ClosedByWith):
             self._check_open()
             self._engine.send(answer.command)
 
-    def _end(self, answer: BorrowedAnswer) -> None:
+    def _end(self, answer: RemoteAnswer) -> None:
         """Stop it, and hear that it was."""
         self._engine.send(Stop())
         latest = time.monotonic() + _STOP_SECONDS
-        while not answer.has_ended(self._heard()):
+        while not answer.has_ended(self._wait_for_events()):
             if time.monotonic() > latest:
                 raise RequestError(f"{self.server.host} did not end the answer before this one")
 
-    def _events_of(self, answer: BorrowedAnswer) -> list[Event]:
+    def _events_of(self, answer: RemoteAnswer) -> list[Event]:
         with self._lock:
             self._check_open()
             if self._answer is not answer:
@@ -126,9 +126,9 @@ class ModelElsewhere(ClosedByWith):
                     "the model was asked something else before this answer was finished: "
                     "generate it again"
                 )
-            return self._heard()
+            return self._wait_for_events()
 
-    def _heard(self) -> list[Event]:
+    def _wait_for_events(self) -> list[Event]:
         return self._engine.wait(_LOOK_SECONDS)
 
     def _check_open(self) -> None:
@@ -136,7 +136,7 @@ class ModelElsewhere(ClosedByWith):
             raise RequestError("the connection is closed: connect again")
 
 
-class BorrowedAnswer(Answer):
+class RemoteAnswer(Answer):
     """The answer of a model on another machine. It is requested when the first token is wanted; the
     server goes on writing while no token is taken, until some thousand tokens wait."""
 
@@ -164,9 +164,9 @@ class BorrowedAnswer(Answer):
             self._model._ask(self)
             self.is_begun = True
         for event in self._model._events_of(self):
-            self._hear(event)
+            self._take(event)
 
-    def _hear(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         number = self.command.request
         match event:
             case GenerationStarted(request=request) if request == number:

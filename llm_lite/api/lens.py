@@ -62,8 +62,8 @@ class Lens:
         return int(token)
 
     def __repr__(self) -> str:
-        said = self.best(-1)[0][0]
-        return f"<Lens of {len(self.logits)} layers after {self._after!r}: {said!r} at the end>"
+        best = self.best(-1)[0][0]
+        return f"<Lens of {len(self.logits)} layers after {self._after!r}: {best!r} at the end>"
 
     def _repr_html_(self) -> str:
         """Return an HTML table with a row for each layer, the last at the top; likelier tokens are

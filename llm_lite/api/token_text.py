@@ -66,7 +66,7 @@ class TokenText:
     def _repr_html_(self) -> str:
         color = _AMBER if self.likelihood else _BLUE
         spans = [
-            _span(text, self._told(weight, note), strength, color)
+            _span(text, self._title(weight, note), strength, color)
             for text, weight, note, strength in zip(
                 self.tokens, self.weights, self._notes, self._strengths(), strict=True
             )
@@ -83,7 +83,7 @@ class TokenText:
             shares = np.abs(weights) / most if most else np.zeros_like(weights)
         return np.nan_to_num(shares)
 
-    def _told(self, weight: float, note: str) -> str:
+    def _title(self, weight: float, note: str) -> str:
         number = (
             "" if math.isnan(weight) else f"{weight:.2%}" if self.likelihood else f"{weight:.4g}"
         )
@@ -96,8 +96,10 @@ def visible(token: str) -> str:
     return text if text.strip() else "␣" * len(text)
 
 
-def _span(text: str, told: str, strength: float, color: str) -> str:
+def _span(text: str, title: str, strength: float, color: str) -> str:
     opacity = _STRONGEST * strength
     style = f"background: rgba({color}, {opacity:.2f})" if opacity >= 0.01 else ""
     shown = escape(lines(text)).replace("\n", "↵\n")
-    return f'<span title="{escape(lines(told))}" style="border-radius: 3px; {style}">{shown}</span>'
+    return (
+        f'<span title="{escape(lines(title))}" style="border-radius: 3px; {style}">{shown}</span>'
+    )

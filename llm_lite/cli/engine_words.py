@@ -157,8 +157,8 @@ def add_sampling(sampling: argparse._ArgumentGroup) -> None:
                 sampling.add_argument(word, type=at_least(int(row.low)), metavar="N", help=what)
             case "flag":
                 usual = "on" if row.default else "off"
-                told = f"{what}; by default it is {usual}"
-                sampling.add_argument(word, action=argparse.BooleanOptionalAction, help=told)
+                help_text = f"{what}; by default it is {usual}"
+                sampling.add_argument(word, action=argparse.BooleanOptionalAction, help=help_text)
             case "texts":
                 sampling.add_argument(
                     word.removesuffix("s"),

@@ -19,8 +19,8 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors quote what was typed and name `--help`, whose page is long."""
 
     def error(self, message: str) -> NoReturn:
-        said = one_line(message[:_LONGEST_ERROR])
-        self.exit(2, f"{self.prog}: {said}\nSee `{self.prog} --help`.\n")
+        sentence = one_line(message[:_LONGEST_ERROR])
+        self.exit(2, f"{self.prog}: {sentence}\nSee `{self.prog} --help`.\n")
 
 
 if TYPE_CHECKING:

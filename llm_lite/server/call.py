@@ -118,7 +118,7 @@ def client_of(request: Request, user: object = None) -> str:
     return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
 
 
-async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
+async def answer_request(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     """Return the answer to a request, or the sentence on what is wrong with it."""
 
     ignored: tuple[str, ...] = ()

@@ -139,7 +139,7 @@ async def lens(call: Call) -> Response:
     layers = await call.in_thread(lambda _: service.lens(held.response, position, query.count))
     if _wants_arrays(call):
         return _arrays({"position": position, **_lens_arrays(layers)})
-    told = [
+    rows = [
         LensLayer(
             layer=layer.layer,
             tokens=list(layer.tokens),
@@ -148,7 +148,7 @@ async def lens(call: Call) -> Response:
         )
         for layer in layers
     ]
-    return json_response(LensLayers(held.response, position, told))
+    return json_response(LensLayers(held.response, position, rows))
 
 
 async def cache(call: Call) -> Response:

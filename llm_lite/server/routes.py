@@ -16,7 +16,7 @@ from starlette.routing import Route
 from llm_lite.core.assets import program_version
 from llm_lite.core.plain_text import one_line
 from llm_lite.server import inspect, metrics
-from llm_lite.server.call import JSON, Call, Endpoint, Given, carry_out
+from llm_lite.server.call import JSON, Call, Endpoint, Given, answer_request
 from llm_lite.server.document import Document, document
 from llm_lite.server.event_stream import EVENTS
 from llm_lite.server.failures import ApiError, json_response
@@ -211,7 +211,7 @@ def make_app(shared: Shared, page: Page | None = None) -> Starlette:
 
 def _handler(row: Endpoint, shared: Shared) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
-        return await carry_out(row, shared, request)
+        return await answer_request(row, shared, request)
 
     return handle
 

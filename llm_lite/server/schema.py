@@ -169,8 +169,8 @@ def _tidy_field(schema: Schema, *, or_null: bool) -> Schema:
     rest = {name: schema[name] for name in ("default",) if schema.get(name) is not None}
     if or_null and null not in arms and arms != [{}]:
         arms.append(null)
-    told = {"description": about} if about else {}
-    return {**(arms[0] if len(arms) == 1 else {"anyOf": arms}), **told, **rest}
+    description = {"description": about} if about else {}
+    return {**(arms[0] if len(arms) == 1 else {"anyOf": arms}), **description, **rest}
 
 
 def _arms(schema: Schema) -> list[Schema]:

@@ -33,7 +33,7 @@ from llm_lite.desktop.features.tokens.state import passage
 from llm_lite.desktop.features.tokens.tokens import draw_versions, place_of, versions_width
 from llm_lite.desktop.features.tools.calls import CallCards
 from llm_lite.desktop.features.tree.roles import draw_role
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration, rate, sentence, tokens
 from llm_lite.desktop.widgets.by_keyboard import is_on_its_way, press_area
@@ -214,7 +214,7 @@ class MessageItem:
     def _ending(self) -> str:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
-            return sentence(said(self.message.problem))
+            return sentence(translated(self.message.problem))
         words = tr(ENDINGS[reason])
         return f"{words} {tr(MORE)}" if reason == "length" and self.last else words
 

@@ -19,7 +19,7 @@ from llm_lite.desktop.features.selection.find import draw_find
 from llm_lite.desktop.features.tokens.view import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.features.translator.view import draw_page
 from llm_lite.desktop.features.tree.view import draw_map, draw_map_button, map_width
-from llm_lite.desktop.language.core_words import said_stage
+from llm_lite.desktop.language.core_words import translated_stage
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import capital, short_name
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
@@ -208,7 +208,7 @@ def _draw_progress(state: AppState, ui: Ui, end: float) -> list[Action]:
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
     meter(ui, state.load.fraction, wide, ui.u(1))
     ui.mark("chat.loading")
-    stage = capital(said_stage(state.load.stage))
+    stage = capital(translated_stage(state.load.stage))
     tip(ui, stage)
     x, room = x + wide + ui.u(2), room - wide - ui.u(2)
     with ui.font(style="small"):
@@ -299,7 +299,7 @@ def _draw_loading(state: AppState, ui: Ui) -> list[Action]:
         tr("Getting ready"),
         tr("Loading {name}.").format(name=short_name(state.load.source)),
     )
-    progress(ui, capital(said_stage(state.load.stage)), state.load.fraction)
+    progress(ui, capital(translated_stage(state.load.stage)), state.load.fraction)
     ui.mark("chat.loading")
     imgui.dummy(ImVec2(0, ui.u(1)))
     label = tr("Cancelling") if state.load.cancelling else tr("Cancel")

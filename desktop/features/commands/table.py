@@ -36,10 +36,10 @@ from llm_lite.desktop.features.history.model import (
     PinConversation,
     RedoHistory,
     ShowHistory,
-    ShowShelf,
+    ShowHistoryPart,
     UndoHistory,
 )
-from llm_lite.desktop.features.history.state import ConversationRow, Shelf
+from llm_lite.desktop.features.history.state import ConversationRow, HistoryPart
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.layouts.state import LayoutName
 from llm_lite.desktop.features.lesson.model import ShowLesson
@@ -272,8 +272,8 @@ def _delete(state: AppState, ui: Ui) -> list[Action]:
     return [DeleteConversation(number)] if number is not None else []
 
 
-def _shelf(shelf: Shelf) -> Callable[[AppState, Ui], list[Action]]:
-    return lambda state, ui: [ShowHistory(True), ShowShelf(shelf)]
+def _show_part(part: HistoryPart) -> Callable[[AppState, Ui], list[Action]]:
+    return lambda state, ui: [ShowHistory(True), ShowHistoryPart(part)]
 
 
 def _export(state: AppState, ui: Ui) -> list[Action]:
@@ -318,10 +318,10 @@ CONVERSATIONS = (
         ("Ctrl+Shift+Z", "Ctrl+Y"), while_typing=False, in_untouched_input=True,
     ),
     UserCommand(
-        "all_conversations", mark("List all conversations"), "conversations", _shelf("all")
+        "all_conversations", mark("List all conversations"), "conversations", _show_part("all")
     ),
-    UserCommand("archived", mark("List archived ones"), "conversations", _shelf("archived")),
-    UserCommand("deleted", mark("List deleted ones"), "conversations", _shelf("deleted")),
+    UserCommand("archived", mark("List archived ones"), "conversations", _show_part("archived")),
+    UserCommand("deleted", mark("List deleted ones"), "conversations", _show_part("deleted")),
     UserCommand(
         "export", mark("Export the conversation"), "conversations", _export,
         when=lambda s, u: _open_row(s) is not None, words="save markdown html json",

@@ -44,7 +44,7 @@ from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, L
 from llm_lite.desktop.features.history import model as does
 from llm_lite.desktop.features.history.host_recorder import Recorder, in_chat
 from llm_lite.desktop.features.history.model import fit_title
-from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, Shelf
+from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, HistoryPart
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
 from llm_lite.desktop.features.program.action import Action
@@ -153,7 +153,7 @@ class HistoryHost(Host):
         self._wake = wake
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._done: deque[Act] = deque()
-        self._shelf: Shelf = "all"
+        self._part: HistoryPart = "all"
         self._cursor: PageCursor | None = None  # where the rows end that were read
         self._last: int | None = None  # and their last one
         self._paging = False
@@ -218,8 +218,8 @@ class HistoryHost(Host):
             case SearchPalette(query):
                 self._palette_query = query
                 self._submit(lambda: self._search_palette(query))
-            case does.ShowShelf(shelf):
-                self._shelf = shelf
+            case does.ShowHistoryPart(part):
+                self._part = part
                 self._submit(self._first_rows)
             case does.WantMoreRows():
                 if not self._paging:
@@ -299,15 +299,15 @@ class HistoryHost(Host):
         return self._page(self._cursor, ROWS) if self._cursor is not None else ()
 
     def _page(self, after: PageCursor | None, limit: int) -> Iterable[Act]:
-        shelf = self._shelf
-        if shelf == "deleted":
+        part = self._part
+        if part == "deleted":
             gone = self.history.deleted()
-            return [does.RowsRead(shelf, tuple(map(row_of, gone)), more=False)]
-        page = self.history.page(after, limit=limit, archived=shelf == "archived")
+            return [does.RowsRead(part, tuple(map(row_of, gone)), more=False)]
+        page = self.history.page(after, limit=limit, archived=part == "archived")
         last = after.id if after is not None else None
         self._cursor = page.next
         rows = tuple(map(row_of, page.conversations))
-        return [does.RowsRead(shelf, rows, page.next is not None, last)]
+        return [does.RowsRead(part, rows, page.next is not None, last)]
 
     def _rows_of(self, numbers: Collection[int]) -> Iterable[Act]:
         known = {number: self.history.summary(number) for number in numbers}
@@ -476,11 +476,11 @@ class HistoryHost(Host):
 
 
 def row_of(summary: ConversationSummary) -> ConversationRow:
-    shelf: Shelf = "archived" if summary.archived else "all"
+    part: HistoryPart = "archived" if summary.archived else "all"
     if summary.deleted is not None:
-        shelf = "deleted"
+        part = "deleted"
     title = does.fit_title(summary.title)
-    return ConversationRow(summary.id, title, summary.updated, summary.pinned, shelf)
+    return ConversationRow(summary.id, title, summary.updated, summary.pinned, part)
 
 
 def found_row(found: FoundMessage) -> FoundRow:

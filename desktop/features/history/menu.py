@@ -22,7 +22,7 @@ from llm_lite.desktop.features.history.model import (
     OpenConversation,
     PinConversation,
     RestoreConversation,
-    ShowShelf,
+    ShowHistoryPart,
 )
 from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.program.action import Action
@@ -139,19 +139,19 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
     if not menus.row_shown or row is None:
         return []
     actions: list[Action] = []
-    if row.shelf == "deleted":
+    if row.part == "deleted":
         if _item(ui, f"{OF_ROW}.restore", ICON_UNDO, tr("Restore")):
             actions.append(RestoreConversation(row.id))
         imgui.end_popup()
         return actions
     if _item(ui, f"{OF_ROW}.open", ICON_CHAT, tr("Open")):
         actions.append(OpenConversation(row.id))
-    if row.shelf == "all":
+    if row.part == "all":
         if _item(ui, f"{OF_ROW}.rename", ICON_EDIT, tr("Rename")):
             actions.append(BeginRename(row.id))
         if _item(ui, f"{OF_ROW}.pin", ICON_PIN, tr("Unpin") if row.pinned else tr("Pin")):
             actions.append(PinConversation(row.id, not row.pinned))
-    archived = row.shelf == "archived"
+    archived = row.part == "archived"
     if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, tr("Unarchive") if archived else tr("Archive")):
         actions.append(ArchiveConversation(row.id, not archived))
     if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
@@ -164,18 +164,18 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
 
 
 def _draw_list_menu(state: AppState, ui: Ui) -> list[Action]:
-    shelf, actions = state.history.shelf, list[Action]()
+    part, actions = state.history.part, list[Action]()
     if not _begin(ui, LIST):
         return actions
-    if shelf != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, tr("All conversations")):
-        actions.append(ShowShelf("all"))
-    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_ARCHIVE, tr("Archived")):
-        actions.append(ShowShelf("archived"))
-    if shelf != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, tr("Deleted")):
-        actions.append(ShowShelf("deleted"))
+    if part != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, tr("All conversations")):
+        actions.append(ShowHistoryPart("all"))
+    if part != "archived" and _item(ui, f"{LIST}.archived", ICON_ARCHIVE, tr("Archived")):
+        actions.append(ShowHistoryPart("archived"))
+    if part != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, tr("Deleted")):
+        actions.append(ShowHistoryPart("deleted"))
     if _item(ui, f"{LIST}.import", ICON_UPLOAD, tr("Import")):
         ui.opened = IMPORT
-    if shelf == "deleted" and state.history.rows:
+    if part == "deleted" and state.history.rows:
         if _item(ui, f"{LIST}.purge", ICON_TRASH, tr("Delete for good"), "error"):
             ui.local(HistoryMenus).sure, ui.opened = "trash", SURE
     elif state.history.rows and _item(

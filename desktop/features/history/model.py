@@ -19,7 +19,7 @@ from llm_lite.desktop.features.history.state import (
     LONGEST_QUERY,
     ConversationRow,
     FoundRow,
-    Shelf,
+    HistoryPart,
 )
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
@@ -99,8 +99,8 @@ class SearchHistory(Action, frozen=True):
     query: str
 
 
-class ShowShelf(Action, frozen=True):
-    shelf: Shelf
+class ShowHistoryPart(Action, frozen=True):
+    part: HistoryPart
 
 
 class WantMoreRows(HostAction, frozen=True):
@@ -118,9 +118,9 @@ class ImportConversations(HostAction, frozen=True):
 
 
 class RowsRead(Action, frozen=True):
-    """Rows of a shelf, from the first, or those that follow `after`."""
+    """Rows of a part, from the first, or those that follow `after`."""
 
-    shelf: Shelf
+    part: HistoryPart
     rows: tuple[ConversationRow, ...]
     more: bool
     after: int | None = None  # id of the row before them
@@ -190,7 +190,7 @@ NeedsHistory = (
     | UndoHistory
     | RedoHistory
     | SearchHistory
-    | ShowShelf
+    | ShowHistoryPart
     | WantMoreRows
     | ExportConversation
     | ImportConversations
@@ -261,15 +261,15 @@ def _search(action: SearchHistory, state: AppState, now: float) -> Result:
     return replace(state, history=history), ()
 
 
-def _show_shelf(action: ShowShelf, state: AppState, now: float) -> Result:
-    if action.shelf == state.history.shelf:
+def _show_history_part(action: ShowHistoryPart, state: AppState, now: float) -> Result:
+    if action.part == state.history.part:
         return state, ()
-    return _with(state, shelf=action.shelf, rows=(), more=False, read=False, renaming=None), ()
+    return _with(state, part=action.part, rows=(), more=False, read=False, renaming=None), ()
 
 
 def _rows_read(action: RowsRead, state: AppState, now: float) -> Result:
     history = state.history
-    if action.shelf != history.shelf:
+    if action.part != history.part:
         return state, ()
     rows = action.rows
     if action.after is not None:
@@ -354,7 +354,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     DeleteAll: _take_away,
     RestoreConversation: _journalled,
     SearchHistory: _search,
-    ShowShelf: _show_shelf,
+    ShowHistoryPart: _show_history_part,
     RowsRead: _rows_read,
     RowsChanged: _rows_changed,
     ConversationRead: _conversation_read,

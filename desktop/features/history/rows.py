@@ -200,9 +200,9 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
         y = round(at.y + (height - size) / 2)
         color = ui.color("text" if row.title else "muted")
         draw.add_text(ImVec2(at.x + ui.u(2), y), color, title)
-    if twice and row.shelf == "all":
+    if twice and row.part == "all":
         actions.append(BeginRename(row.id))
-    elif clicked and row.shelf != "deleted":
+    elif clicked and row.part != "deleted":
         actions.append(OpenConversation(row.id))
     elif clicked:
         menu.open_for(ui, row)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from llm_lite.core.records import replace
 
-Shelf = Literal["all", "archived", "deleted"]
+HistoryPart = Literal["all", "archived", "deleted"]
 ROWS = 200  # rows of the list that are read at once
 LONGEST_QUERY = 400  # characters
 
@@ -24,7 +24,7 @@ class ConversationRow(Struct, frozen=True):
     title: str
     updated: float  # when a message last changed
     pinned: bool = False
-    shelf: Shelf = "all"
+    part: HistoryPart = "all"
 
     @property
     def place(self) -> tuple[bool, float, int]:
@@ -44,7 +44,7 @@ class FoundRow(Struct, frozen=True):
 
 
 class HistoryState(Struct, frozen=True):
-    shelf: Shelf = "all"
+    part: HistoryPart = "all"
     rows: tuple[ConversationRow, ...] = ()
     more: bool = False  # there are more rows, which are read as a person scrolls to them
     read: bool = False  # the rows are those of the file
@@ -71,18 +71,18 @@ class HistoryState(Struct, frozen=True):
         return bool(self.query.strip())
 
     def with_rows(self, changed: Iterable[ConversationRow]) -> HistoryState:
-        """Put changed rows in their places and remove those of another shelf."""
+        """Put changed rows in their places and remove those of another part."""
         changed = tuple(changed)
         known = {row.id: row for row in self.rows}
-        if all(known.get(row.id) == row for row in changed if row.shelf == self.shelf) and not any(
-            row.id in known for row in changed if row.shelf != self.shelf
+        if all(known.get(row.id) == row for row in changed if row.part == self.part) and not any(
+            row.id in known for row in changed if row.part != self.part
         ):
             return self
         numbers = {row.id for row in changed}
         rows = [row for row in self.rows if row.id not in numbers]
         last = rows[-1].place if rows and self.more else None
         rows += [
-            row for row in changed if row.shelf == self.shelf and (last is None or row.place > last)
+            row for row in changed if row.part == self.part and (last is None or row.place > last)
         ]
         rows.sort(key=lambda row: row.place, reverse=True)
         return replace(self, rows=tuple(rows))

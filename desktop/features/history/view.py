@@ -10,10 +10,10 @@ from llm_lite.desktop.features.history.model import (
     BeginRename,
     OpenConversation,
     SearchHistory,
-    ShowShelf,
+    ShowHistoryPart,
 )
 from llm_lite.desktop.features.history.rows import UNTITLED, note
-from llm_lite.desktop.features.history.state import FoundRow, HistoryState, Shelf
+from llm_lite.desktop.features.history.state import FoundRow, HistoryPart, HistoryState
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
@@ -26,8 +26,12 @@ LINES = 2
 LEAD = 16  # characters before the first word that is marked
 
 
-SHELVES: dict[Shelf, str] = {"all": "", "archived": mark("Archived"), "deleted": mark("Deleted")}
-NOTES: dict[Shelf, str] = {
+HISTORY_PARTS: dict[HistoryPart, str] = {
+    "all": "",
+    "archived": mark("Archived"),
+    "deleted": mark("Deleted"),
+}
+NOTES: dict[HistoryPart, str] = {
     "all": mark(
         "Your conversations will be here. Each is saved on this machine while it is written."
     ),
@@ -53,8 +57,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     history = state.history
     with ui.styled(item_spacing=(ui.u(1), ui.u(1))):
         actions = _draw_head(history, ui)
-        if history.shelf != "all" and not history.searching:
-            actions += _draw_shelf(history, ui)
+        if history.part != "all" and not history.searching:
+            actions += _draw_history_part(history, ui)
         flags = imgui.WindowFlags_.no_saved_settings
         with ui.styled(window_padding=(0.0, 0.0), scrollbar_size=ui.u(2)):
             imgui.begin_child("history.rows", ImVec2(0, 0), FLAT, flags)
@@ -64,7 +68,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += rows.draw(state, ui)
         elif history.read:
             imgui.dummy(ImVec2(0, ui.u(1)))
-            rows.note(ui, tr(NOTES[history.shelf]))
+            rows.note(ui, tr(NOTES[history.part]))
         imgui.end_child()
     actions += menu.draw(state, ui)
     if history.renaming is not None and imgui.is_key_pressed(imgui.Key.escape, False):
@@ -121,7 +125,7 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
     return actions
 
 
-def _draw_shelf(history: HistoryState, ui: Ui) -> list[Action]:
+def _draw_history_part(history: HistoryState, ui: Ui) -> list[Action]:
     """Draw the name of a list of archived or deleted conversations, and the way back."""
     side = ui.u(7)
     back = icon_button(
@@ -129,8 +133,8 @@ def _draw_shelf(history: HistoryState, ui: Ui) -> list[Action]:
     )
     imgui.same_line(0, ui.u(1))
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + (side - ui.theme.size("small")) / 2)
-    text(ui, tr(SHELVES[history.shelf]), style="small", bold=True)
-    return [ShowShelf("all")] if back else []
+    text(ui, tr(HISTORY_PARTS[history.part]), style="small", bold=True)
+    return [ShowHistoryPart("all")] if back else []
 
 
 def draw_found(state: AppState, ui: Ui) -> list[Action]:

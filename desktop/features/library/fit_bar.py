@@ -12,7 +12,7 @@ from llm_lite.core.messages.library import Fit, LocalModel, MemoryPart
 from llm_lite.desktop.features.library.model import SetFitOptions
 from llm_lite.desktop.features.library.state import FitAnswer, LibraryState, modes_of
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import rate, sentence, size
 from llm_lite.desktop.widgets.controls import chooser, picker
@@ -118,12 +118,12 @@ def translated_instead(words: str) -> str:
     """Translate core's sentence on the one or two settings that would fit."""
     for end, whole in INSTEAD:
         if words.endswith(end):
-            what = [said(part) for part in words.removesuffix(end).split(" or ")]
+            what = [translated(part) for part in words.removesuffix(end).split(" or ")]
             joined = what[0]
             for other in what[1:]:
                 joined = tr("{one} or {other}").format(one=joined, other=other)
             return tr(whole).format(what=joined)
-    return said(words)
+    return translated(words)
 
 
 def _bars(fit: Fit) -> list[tuple[str, list[tuple[str, int]], int | None]]:

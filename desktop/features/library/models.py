@@ -13,7 +13,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.state import AppState, CatalogueEntry
 from llm_lite.desktop.features.remote.view import draw_connect, draw_connection, is_open
-from llm_lite.desktop.language.core_words import said_stage
+from llm_lite.desktop.language.core_words import translated_stage
 from llm_lite.desktop.language.incoming import shown_path
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import capital, duration, quantity, short_name, size
@@ -67,7 +67,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_load(state: AppState, ui: Ui) -> list[Action]:
     assert state.load is not None
     text(ui, tr("Loading {name}").format(name=short_name(state.load.source)), bold=True)
-    progress(ui, capital(said_stage(state.load.stage)), state.load.fraction)
+    progress(ui, capital(translated_stage(state.load.stage)), state.load.fraction)
     label = tr("Cancelling") if state.load.cancelling else tr("Cancel")
     clicked = button(ui, "models.cancel", label, enabled=not state.load.cancelling)
     return [CancelLoading()] if clicked else []

@@ -23,7 +23,7 @@ from llm_lite.desktop.features.library.words import remaining
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.language.core_words import said_stage
+from llm_lite.desktop.language.core_words import translated_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import percent, sentence, size
 from llm_lite.desktop.widgets.by_keyboard import FLAT
@@ -276,7 +276,7 @@ def _draw_progress(ui: Ui, stage: JobStage, width: float) -> None:
     with ui.font(style="small"):
         right = progress_of(stage)
         room = width - imgui.calc_text_size(right).x - ui.u(4)
-        detail = said_stage(stage.detail)
+        detail = translated_stage(stage.detail)
         left = fit(detail, max(room, 1.0))
         start = imgui.get_cursor_pos_x()
         with ui.colored(text="muted"):

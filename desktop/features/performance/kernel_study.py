@@ -21,7 +21,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.measurements import draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
 from llm_lite.desktop.features.quantization.step_profile import milliseconds
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import capital
 from llm_lite.desktop.widgets.by_keyboard import press_area
@@ -104,7 +104,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_study(ui: Ui, study: KernelStudy) -> None:
     words = tr("M × N × K = {m} × {n} × {k}, float32").format(m=study.m, n=study.n, k=study.k)
     text(ui, words, bold=True)
-    wrapped(ui, said(study.device))
+    wrapped(ui, translated(study.device))
     axis = RateAxis.of(study, imgui.get_content_region_avail().x)
     last = len(study.forms) - 1
     controls = ui.local(KernelStudyControls)
@@ -114,14 +114,14 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
             if _draw_row(ui, study, number, axis, number == chosen):
                 controls.shown = chosen = number
             ui.mark(f"kernels.form.{number}")
-            tip(ui, said(form.why))
+            tip(ui, translated(form.why))
     _draw_axis(ui, axis)
     _draw_limits(ui, study)
     if study.tiled_speedup and study.backend == "vulkan":
         words = tr("From naive to tiled: {here} times here; {there} times in a study on a GPU.")
         wrapped(ui, words.format(here=f"{study.tiled_speedup:.1f}", there=REFERENCE_SPEEDUP))
     if study.software:
-        wrapped(ui, said(SOFTWARE_DRIVER), "warning")
+        wrapped(ui, translated(SOFTWARE_DRIVER), "warning")
     _draw_form(ui, study, study.forms[chosen])
 
 
@@ -138,7 +138,7 @@ def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: RateAxis, chosen: b
     with ui.font("bold" if chosen else "regular", "small"):
         figures = f"{gflops(study.gflop_s(form))} GFLOP/s  ·  {share}"
         right, y = imgui.calc_text_size(figures).x, at.y + ui.u(0.5)
-        name = fit(capital(said(form.name)), axis.width - right - ui.u(3))
+        name = fit(capital(translated(form.name)), axis.width - right - ui.u(3))
         draw.add_text(ImVec2(at.x, y), ui.color("text"), name)
         ink = ui.color("text" if chosen else "muted")
         draw.add_text(ImVec2(at.x + axis.width - right, y), ink, figures)
@@ -209,7 +209,7 @@ def _draw_limits(ui: Ui, study: KernelStudy) -> None:
 def _draw_form(ui: Ui, study: KernelStudy, form: KernelForm) -> None:
     """Draw why a form is faster than the one before, and its lines of code."""
     imgui.dummy(ImVec2(0, ui.u(1)))
-    text(ui, capital(said(form.name)), bold=True)
+    text(ui, capital(translated(form.name)), bold=True)
     times = tr("{time} ({fastest} to {slowest}), {times} times as fast as naive").format(
         time=milliseconds(form.seconds),
         fastest=milliseconds(form.fastest),
@@ -217,7 +217,7 @@ def _draw_form(ui: Ui, study: KernelStudy, form: KernelForm) -> None:
         times=f"{study.times_naive(form):.1f}",
     )
     wrapped(ui, times)
-    wrapped(ui, said(form.why), "text")
+    wrapped(ui, translated(form.why), "text")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     rich, at = rich_text(ui, "kernels"), imgui.get_cursor_screen_pos()
     rich.begin(ui)

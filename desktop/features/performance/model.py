@@ -1,4 +1,4 @@
-"""Actions that delete what drafts learned from answers: alone, or with the trash of conversations."""
+"""Actions that delete what drafts learned: alone, or with the trash of conversations."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import LOG_LINES, NOTICES, AppState, LogLine, Notice
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.incoming import fit_line, fit_lines
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.language.units import sentence
@@ -21,7 +21,7 @@ DEFECT = "A defect of the program"  # how its line in the log begins
 
 def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
     """Return the state with one more toast; the same sentence again only lasts longer."""
-    text, until = sentence(said(fit_line(text))), now + NOTICE_SECONDS[level]
+    text, until = sentence(translated(fit_line(text))), now + NOTICE_SECONDS[level]
     others = tuple(n for n in state.notices if n.text != text)
     notice = Notice(state.next_notice, level, text, until, undo)
     return replace(state, notices=(*others, notice)[-NOTICES:], next_notice=state.next_notice + 1)

@@ -30,7 +30,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.view import NO_EXECUTOR, draw_unreported
 from llm_lite.desktop.features.serving import sign
 from llm_lite.desktop.features.translator.model import target_measures
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.language.units import duration, percent, rate, sentence, size
 from llm_lite.desktop.widgets.controls import chooser, picker
@@ -143,7 +143,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> list[
         with ui.colored(text="warning" if state.options.backend != "cpu" else "muted"):
             imgui.text_unformatted(ICON_WARNING)
         ui.mark("status.reason")
-        tip(ui, sentence(said(reason)))
+        tip(ui, sentence(translated(reason)))
     sign.draw_sign(state, ui, height)
     return draw_return_button(state, ui, height)
 
@@ -307,7 +307,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if state.executor and state.executor.reason:
         wrapped(
             ui,
-            sentence(said(state.executor.reason)),
+            sentence(translated(state.executor.reason)),
             "warning" if options.backend == "auto" else "muted",
         )
     text(ui, tr("Executor"), style="small")
@@ -321,7 +321,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         options, mode=chooser(ui, "executor.mode", modes, options.mode, [*map(tr, MODE_HINTS)])
     )
     text(ui, tr("Activations"), style="small")
-    kinds: list[tuple[Activations, str]] = [(kind, said(kind)) for kind in ACTIVATIONS]
+    kinds: list[tuple[Activations, str]] = [(kind, translated(kind)) for kind in ACTIVATIONS]
     chosen = chooser(
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
@@ -332,7 +332,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if not state.devices:
         wrapped(ui, tr("None was found."))
     for device in state.devices:
-        note = said(device.kind if device.usable else device.why_not)
+        note = translated(device.kind if device.usable else device.why_not)
         chosen_one = options.device == device.index
         name = f"executor.device.{device.index}"
         if row_button(ui, name, device.name, note, chosen_one, device.usable):

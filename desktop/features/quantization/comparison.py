@@ -40,7 +40,7 @@ from llm_lite.desktop.features.quantization.state import Choices, RunAnswer, Run
 from llm_lite.desktop.features.remote.state import Connection
 from llm_lite.desktop.features.tokens.colors import likely
 from llm_lite.desktop.features.tokens.state import align
-from llm_lite.desktop.language.core_words import said_stage
+from llm_lite.desktop.language.core_words import translated_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import capital, duration, rate, sentence, size
 from llm_lite.desktop.widgets.by_keyboard import FLAT
@@ -224,7 +224,7 @@ def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
 
 
 def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
-    text(ui, capital(said_stage(stage)), "muted", "small")
+    text(ui, capital(translated_stage(stage)), "muted", "small")
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1))
 
 

@@ -19,7 +19,7 @@ from llm_lite.desktop.features.quantization.model import (
     StopTask,
 )
 from llm_lite.desktop.features.quantization.state import Choices, TaskKind
-from llm_lite.desktop.language.core_words import said_stage
+from llm_lite.desktop.language.core_words import translated_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import capital, sentence, signed, size
 from llm_lite.desktop.widgets.controls import picker
@@ -100,7 +100,7 @@ def draw_work(state: AppState, ui: Ui, kind: TaskKind) -> list[Action]:
         if problem := state.quantization.problem(kind):
             wrapped(ui, sentence(problem), "error")
         return []
-    progress(ui, capital(said_stage(work.stage)), work.fraction)
+    progress(ui, capital(translated_stage(work.stage)), work.fraction)
     if button(ui, f"quantization.stop.{kind}", tr("Stop"), enabled=not work.stopping):
         return [StopTask()]
     return []

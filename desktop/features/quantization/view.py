@@ -14,7 +14,7 @@ from llm_lite.desktop.features.quantization.measurements import draw_report, dra
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization, ShowRuns
 from llm_lite.desktop.features.quantization.state import Page
 from llm_lite.desktop.features.remote.view import NO_MODES, draw_unreported
-from llm_lite.desktop.language.core_words import said, said_stage
+from llm_lite.desktop.language.core_words import translated, translated_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import capital, quantity, rate, size
 from llm_lite.desktop.widgets.by_keyboard import press_area
@@ -123,7 +123,9 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     if speeds:
         wrapped(
             ui,
-            tr("On {device}, {reason}.").format(device=speeds.device, reason=said(speeds.reason)),
+            tr("On {device}, {reason}.").format(
+                device=speeds.device, reason=translated(speeds.reason)
+            ),
         )
     imgui.dummy(ImVec2(0, ui.u(1)))
     draw_stored(ui, model)
@@ -278,7 +280,7 @@ def _draw_switching(state: AppState, ui: Ui) -> None:
     if state.load is None:
         return
     mode = state.load.mode or state.options.mode
-    words = f"{capital(said_stage(state.load.stage))}  ·  {mode}"
+    words = f"{capital(translated_stage(state.load.stage))}  ·  {mode}"
     progress(ui, words, state.load.fraction)
     ui.mark("quantization.switching")
 
@@ -346,5 +348,5 @@ def _draw_table(ui: Ui, model: ModelInfo, formats: list[tuple[str, int]], total:
             for words in (name.upper(), size(count), f"{count / total:.1%}"):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)
-                tip(ui, said(model.format_notes.get(name, "")))
+                tip(ui, translated(model.format_notes.get(name, "")))
     imgui.end_table()

@@ -26,7 +26,7 @@ from llm_lite.desktop.widgets.pixel_image import PixelImage
 if TYPE_CHECKING:
     from llm_lite.core.remote.client import Exchange
     from llm_lite.core.remote.engine import RemoteEngine
-    from llm_lite.core.remote.glass import Glass, RemoteResponse
+    from llm_lite.core.remote.inspection import RemoteInspection, RemoteResponse
 
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
@@ -43,11 +43,13 @@ class LayerMaps:
     """The maps of one answer. The layer that was requested last is fetched first; `wake` is called
     when it has come."""
 
-    def __init__(self, glass: Glass, held: RemoteResponse, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, inspection: RemoteInspection, held: RemoteResponse, wake: Callable[[], None]
+    ) -> None:
         from llm_lite.core.remote.client import Exchange
-        from llm_lite.core.remote.glass import MOST_VALUES
+        from llm_lite.core.remote.inspection import MOST_VALUES
 
-        self._glass, self.held, self._wake = glass, held, wake
+        self._inspection, self.held, self._wake = inspection, held, wake
         self._exchange: Exchange = Exchange()
         length = len(held.tokens)
         most = max(LEAST_ROWS, MOST_VALUES // (held.heads * length))
@@ -120,7 +122,7 @@ class LayerMaps:
     def _fetch(self, layer: int) -> None:
         held, rows = self.held, self.rows
         heads = range(held.heads)
-        maps = self._glass.attention(held, layer, heads, rows.start, rows.stop, self._exchange)
+        maps = self._inspection.attention(held, layer, heads, rows.start, rows.stop, self._exchange)
         scores = {name: one(maps, np.asarray(rows), held.tokens) for name, one in SCORES.items()}
         small = tuple(
             np.stack([resize_map(one, rows.start, THUMBNAIL) for one in kind])
@@ -216,7 +218,7 @@ class RemoteMaps:
         self._pictures = OrderedDict((name, (im, ())) for name, (im, _) in self._pictures.items())
         if engine is None or held is None:
             return
-        self._source = LayerMaps(engine.glass, held, self._wake)
+        self._source = LayerMaps(engine.inspection, held, self._wake)
         groups = engine.model.kv_heads or held.heads
         one = AttentionLayer(None, "", held.heads, min(groups, held.heads), 0, 1.0, 0)
         self._layers = (one,) * held.layers
@@ -231,7 +233,7 @@ class RemoteMaps:
         engine, source = self._engine, self._source
         if engine is None:
             return tr("No server is connected.")
-        if not engine.server.glass:
+        if not engine.server.can_inspect:
             words = tr(
                 "{server} reports no attention maps: OpenAI's protocol has none. A model on this "
                 "machine shows them, or one of another llm-lite."

@@ -249,7 +249,7 @@ def draw_remote_cache(state: AppState, ui: Ui) -> None:
     """Draw the server's cache as far as it reports it."""
     connection = state.remote.connection
     assert connection is not None
-    if connection.server.glass:
+    if connection.server.can_inspect:
         _draw_server(ui, connection)
         _draw_cache(state, ui)
     else:

@@ -31,7 +31,7 @@ from llm_lite.desktop.features.sampling.lists import (
     stops_of,
 )
 from llm_lite.desktop.features.sampling.model import advice, sampler
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import capital, tokens
 from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
@@ -131,7 +131,7 @@ def advised(state: AppState) -> str:
         sources.setdefault(default.source, []).append(f"{name} {default.value:g}")
     words = tr("{values}: {source}.")
     return " ".join(
-        capital(words.format(values=", ".join(values), source=said(source)))
+        capital(words.format(values=", ".join(values), source=translated(source)))
         for source, values in sources.items()
     )
 

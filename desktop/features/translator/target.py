@@ -18,7 +18,7 @@ from llm_lite.desktop.features.tokens.colors import Shades, likely, shades_of
 from llm_lite.desktop.features.tokens.view import draw_legend, likelihood_legend, weights_legend
 from llm_lite.desktop.features.translator.model import ChooseCrossHeads, PointAtToken, TintTarget
 from llm_lite.desktop.features.translator.state import CrossHeads, HeadsBy, Side, TokenAt
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import sentence, signed
@@ -237,7 +237,7 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
     if result is None:
         return
     if result.problem:
-        wrapped(ui, sentence(said(fit_line(result.problem, PROBLEM))), "error")
+        wrapped(ui, sentence(translated(fit_line(result.problem, PROBLEM))), "error")
         ui.mark("translating.problem")
         return
     if not result.tokens:

@@ -10,7 +10,7 @@ import numpy as np
 
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields, read_tokens
-from llm_lite.cli.terminal.output import show_json, tell, tell_written, warn
+from llm_lite.cli.terminal.output import report_written, show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             }
             show_json(report)
         else:
-            tell_written(arguments.out, "probs", probs.shape)
+            report_written(arguments.out, "probs", probs.shape)
     finally:
         file.close()
     return 0

@@ -86,12 +86,12 @@ def _kernels_reason() -> str:
 def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure speed and size of every mode that fits into memory, and recommend one."""
     file = loader.open_model(arguments.model, lambda *_: None, warn)
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def progress(stage: str, fraction: float) -> None:
         mode = stage.removeprefix("measuring ")
-        if mode != stage and mode not in told:
-            told.add(mode)
+        if mode != stage and mode not in reported:
+            reported.add(mode)
             say(f"measuring {mode}")
 
     try:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
             tell(runner.note)
             tokens, masks = fill(runner.session, file.tokenizer, arguments.text, arguments.top)
         if arguments.json:
-            show_json(_told(arguments.text, tokens, masks))
+            show_json(_report(arguments.text, tokens, masks))
         else:
             _show(file, arguments.text, masks)
     finally:
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _told(text: str, tokens: tuple[int, ...], masks: tuple[Mask, ...]) -> dict[str, object]:
+def _report(text: str, tokens: tuple[int, ...], masks: tuple[Mask, ...]) -> dict[str, object]:
     return {
         "text": text,
         "tokens": list(tokens),

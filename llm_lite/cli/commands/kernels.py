@@ -39,11 +39,11 @@ def _backends(arguments: argparse.Namespace) -> Iterator[StudyBackend]:
 
 
 def _study(backend: StudyBackend, arguments: argparse.Namespace) -> KernelStudy:
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def progress(stage: str, _: float) -> None:
-        if stage not in told:
-            told.add(stage)
+        if stage not in reported:
+            reported.add(stage)
             say(f"{backend}, {stage}")
 
     with Device.open(arguments.device) if backend == "vulkan" else nullcontext() as device:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields, read_ids, read_tokens
-from llm_lite.cli.terminal.output import show_json, tell, tell_written, warn
+from llm_lite.cli.terminal.output import report_written, show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.loading import loader
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
                 }
             )
         else:
-            tell_written(arguments.out, found.kind, found.values.shape)
+            report_written(arguments.out, found.kind, found.values.shape)
     finally:
         file.close()
     return 0

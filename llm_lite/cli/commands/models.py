@@ -185,5 +185,7 @@ def add_actions(models: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     action = ACTIONS[arguments.action]
-    carry_out = getattr(importlib.import_module(f"{__package__}.{action.module}"), action.function)
-    return int(carry_out(arguments))
+    action_function = getattr(
+        importlib.import_module(f"{__package__}.{action.module}"), action.function
+    )
+    return int(action_function(arguments))

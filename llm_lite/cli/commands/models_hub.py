@@ -37,11 +37,11 @@ def search_models(arguments: argparse.Namespace) -> int:
     for model in models:
         show_model(model)
     if not models:
-        said = f" for {quote(words)}" if words else ""
+        searched = f" for {quote(words)}" if words else ""
         here = "" if arguments.any else " that runs here"
         narrowed = " and is of that size or licence" if arguments.size or arguments.licence else ""
         more = "" if arguments.any else "; --any shows what does not run here too"
-        say(f"nothing found{said}{here}{narrowed}{more}")
+        say(f"nothing found{searched}{here}{narrowed}{more}")
     return 0
 
 

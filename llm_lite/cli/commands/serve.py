@@ -12,7 +12,7 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
-from llm_lite.cli.terminal.output import finish, say, show, tell, tell_lines, warn
+from llm_lite.cli.terminal.output import finish, print_lines, say, show, tell, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if kind == "encoder" or kind == "encoder-decoder":
         return _serve_directly(arguments, name, config, options)
     engine = Engine(None)
-    server = Server(engine.service, config, tell_lines, say, lambda: name)
+    server = Server(engine.service, config, print_lines, say, lambda: name)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
         engine.send(LoadModel(arguments.model, _engine_options(arguments)))
@@ -76,7 +76,7 @@ def _serve_directly(
     """Serve an encoder's vectors of texts, or an encoder-decoder's targets, without an engine."""
     service: EncoderService | TargetService | None = None
     with ExitStack() as stack:
-        server = Server(lambda: service, config, tell_lines, say, lambda: name)
+        server = Server(lambda: service, config, print_lines, say, lambda: name)
         server.start()
         stack.callback(server.stop)
         file = loader.open_model(arguments.model, lambda *_: None, warn)
@@ -89,7 +89,7 @@ def _serve_directly(
         if isinstance(runner, EncoderRunner):
             service = EncoderService(runner)
         else:
-            service = TargetService(runner, options.most_waiting, tell_lines)
+            service = TargetService(runner, options.most_waiting, print_lines)
             stack.callback(service.close)
         stack.callback(server.stop)  # before what it asks is closed
         _introduce_directly(server, config, service)
@@ -116,7 +116,7 @@ def _take(event: Event, device: str) -> None:
     else:
         report(event)
     if isinstance(event, Logged) and event.level == "error":
-        tell_lines(event.text)
+        print_lines(event.text)
     if isinstance(event, ServingChanged) and not event.is_on:
         raise RequestError(event.problem or "serving has ended")
 

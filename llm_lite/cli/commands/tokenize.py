@@ -37,15 +37,15 @@ def run(arguments: argparse.Namespace) -> int:
         text = read_text(arguments.text_file, 4 * MOST_COUNTED)
     if text is None:
         raise RequestError("tokenize: expected a text behind the model, or --text-file F")
-    told = _told(arguments, text)
+    tokenized = _tokenized(arguments, text)
     if arguments.json:
-        show_json(_report(told, steps=arguments.steps))
+        show_json(_report(tokenized, steps=arguments.steps))
     else:
-        _print(told, steps=arguments.steps)
+        _print(tokenized, steps=arguments.steps)
     return 0
 
 
-def _told(arguments: argparse.Namespace, text: str) -> TokenizedText:
+def _tokenized(arguments: argparse.Namespace, text: str) -> TokenizedText:
     if not arguments.chat:
         return open_tokenizer(arguments.model).stages(text, arguments.control)
     file = loader.open_model(arguments.model, lambda *_: None, warn, check_weights=False)
@@ -55,19 +55,19 @@ def _told(arguments: argparse.Namespace, text: str) -> TokenizedText:
         file.close()
 
 
-def _report(told: TokenizedText, *, steps: bool) -> dict[str, Any]:
+def _report(tokenized: TokenizedText, *, steps: bool) -> dict[str, Any]:
     return {
-        "tokenizer": told.tokenizer,
-        "kind": told.kind,
-        "vocabulary": told.vocabulary,
-        "text": told.text,
-        "characters": told.characters,
-        "normalized": told.normalized,
-        "normalizers": told.normalizers,
-        "count": told.tokens,
-        "ids": [piece.id for piece in told.pieces],
-        "tokens": [_piece(piece) for piece in told.pieces],
-        "words": [_word(word, steps=steps) for word in told.words],
+        "tokenizer": tokenized.tokenizer,
+        "kind": tokenized.kind,
+        "vocabulary": tokenized.vocabulary,
+        "text": tokenized.text,
+        "characters": tokenized.characters,
+        "normalized": tokenized.normalized,
+        "normalizers": tokenized.normalizers,
+        "count": tokenized.tokens,
+        "ids": [piece.id for piece in tokenized.pieces],
+        "tokens": [_piece(piece) for piece in tokenized.pieces],
+        "words": [_word(word, steps=steps) for word in tokenized.words],
     }
 
 
@@ -84,46 +84,46 @@ def _word(word: Word, *, steps: bool) -> dict[str, Any]:
     return found
 
 
-def _print(told: TokenizedText, *, steps: bool) -> None:
-    kind = "BPE of bytes" if told.of_bytes else told.kind
-    show(f"{told.tokenizer}: {kind}, {told.vocabulary:,} tokens in the vocabulary")
-    if told.normalized != told.text:
-        names = ", ".join(told.normalizers)
-        show(f"normalized ({names}): {shown(told.normalized, 400)}")
-    show("words: " + " | ".join(_said(told, word) for word in told.words))
-    for word in told.words if steps else ():
-        _print_steps(told, word)
+def _print(tokenized: TokenizedText, *, steps: bool) -> None:
+    kind = "BPE of bytes" if tokenized.of_bytes else tokenized.kind
+    show(f"{tokenized.tokenizer}: {kind}, {tokenized.vocabulary:,} tokens in the vocabulary")
+    if tokenized.normalized != tokenized.text:
+        names = ", ".join(tokenized.normalizers)
+        show(f"normalized ({names}): {shown(tokenized.normalized, 400)}")
+    show("words: " + " | ".join(_shown_word(tokenized, word) for word in tokenized.words))
+    for word in tokenized.words if steps else ():
+        _print_steps(tokenized, word)
     show()
-    for piece in told.pieces:
+    for piece in tokenized.pieces:
         words = data_shown(piece.data) if piece.data else piece.token
         show(f"{piece.id:>8}  {words:<20}  {hexadecimal(piece.data)}")
-    show(f"{told.tokens:,} tokens, {told.characters:,} characters")
-    if told.characters > len(told.text):
-        warn(f"the stages are those of the first {len(told.text):,} characters")
+    show(f"{tokenized.tokens:,} tokens, {tokenized.characters:,} characters")
+    if tokenized.characters > len(tokenized.text):
+        warn(f"the stages are those of the first {len(tokenized.text):,} characters")
 
 
-def _said(told: TokenizedText, word: Word) -> str:
-    characters = told.text[word.start : word.end]
-    return shown(characters) if characters else symbol_shown(word.spelled, told.of_bytes)
+def _shown_word(tokenized: TokenizedText, word: Word) -> str:
+    characters = tokenized.text[word.start : word.end]
+    return shown(characters) if characters else symbol_shown(word.spelled, tokenized.of_bytes)
 
 
-def _print_steps(told: TokenizedText, word: Word) -> None:
+def _print_steps(tokenized: TokenizedText, word: Word) -> None:
     if word.steps is None or not word.steps.count:
         return
-    show(f"\n{_said(told, word)}")
+    show(f"\n{_shown_word(tokenized, word)}")
     if isinstance(word.steps, MergeSteps):
-        _print_merges(told, word.steps)
+        _print_merges(tokenized, word.steps)
     elif isinstance(word.steps, Lattice):
         _print_lattice(word.steps)
     else:
         _print_matches(word, word.steps)
 
 
-def _print_merges(told: TokenizedText, steps: MergeSteps) -> None:
+def _print_merges(tokenized: TokenizedText, steps: MergeSteps) -> None:
     pieces = list(steps.symbols)
     for number, merge in enumerate(steps.merges, 1):
         names = (*pieces[merge.at : merge.at + 2], merge.made)
-        left, right, made = (symbol_shown(name, told.of_bytes) for name in names)
+        left, right, made = (symbol_shown(name, tokenized.of_bytes) for name in names)
         pieces[merge.at : merge.at + 2] = [merge.made]
         rank = f"score {-merge.rank:.2f}" if steps.scored else f"rank {merge.rank:,.0f}"
         show(f"{number:>5}  {left} + {right} → {made}  ({rank})")

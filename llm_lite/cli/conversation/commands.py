@@ -227,8 +227,8 @@ def _set_bias(talk: Conversation, argument: str) -> None:
     if argument:
         words = () if argument == "off" else argument.split()
         _take(talk, replace(talk.sampling, logit_bias=tuple(bias_from(word) for word in words)))
-    told = " ".join(f"{token}={value:g}" for token, value in talk.sampling.logit_bias)
-    say(f"logit-bias: {told or 'off'}")
+    biases = " ".join(f"{token}={value:g}" for token, value in talk.sampling.logit_bias)
+    say(f"logit-bias: {biases or 'off'}")
 
 
 def _set_schema(talk: Conversation, argument: str) -> None:

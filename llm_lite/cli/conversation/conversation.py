@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from llm_lite.cli.terminal.answering import Engine, HeardAnswer, generate, report, wait_for
+from llm_lite.cli.terminal.answering import Engine, StreamedAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
@@ -140,8 +140,8 @@ class Conversation(Struct):
         """Return the messages with the person's as questions, or as pieces of the text that is
         continued."""
         role: Role = "text" if self.completes else "user"
-        said = ("user", "text")
-        return tuple(replace(m, role=role) if m.role in said else m for m in messages)
+        own = ("user", "text")
+        return tuple(replace(m, role=role) if m.role in own else m for m in messages)
 
     def next_request(self) -> int:
         self.request += 1
@@ -153,7 +153,7 @@ class Conversation(Struct):
         sampling: SamplingOptions,
         *,
         continue_last: bool = False,
-    ) -> HeardAnswer:
+    ) -> StreamedAnswer:
         system = (ChatMessage("system", self.system),) if self.system else ()
         command = Generate(
             self.next_request(),
@@ -178,7 +178,7 @@ def completes(model: ModelInfo, form: str, *, raw: bool = False) -> bool:
     return not raw and (form == "completion" or (form == "auto" and not model.has_chat_template))
 
 
-def _message(answer: HeardAnswer) -> ChatMessage:
+def _message(answer: StreamedAnswer) -> ChatMessage:
     return ChatMessage("assistant", answer.text, tuple(answer.tokens), answer.thought)
 
 

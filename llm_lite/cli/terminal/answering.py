@@ -51,7 +51,7 @@ class Engine(Protocol):
     def close(self, timeout: float = 2.0) -> object: ...
 
 
-class HeardAnswer(Struct):
+class StreamedAnswer(Struct):
     text: str = ""  # what is said
     thought: str = ""  # of a continued answer with what it thought before
     thought_tokens: int = 0
@@ -63,12 +63,12 @@ class HeardAnswer(Struct):
     interrupted: bool = False
 
 
-def generate(engine: Engine, command: Generate, *, shown: bool) -> HeardAnswer:
+def generate(engine: Engine, command: Generate, *, shown: bool) -> StreamedAnswer:
     """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
 
     RequestError where it could not be made.
     """
-    answer, stopping = HeardAnswer(), False
+    answer, stopping = StreamedAnswer(), False
     with interrupts.noted() as interrupted:
         engine.send(command)
         while answer.finished is None:
@@ -79,12 +79,12 @@ def generate(engine: Engine, command: Generate, *, shown: bool) -> HeardAnswer:
                 _take(answer, event, command, shown)
         answer.interrupted = interrupted.is_set()
     if answer.split is not None:
-        _hear(answer, answer.split.ended(), shown)
+        _print_new(answer, answer.split.ended(), shown)
     _finish(answer, answer.finished, shown)
     return answer
 
 
-def _take(answer: HeardAnswer, event: Event, command: Generate, shown: bool) -> None:
+def _take(answer: StreamedAnswer, event: Event, command: Generate, shown: bool) -> None:
     report(event)
     if getattr(event, "request", command.request) != command.request:  # that was given up
         return
@@ -94,7 +94,7 @@ def _take(answer: HeardAnswer, event: Event, command: Generate, shown: bool) -> 
     elif isinstance(event, TokenDecoded):
         answer.tokens.append(event.token)
         if answer.split is not None:
-            _hear(answer, answer.split.fed(event.text), shown)
+            _print_new(answer, answer.split.fed(event.text), shown)
             answer.thought_tokens += answer.split.marked and answer.split.phase != "after"
             return
         answer.text += event.text
@@ -125,18 +125,18 @@ def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
     return Split.of(replace(thinking, inside=True)).fed(last.thought)
 
 
-def _hear(answer: HeardAnswer, split: Split, shown: bool) -> None:
+def _print_new(answer: StreamedAnswer, split: Split, shown: bool) -> None:
     """Print what is new of the thoughts and of the visible text, and store it in `answer`."""
-    thought, said = split.thought[len(answer.thought) :], split.visible_text[len(answer.text) :]
+    thought, visible = split.thought[len(answer.thought) :], split.visible_text[len(answer.text) :]
     if shown:
         stream_thought(thought)
-        if said and not answer.text and split.thought and shows_thoughts():
+        if visible and not answer.text and split.thought and shows_thoughts():
             stream("\n\n")
-        stream(said)
+        stream(visible)
     answer.split, answer.thought, answer.text = split, split.thought, split.visible_text
 
 
-def _finish(answer: HeardAnswer, finished: GenerationFinished, shown: bool) -> None:
+def _finish(answer: StreamedAnswer, finished: GenerationFinished, shown: bool) -> None:
     if finished.stop_reason == "error":
         raise RequestError(finished.message)
     if shown:

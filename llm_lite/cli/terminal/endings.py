@@ -101,7 +101,7 @@ def _kept(error: BaseException) -> str:
 
     text = "".join(traceback.format_exception(error))
     if os.environ.get(PRINT_TRACEBACKS):
-        output.tell_lines(text)
+        output.print_lines(text)
         return "the traceback is above"
     try:
         handle, path = tempfile.mkstemp(".txt", "llm-lite-error-")
@@ -126,4 +126,4 @@ def _unraisable(unraisable: Any) -> None:
         import traceback
 
         trace: TracebackType | None = unraisable.exc_traceback
-        output.tell_lines("".join(traceback.format_exception(type(error), error, trace)))
+        output.print_lines("".join(traceback.format_exception(type(error), error, trace)))

@@ -91,7 +91,7 @@ def stream_thought(text: str) -> None:
 
 def finish() -> None:
     """Write what is buffered, here, where a failure can be told."""
-    _tell("")
+    _print_error("")
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -100,12 +100,12 @@ def finish() -> None:
 
 def say(text: str) -> None:
     """Print a sentence on standard error; a failure to write is ignored."""
-    _tell(one_line(text) + "\n")
+    _print_error(one_line(text) + "\n")
 
 
-def tell_lines(text: str) -> None:
+def print_lines(text: str) -> None:
     """Print several lines on standard error, as of a traceback."""
-    _tell(lines(text).rstrip("\n") + "\n")
+    _print_error(lines(text).rstrip("\n") + "\n")
 
 
 def warn(text: str) -> None:
@@ -119,7 +119,7 @@ def tell(note: str) -> None:
         warn(note)
 
 
-def tell_written(path: Path, kind: str, shape: Sequence[int]) -> None:
+def report_written(path: Path, kind: str, shape: Sequence[int]) -> None:
     """Print on standard error what was written into a file."""
     sizes = ", ".join(map(str, shape))
     say(f"{path}: {kind}, float32 [{sizes}]")
@@ -128,7 +128,7 @@ def tell_written(path: Path, kind: str, shape: Sequence[int]) -> None:
 def prompt(text: str) -> None:
     """Print the text before the line that is typed."""
     finish()
-    _tell(one_line(text))
+    _print_error(one_line(text))
 
 
 def overwrite(text: str, *, last: bool = False) -> None:
@@ -139,7 +139,7 @@ def overwrite(text: str, *, last: bool = False) -> None:
     import shutil  # not before there is something long to wait for
 
     width = shutil.get_terminal_size().columns - 1
-    _tell(f"\r\x1b[K{one_line(text)[:width]}" + ("\n" if last else ""))
+    _print_error(f"\r\x1b[K{one_line(text)[:width]}" + ("\n" if last else ""))
 
 
 def _write(text: str) -> None:
@@ -149,7 +149,7 @@ def _write(text: str) -> None:
         _fail(error)
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

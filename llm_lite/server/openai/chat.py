@@ -207,9 +207,9 @@ def _parts(delta: Delta) -> list[str]:
         parts.append(f'{{"content": {json.dumps(delta.text)}}}')
     for call in delta.calls:
         function: dict[str, Any] = {"arguments": call.arguments}
-        told: dict[str, Any] = {"index": call.index, "function": function}
+        part: dict[str, Any] = {"index": call.index, "function": function}
         if call.name:
             function["name"] = call.name
-            told |= {"id": call.id, "type": "function"}
-        parts.append(json.dumps({"tool_calls": [told]}))
+            part |= {"id": call.id, "type": "function"}
+        parts.append(json.dumps({"tool_calls": [part]}))
     return parts or ["{}"]

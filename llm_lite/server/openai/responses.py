@@ -211,8 +211,8 @@ class _Items:
         return {"type": name, "response": self._frame}
 
     def failed(self, error: ApiError) -> Event:
-        told = {"code": error.code or "server_error", "message": error.message}
-        response = replace(self._frame, status="failed", error=told, output=self._done)
+        problem = {"code": error.code or "server_error", "message": error.message}
+        response = replace(self._frame, status="failed", error=problem, output=self._done)
         return {"type": "response.failed", "response": response}
 
     def finished(self, choice: Choice) -> Response:

@@ -31,7 +31,7 @@ from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.glass import Glass
+from llm_lite.core.remote.inspection import RemoteInspection
 from llm_lite.core.tools.calls import read_calls
 from tests.children import PATIENCE
 from tests.core.remote.test_answers import events_of, finished, said
@@ -45,7 +45,7 @@ MOST = SamplingOptions(temperature=0.0)
 def engine_of(served: Served, key: str = "") -> RemoteEngine:
     client = Client(read_address(served.url), ApiKey(key))
     told = connect(client, Exchange())
-    assert told.dialect == "llm-lite" and told.glass and not told.lacks
+    assert told.dialect == "llm-lite" and told.can_inspect and not told.lacks
     return RemoteEngine(client, told, told.models[0])
 
 
@@ -89,20 +89,22 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     events_of(engine, Generate(1, ASKED, MOST))
     held = engine.held
     assert held is not None and (held.layers, held.heads) == (4, 3) and held.cache.pages > 0
-    maps = engine.glass.attention(held, 2, range(3), 0, len(held.tokens), Exchange())
+    maps = engine.inspection.attention(held, 2, range(3), 0, len(held.tokens), Exchange())
     assert maps.shape == (3, len(held.tokens), len(held.tokens))
     assert np.allclose(maps.sum(axis=2), 1, atol=1e-4)
     assert served.service is not None
     expected = served.service.attention(held.response, 2, [1], 5, 6)
     asked = ReadAttentionRows(9, 5, "from", "heads", ((2, 1),))
-    rows = one_event(engine, asked, type(engine.glass.rows(held, asked, Exchange())))
+    rows = one_event(engine, asked, type(engine.inspection.rows(held, asked, Exchange())))
     assert np.allclose(rows.weights, expected[0, 0], atol=1e-6)
-    mean = engine.glass.rows(held, ReadAttentionRows(1, 5, "to", "layer-mean", (), 2), Exchange())
+    mean = engine.inspection.rows(
+        held, ReadAttentionRows(1, 5, "to", "layer-mean", (), 2), Exchange()
+    )
     assert np.allclose(mean.weights, maps.mean(axis=0)[:, 5] * (np.arange(len(maps[0])) >= 5))
     lens = one_event(engine, Inspect(4, 2), LensResult)
     assert [row.layer for row in lens.rows] == [0, 1, 2, 3] and len(lens.rows[0].tokens) == 5
     with pytest.raises(RemoteError, match="choose a head or a layer"):
-        engine.glass.rows(held, ReadAttentionRows(1, 5, "from", "rollout"), Exchange())
+        engine.inspection.rows(held, ReadAttentionRows(1, 5, "from", "rollout"), Exchange())
     engine.close()
 
 
@@ -140,9 +142,9 @@ def test_counting(serve: Callable[..., Served]) -> None:
 
 def test_an_answer_that_is_gone(serve: Callable[..., Served]) -> None:
     served = serve()
-    glass = Glass(Client(read_address(served.url), ApiKey()))
+    inspection = RemoteInspection(Client(read_address(served.url), ApiKey()))
     with pytest.raises(RemoteError):
-        glass.held("chatcmpl-nothing", Exchange())
+        inspection.held("chatcmpl-nothing", Exchange())
 
 
 def _npz(name: str, raw: bytes, how: int = zipfile.ZIP_STORED) -> bytes:
@@ -160,9 +162,9 @@ def _npy(array: np.ndarray[Any, Any]) -> bytes:
 
 def test_arrays_that_lie() -> None:
     """Objects, bombs, other shapes and half files are one sentence, and are not unpacked."""
-    glass = Glass(Client(read_address("http://x"), ApiKey()))
+    inspection = RemoteInspection(Client(read_address("http://x"), ApiKey()))
     good = _npy(np.ones((1, 2, 3), np.float32))
-    assert glass._array(_npz("a", good), "a", (1, 2, 3)).shape == (1, 2, 3)
+    assert inspection._array(_npz("a", good), "a", (1, 2, 3)).shape == (1, 2, 3)
     huge = _npy(np.ones((1, 2, 3), np.float32)).replace(b"(1, 2, 3)", b"(1,2,9999)"[:9])
     for raw in (
         b"", b"PK", _npz("a", good[:-4]), _npz("b", good), _npz("a", b"\x93NUMPY"),
@@ -170,4 +172,4 @@ def test_arrays_that_lie() -> None:
         _npz("a", _npy(np.array([{}], object))), _npz("a", _npy(np.ones((1, 2, 3)))),
     ):  # fmt: skip
         with pytest.raises(RemoteError, match="no array of a"):
-            glass._array(raw, "a", (1, 2, 3))
+            inspection._array(raw, "a", (1, 2, 3))

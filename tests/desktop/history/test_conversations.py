@@ -26,7 +26,7 @@ from llm_lite.desktop.features.history.model import (
     SearchAnswered,
     SearchHistory,
     ShowHistory,
-    ShowShelf,
+    ShowHistoryPart,
     UndoHistory,
     WantMoreRows,
 )
@@ -178,14 +178,14 @@ def test_the_list_as_a_whole(listed):
     assert one.did(ImportConversations) == [ImportConversations("talks.json")]
     one.driver.click("history.more")
     one.driver.click("history.list.deleted")
-    assert one.state.history.shelf == "deleted"
-    one.program.do(RowsRead("deleted", rows(2, shelf="deleted"), more=False))
+    assert one.state.history.part == "deleted"
+    one.program.do(RowsRead("deleted", rows(2, part="deleted"), more=False))
     one.driver.frames(3)
     one.driver.click(row())
     one.driver.click("history.menu.restore")
     assert one.did(RestoreConversation) == [RestoreConversation(1000)]
     one.driver.click("history.back")
-    assert one.did(ShowShelf)[-1] == ShowShelf("all")
+    assert one.did(ShowHistoryPart)[-1] == ShowHistoryPart("all")
 
 
 def test_only_rows_in_sight_are_drawn_and_more_are_asked_for(listed):
@@ -296,7 +296,7 @@ def test_rows_that_change_move_to_their_place_or_leave():
     assert state.with_rows([second]) is state
     pinned = replace(last, pinned=True)
     assert state.with_rows([pinned]).rows == (pinned, first, second, third)
-    gone = replace(first, shelf="archived")
+    gone = replace(first, part="archived")
     assert state.with_rows([gone]).rows == (second, third, last)
     older = ConversationRow(1, "Of another page", NOW - 1e6)
     assert state.with_rows([older]).rows[-1] == older

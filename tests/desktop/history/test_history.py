@@ -41,7 +41,7 @@ from llm_lite.desktop.features.history.model import (
     RedoHistory,
     RenameConversation,
     SearchHistory,
-    ShowShelf,
+    ShowHistoryPart,
     UndoHistory,
 )
 from llm_lite.desktop.features.program.state import AppState
@@ -265,11 +265,11 @@ def test_the_list_follows_what_is_done_and_taken_back(chat):
     assert one.state.notices[-1].undo
     one.do(ArchiveConversation(second, True))
     one.rows(lambda t: t == ["One"])
-    one.do(ShowShelf("archived"))
+    one.do(ShowHistoryPart("archived"))
     one.rows(lambda t: t == ["Another name"])
-    one.do(ShowShelf("deleted"))
+    one.do(ShowHistoryPart("deleted"))
     one.rows(lambda t: t == ["Three"])
-    one.do(ShowShelf("all"), DeleteAll())
+    one.do(ShowHistoryPart("all"), DeleteAll())
     one.wait(lambda s: s.history.read and not s.history.rows)
     one.do(UndoHistory())
     one.rows(lambda t: t == ["One"])

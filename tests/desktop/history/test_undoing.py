@@ -24,7 +24,7 @@ from llm_lite.desktop.features.history.model import (
     PinConversation,
     RedoHistory,
     RenameConversation,
-    ShowShelf,
+    ShowHistoryPart,
     UndoHistory,
 )
 from llm_lite.desktop.features.presets.model import Preset, UsePreset
@@ -230,7 +230,7 @@ def test_an_import_and_delete_all_are_undone(chat, tmp_path):
     one.rows(lambda t: t == ["From a file"])
     one.do(UndoHistory())
     one.rows(lambda t: not t)
-    one.do(ShowShelf("deleted"))
+    one.do(ShowHistoryPart("deleted"))
     one.rows(lambda t: t == ["From a file"])
-    one.do(ShowShelf("all"), RedoHistory())
+    one.do(ShowHistoryPart("all"), RedoHistory())
     one.rows(lambda t: t == ["From a file"])

@@ -24,7 +24,7 @@ from llm_lite.desktop.language.catalogues import (
     own_name,
     system_language,
 )
-from llm_lite.desktop.language.core_words import SENTENCES, WORDS, said, said_stage
+from llm_lite.desktop.language.core_words import SENTENCES, WORDS, translated, translated_stage
 from llm_lite.desktop.language.translate import tr, trn, use
 from tests.paths import ROOT
 
@@ -117,11 +117,15 @@ def test_korean_texts_are_in_korean():
 
 def test_words_of_the_engine_are_translated():
     use(catalogue("ko"))
-    assert said_stage("reading the header") == "헤더 읽는 중"
-    assert said_stage("preparing the weights, run B") == "가중치 준비 중, 실행 B"
-    assert said_stage("int4: measuring memory") == "int4: 메모리 측정 중"
-    assert said("") == said_stage("") == tr("") == ""  # gettext: the head of the catalogue
-    assert said("model.gguf: ready") == "model.gguf: ready"  # an error is not translated in parts
+    assert translated_stage("reading the header") == "헤더 읽는 중"
+    assert translated_stage("preparing the weights, run B") == "가중치 준비 중, 실행 B"
+    assert translated_stage("int4: measuring memory") == "int4: 메모리 측정 중"
+    assert (
+        translated("") == translated_stage("") == tr("") == ""
+    )  # gettext: the head of the catalogue
+    assert (
+        translated("model.gguf: ready") == "model.gguf: ready"
+    )  # an error is not translated in parts
     for words in (*WORDS, *(score.label for score in SCORES.values())):
         assert KOREAN.search(tr(words)), words
 
@@ -173,20 +177,20 @@ def test_the_recommended_mode_is_told_in_korean():
                     for mode, size, speed in zip((first, second), sizes, speeds, strict=True)
                 ]
                 best, reason = recommend(rows)
-                assert said(reason) != reason and rows[best].mode in said(reason)
+                assert translated(reason) != reason and rows[best].mode in translated(reason)
 
 
 def test_values_of_a_sentence_stay():
     use(catalogue("ko"))
-    told = said("the Vulkan device is only software (llvmpipe (LLVM 15.0.6, 256 bits))")
+    told = translated("the Vulkan device is only software (llvmpipe (LLVM 15.0.6, 256 bits))")
     assert KOREAN.search(told) and "llvmpipe (LLVM 15.0.6, 256 bits)" in told
-    assert said("Blocks of 32 weights in 18 bytes: 4.5 bits a weight.").count("4.5") == 1
-    measured = said("AMD EPYC, avx512vnni, 2 threads")
+    assert translated("Blocks of 32 weights in 18 bytes: 4.5 bits a weight.").count("4.5") == 1
+    measured = translated("AMD EPYC, avx512vnni, 2 threads")
     assert measured.startswith("AMD EPYC, avx512vnni, ") and "threads" not in measured
-    refused = said("The X server refused request 12.0 of this program: error 8.")
+    refused = translated("The X server refused request 12.0 of this program: error 8.")
     assert "12.0" in refused and "refused" not in refused
     use(gettext.NullTranslations())
-    assert said("the device has no compute queue") == "the device has no compute queue"
+    assert translated("the device has no compute queue") == "the device has no compute queue"
 
 
 def test_forms_of_plural():

@@ -28,7 +28,7 @@ from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.counting import prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.engine import executor_info, model_info
-from llm_lite.core.remote.glass import Glass
+from llm_lite.core.remote.inspection import RemoteInspection
 from llm_lite.core.remote.sse import EventReader
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message, Running
@@ -146,11 +146,13 @@ def _fold(events: list[Event]) -> None:
 
 
 def _look_inside(client: Scripted) -> None:
-    glass = Glass(client)
-    held = glass.held("response", Exchange())
+    inspection = RemoteInspection(client)
+    held = inspection.held("response", Exchange())
     held.as_prompt(ASKED, 1)
-    glass.lens(held, 1, Exchange())
-    rows = glass.rows(held, ReadAttentionRows(1, 1, "from", "heads", ((0, 0), (1, 1))), Exchange())
+    inspection.lens(held, 1, Exchange())
+    rows = inspection.rows(
+        held, ReadAttentionRows(1, 1, "from", "heads", ((0, 0), (1, 1))), Exchange()
+    )
     assert np.isfinite(rows.weights).all()
 
 

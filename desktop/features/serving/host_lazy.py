@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 0.3  # for the server to end its answers; only where it is on
 
 
-class ServingDoor(Host):
+class LazyServingHost(Host):
     """The server, made when it is first switched on. `service_of` gives the engine's service,
     `coming` the name of the model that is being loaded."""
 

@@ -54,7 +54,7 @@ class RemoteResponse(Struct, frozen=True):
         return (*prompt, *(PromptToken(token, words, answer) for token, words in rest))
 
 
-class Glass:
+class RemoteInspection:
     """The inspection of answers of one server. RemoteError if an answer is no longer kept."""
 
     def __init__(self, client: Client) -> None:
