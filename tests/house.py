@@ -1,4 +1,4 @@
-"""What reading the program costs: its lines, small folders, cut off modules, fragments.
+"""What reading the program costs: its lines, small folders, cut off modules.
 
     python -m tests.house         the figures beside those that are stored
     python -m tests.house --list  and each folder and module that is counted
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests import words
 from tests.paths import ROOT, program_files
 
 STORED = ROOT / "tests" / "house.json"
@@ -33,14 +32,12 @@ class House:
     lines: int  # of all Python files of the product
     small_folders: tuple[str, ...]
     cut_off: tuple[str, ...]  # "module <- its only importer"
-    fragments: tuple[words.Docstring, ...]  # docstrings that are no sentences
 
     def figures(self) -> dict[str, int]:
         return {
             "product_lines": self.lines,
             "small_folders": len(self.small_folders),
             "cut_off_modules": len(self.cut_off),
-            "docstring_fragments": len(self.fragments),
         }
 
 
@@ -52,7 +49,6 @@ def measured() -> House:
         sum(text.count("\n") for text in texts.values()),
         tuple(sorted(_small_folders(files))),
         tuple(sorted(_cut_off(texts))),
-        words.fragments(),
     )
 
 
@@ -113,8 +109,6 @@ def table(found: House) -> str:
     rows = [f"{'':20}{'now':>9}{'most':>9}"]
     for name, value in found.figures().items():
         rows.append(f"{name:20}{value:9,}{most[name]['most']:9,}  {most[name]['reason']}")
-    tops = words.by_top(found.fragments)
-    rows.append("fragments: " + ", ".join(f"{top} {n:,}" for top, n in tops.items()))
     return "\n".join(rows)
 
 

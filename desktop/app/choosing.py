@@ -79,7 +79,7 @@ class FileChoice:
         """Open the system's dialog, or the window's own where there is none."""
         recent = self._program.state.recent
         try:
-            self._dialog.ask(Path(recent[0]).parent if recent else None, wish)
+            self._dialog.show(Path(recent[0]).parent if recent else None, wish)
         except NoDialogError:
             self._program.choose_here(wish.purpose)
             self._on_given()

@@ -66,7 +66,7 @@ def take() -> None:
 
 def _give(ui: Ui, window: str) -> None:
     if window == _chat():
-        ui.ask("input")
+        ui.request("input")
         return
     imgui.set_window_focus(window)
     ui.local(NextFocus).window = window.partition("###")[2] or window.removeprefix("##")

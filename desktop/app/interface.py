@@ -193,7 +193,7 @@ class Interface:
 
     def _answer_requests(self, state: AppState) -> list[Action]:
         """Do what commands requested of the window."""
-        requests, self.ui.asked = self.ui.asked, []
+        requests, self.ui.requests = self.ui.requests, []
         shown = [view for view in VIEWS if self._is_shown(view, state)]
         leaves = _page(state) and any(what.startswith("view:") for what in requests)
         for what in requests:
@@ -220,7 +220,7 @@ class Interface:
                 focus.turn_tab(ui, 1 if step == "next_tab" else -1, shown)
             case ("view", _, name):
                 view = next(view for view in VIEWS if view.name == name)
-                focus.show(ui, view) if view in shown else ui.ask(what)
+                focus.show(ui, view) if view in shown else ui.request(what)
 
     def _is_shown(self, view: View, state: AppState) -> bool:
         if _page(state):

@@ -39,7 +39,7 @@ class Ui(Struct):
     maps: HeadMaps | None = None  # of the running model, where there is a device to draw
     opened: str = ""  # the popover a view or a shortcut wants open
     redraw_at: float = math.inf  # when what is shown changes by itself
-    asked: list[str] = field(default_factory=list)  # of the window by commands, in order
+    requests: list[str] = field(default_factory=list)  # of the window by commands, in order
     shows_list: bool = False  # of conversations
     sizes: set[tuple[Face, float]] = field(default_factory=set)  # that were drawn with, in pixels
     reaching: str = ""  # the control that is to have the keyboard, by name
@@ -77,10 +77,10 @@ class Ui(Struct):
         """Show a popover, from the next frame on, and give the keyboard to a control in it."""
         self.opened, self.reaching = popover, control
 
-    def ask(self, what: str) -> None:
+    def request(self, what: str) -> None:
         """Ask something of the window for its next frame: what `Interface` knows, as "input", which
         is to have the keyboard, or "view:head", which is to come to the front."""
-        self.asked.append(what)
+        self.requests.append(what)
 
     def redraw_in(self, seconds: float) -> None:
         self.redraw_at = min(self.redraw_at, self.now + seconds)

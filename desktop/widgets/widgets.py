@@ -313,7 +313,7 @@ def popover(
     was, kept.shown[name] = kept.shown.get(name, False), shown
     if not shown:
         if was and imgui.is_key_pressed(imgui.Key.escape, False):  # Dear ImGui has closed it
-            ui.ask("input")
+            ui.request("input")
         yield False
         return
     side = ui.u(6)
@@ -325,7 +325,7 @@ def popover(
     imgui.pop_item_flag()
     if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
-        ui.ask("input")
+        ui.request("input")
     try:
         yield True
     finally:

@@ -100,7 +100,7 @@ class ModelElsewhere(ClosedByWith):
         command = Generate(number, messages, sampling, raw=raw, thinking=thinking)
         return RemoteAnswer(self, command)
 
-    def _ask(self, answer: RemoteAnswer) -> None:
+    def _send(self, answer: RemoteAnswer) -> None:
         """Send it, once the answer before it has ended."""
         with self._lock:
             before = self._answer
@@ -161,7 +161,7 @@ class RemoteAnswer(Answer):
 
     def _step(self) -> None:
         if not self.is_begun:
-            self._model._ask(self)
+            self._model._send(self)
             self.is_begun = True
         for event in self._model._events_of(self):
             self._take(event)

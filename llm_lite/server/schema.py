@@ -174,7 +174,7 @@ def _tidy_field(schema: Schema, *, or_null: bool) -> Schema:
 
 
 def _arms(schema: Schema) -> list[Schema]:
-    """Return the schemas of which a value has to keep to one."""
+    """Return the schemas; a value keeps to one of them."""
     if "anyOf" in schema:
         return list(schema["anyOf"])
     return [{name: one for name, one in schema.items() if name not in ("default", "description")}]

@@ -109,8 +109,8 @@ def test_an_answer_without_end_of_thoughts(capsys):
 def test_the_next_turn_is_told_both_parts(capsys):
     engine = Scripted(PIECES, ["on</think>", "No."])
     talk = talk_with(engine)
-    talk.ask("Why?")
-    talk.ask("And?")
+    talk.submit("Why?")
+    talk.submit("And?")
     (_, told, _) = engine.asked[1].messages
     assert told == ChatMessage("assistant", "Yes.", tuple(range(7)), "so it is")
     assert talk.messages[-1].content == "No."
@@ -120,7 +120,7 @@ def test_what_was_stopped_within_thoughts_is_continued_there(capsys):
     engine = Scripted(["so"], [" it</think>", "Yes"], ["."], thinking=Thinking("think"))
     engine.answers[0] = ["<think>so"]
     talk = talk_with(engine)
-    talk.ask("Why?")
+    talk.submit("Why?")
     assert (talk.messages[-1].content, talk.messages[-1].thought) == ("", "so")
     talk.continue_last()
     talk.continue_last()
@@ -131,10 +131,10 @@ def test_what_was_stopped_within_thoughts_is_continued_there(capsys):
 def test_the_switch_of_a_conversation(capsys):
     engine = Scripted(PIECES, PIECES)
     talk = talk_with(engine)
-    talk.ask("Why?")
+    talk.submit("Why?")
     run_command(talk, "/think off")
     assert "thinking: off" in capsys.readouterr().err
-    talk.ask("Why?")
+    talk.submit("Why?")
     assert [command.thinking for command in engine.asked] == [True, False]
     with pytest.raises(RequestError, match="no switch"):
         run_command(talk_with(engine, switches=False), "/think")
@@ -144,7 +144,7 @@ def test_the_switch_of_a_conversation(capsys):
 
 def test_thoughts_are_saved_and_opened(tmp_path, capsys):
     talk = talk_with(Scripted(PIECES))
-    talk.ask("Why?")
+    talk.submit("Why?")
     said = talk.messages
     saved.save(talk, str(tmp_path / "talk.json"))
     talk.clear()

@@ -97,7 +97,7 @@ def test_everything_runs_in_any_state(headless):
         for command in COMMANDS:
             for action in run(command, state, one.ui):
                 assert type(action) in ACTIONS or isinstance(action, HostAction), command.name
-    one.ui.asked.clear()
+    one.ui.requests.clear()
 
 
 def press(one, written):

@@ -28,7 +28,7 @@ class FileReader(Host):
         self._lock = threading.Lock()
         self._is_running = False
 
-    def _follow(self, files: DraftFiles) -> None:
+    def _read_new(self, files: DraftFiles) -> None:
         """Read what is new among the draft's files, and nothing that is gone."""
         if files.files is self._seen:
             return
@@ -44,7 +44,7 @@ class FileReader(Host):
         threading.Thread(target=self._work, name="attachments", daemon=True).start()
 
     def poll(self, state: AppState) -> list[Act]:
-        self._follow(state.files)
+        self._read_new(state.files)
         found = []
         while self._done:
             found.append(self._done.popleft())

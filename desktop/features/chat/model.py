@@ -33,11 +33,11 @@ from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
     as_version,
-    ask,
     ask_again,
     end_edit,
     end_reading,
     obstacle,
+    request_answer,
     show,
     wrote,
 )
@@ -158,7 +158,7 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         state = replace(state, tools=replace(state.tools, granted=0))
     else:
         messages = as_version(state, at, message)
-    return ask(replace(_without_draft(state), comparing=None), messages, now)
+    return request_answer(replace(_without_draft(state), comparing=None), messages, now)
 
 
 def _without_draft(state: AppState) -> AppState:
@@ -202,7 +202,7 @@ def _continue_answer(action: ContinueAnswer, state: AppState, now: float) -> Res
         return _ask_in_place(state, now)
     if not wrote(state, last):  # those that follow alone would tell the engine half of it
         last = replace(last, untokenized=True)
-    return ask(state, (*state.messages[:-1], last), now, continue_last=True)
+    return request_answer(state, (*state.messages[:-1], last), now, continue_last=True)
 
 
 def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
@@ -217,7 +217,7 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
         return state, ()
     message = state.messages[index]
     if message.role != "assistant":
-        return ask(state, state.messages, now) if index == last else (state, ())
+        return request_answer(state, state.messages, now) if index == last else (state, ())
     if action.exactly:
         gains = message.written.gains if message.written else None
         return ask_again(state, index, now, sampling=message.sampling, gains=gains)
@@ -229,7 +229,7 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
 def _ask_in_place(state: AppState, now: float) -> Result:
     """Begin an answer that has no text again."""
     before = state.messages[-1]
-    state, commands = ask(state, state.messages[:-1], now)
+    state, commands = request_answer(state, state.messages[:-1], now)
     fresh = replace(
         state.messages[-1], key=before.key, versions=before.versions, place=before.place
     )

@@ -175,4 +175,4 @@ def take_typed(state: AppState, ui: Ui, *, composing: bool) -> None:
         queue.clear()
         keys.waiting = waiting
     if waiting or composing:
-        ui.ask("input")
+        ui.request("input")

@@ -120,7 +120,7 @@ def _open(popover: str) -> Run:
 
 def _request(what: str) -> Run:
     def run(state: AppState, ui: Ui) -> list[Action]:
-        ui.ask(what)
+        ui.request(what)
         return []
 
     return run
@@ -147,12 +147,12 @@ def _has_question(state: AppState, ui: Ui) -> bool:
 
 def _edit_last(state: AppState, ui: Ui) -> list[Action]:
     asked = [at for at, message in enumerate(state.messages) if message.role in ("user", "text")]
-    ui.ask("input")
+    ui.request("input")
     return [EditMessage(asked[-1])]
 
 
 def _continue_text(state: AppState, ui: Ui) -> list[Action]:
-    ui.ask("input")
+    ui.request("input")
     return [NewChat(), SetForm("completion")]
 
 
@@ -249,7 +249,7 @@ def _toggle_list(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _search(state: AppState, ui: Ui) -> list[Action]:
-    ui.ask("search")
+    ui.request("search")
     return [] if ui.shows_list else [ShowHistory(True)]
 
 

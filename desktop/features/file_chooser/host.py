@@ -77,7 +77,7 @@ class FileDialog:
     def open(self) -> bool:
         return self._dialog is not None
 
-    def ask(self, folder: Path | None, wish: Wish = MODEL) -> None:
+    def show(self, folder: Path | None, wish: Wish = MODEL) -> None:
         """Show the dialog. Raises NoDialogError where the system has none."""
         if self._dialog is not None:
             return

@@ -167,7 +167,7 @@ def _is_entered() -> bool:
 
 def _end(ui: Ui, actions: list[Action]) -> list[Action]:
     imgui.close_current_popup()
-    ui.ask("input")
+    ui.request("input")
     return actions
 
 

@@ -30,7 +30,7 @@ ROOMY = 190.0  # spacing units: a header so wide has room for labels
 
 def show_view(name: str, state: AppState, ui: Ui) -> list[Action]:
     """Bring a view of the inspector to the front."""
-    ui.ask(f"view:{name}")
+    ui.request(f"view:{name}")
     if state.layouts.shows_inspector:
         return []
     return [UseLayout("inspect"), ShowInspector(True)]

@@ -21,7 +21,7 @@ from llm_lite.desktop.features.lesson.state import (
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result, ask, hindrance, obstacle
+from llm_lite.desktop.features.program.requests import Result, hindrance, obstacle, request_answer
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.translator.model import WriteTarget, write_target
@@ -342,7 +342,7 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     sampling, prompt = state.sampling, state.system_prompt
     alone = replace(state.sampling, max_new_tokens=CONTINUATION)
     state = replace(state, sampling=alone, system_prompt="")
-    state, asked = ask(state, (Message("user", text),), now)
+    state, asked = request_answer(state, (Message("user", text),), now)
     state = replace(state, sampling=sampling, system_prompt=prompt)
     state = _with(_from_first_step(state), sentence_chat=state.chat)
     return state, (*stop, *(_without_template(command) for command in asked))

@@ -118,7 +118,7 @@ def open_view(view: OtherView, state: AppState, ui: Ui) -> list[Action]:
         actions.append(ShowInspector(True))
     if view == "cache":
         actions.append(PointAt(trace.position))
-    ui.ask({"attention": "view:head", "lens": "view:lens", "cache": "view:kv_cache"}[view])
+    ui.request({"attention": "view:head", "lens": "view:lens", "cache": "view:kv_cache"}[view])
     return actions
 
 

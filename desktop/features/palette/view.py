@@ -149,7 +149,7 @@ def _draw_inside(state: AppState, ui: Ui, width: float, room: float) -> list[Act
 
 def _close(ui: Ui) -> list[Action]:
     imgui.close_current_popup()
-    ui.ask("input")
+    ui.request("input")
     return [SearchPalette("")]
 
 

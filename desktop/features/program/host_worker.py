@@ -1,4 +1,4 @@
-"""A few threads that do one job after the other, and hand over what came of each."""
+"""A few threads that do one job after the other, and hand over the actions that follow."""
 
 from __future__ import annotations
 

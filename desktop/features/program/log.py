@@ -67,7 +67,7 @@ def _clock(seconds: float) -> str:
 def _draw_lines(ui: Ui, lines: list[LogLine]) -> None:
     """Wrapped lines; those out of sight are skipped by their height, known once drawn."""
     imgui.begin_child("lines", ImVec2(0, 0))
-    follow = imgui.get_scroll_y() >= imgui.get_scroll_max_y() - 1
+    at_end = imgui.get_scroll_y() >= imgui.get_scroll_max_y() - 1
     with ui.font("mono", "small"), ui.styled(item_spacing=(ui.u(2), ui.u(1))):
         left = imgui.calc_text_size("00:00:00  ").x
         room = imgui.get_content_region_avail().x - left
@@ -84,6 +84,6 @@ def _draw_lines(ui: Ui, lines: list[LogLine]) -> None:
                 imgui.push_text_wrap_pos(0.0)
                 imgui.text_unformatted(line.text)
                 imgui.pop_text_wrap_pos()
-    if follow:
+    if at_end:
         imgui.set_scroll_here_y(1.0)
     imgui.end_child()

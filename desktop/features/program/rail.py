@@ -256,7 +256,7 @@ def _press(state: AppState, ui: Ui, entry: RailButton) -> list[Action]:
         case "conversations":
             return [_toggle_list(state, ui)]
         case "palette":
-            ui.ask("palette")
+            ui.request("palette")
         case "library":
             return [ShowLibrary(not state.library.shown)]
         case "lesson":

@@ -77,7 +77,7 @@ def wrote(state: AppState, message: Message) -> bool:
     return written is None or model is None or written.model.path in ("", model.path)
 
 
-def ask(
+def request_answer(
     state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
 ) -> Result:
     """Start an answer to `messages`; a fresh, empty one is shown at once."""

@@ -25,7 +25,7 @@ from llm_lite.desktop.features.chat.reading import (
 )
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result, ask, obstacle
+from llm_lite.desktop.features.program.requests import Result, obstacle, request_answer
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tools.state import (
     DECLARED,
@@ -384,7 +384,7 @@ def _go_on(state: AppState, now: float) -> Result:
         return notify(state, "warning", problem, now), ()
     messages = (*state.messages, *results(state, message))
     state = replace(state, tools=replace(state.tools, round=CallRound()))
-    return ask(state, messages, now)
+    return request_answer(state, messages, now)
 
 
 def results(state: AppState, message: Message) -> tuple[Message, ...]:

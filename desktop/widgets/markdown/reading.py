@@ -411,7 +411,7 @@ def _align(style: str) -> Align:
 
 
 def spans_of(tokens: Iterable[Any]) -> Spans:
-    """Return styled spans, of which neighbours differ in their style."""
+    """Return styled spans; neighbours differ in their style."""
     line = _Line()
     for token in tokens:
         line.take(token)

@@ -48,7 +48,7 @@ class RichText:
         self._blocks: dict[Any, LaidText] = {}
         self._pages: dict[Any, Page] = {}
         self._live: dict[Any, Page] = {}
-        self._asked: dict[Any, tuple[Block, ...]] = {}  # blocks without a layout
+        self._unlaid: dict[Any, tuple[Block, ...]] = {}  # blocks without a layout
         self._wrapping = Wrapping()
         self._reader = Reader()
         self._texts: list[GrowingText] = []
@@ -99,10 +99,10 @@ class RichText:
     def blocks(self, text: str, *, plain: bool = False, quoted: bool = False) -> tuple[Block, ...]:
         """Return what is shown of `text`, as for `page`."""
         key = (text, plain, quoted)
-        found = self._asked.get(key)
+        found = self._unlaid.get(key)
         if found is None:
             found = self._read(text, plain, quoted, False)
-            _keep(self._asked, key, found, ASKED)
+            _keep(self._unlaid, key, found, ASKED)
         return found
 
     def _read(self, text: str, plain: bool, quoted: bool, live: bool) -> tuple[Block, ...]:

@@ -1,4 +1,4 @@
-"""The colours of the parts of a code: asked of the markup process, taken when it is there.
+"""The colours of the parts of a code, which the markup process finds.
 
 Of code that is being written the whole lines are asked for, now and then; the last answer holds
 for the part that it was about.
@@ -24,7 +24,7 @@ class Colored(Struct):
     code: str = ""
     starts: tuple[int, ...] = ()
     kinds: tuple[str, ...] = ()
-    asked: str | None = None  # what is waited for
+    waiting: str | None = None  # what is waited for
     again: float = 0.0  # when more may be asked for
 
     def parts(self, begin: int, end: int) -> list[tuple[int, str]]:
@@ -61,19 +61,19 @@ class CodeColors:
         self._take(found, language)
         wanted = code[: code.rfind("\n") + 1] if live else code
         due = not live or now >= found.again
-        if found.asked is None and wanted and wanted != found.code and due:
-            found.asked, found.again = wanted, now + PAUSE
+        if found.waiting is None and wanted and wanted != found.code and due:
+            found.waiting, found.again = wanted, now + PAUSE
             self._take(found, language)
         if not code.startswith(found.code):
             return Colored()
         return found
 
     def _take(self, found: Colored, language: str) -> None:
-        if found.asked is None:
+        if found.waiting is None:
             return
-        answer = self._process.highlight(language, found.asked)
+        answer = self._process.highlight(language, found.waiting)
         if answer is not None:
-            found.code, found.asked = found.asked, None
+            found.code, found.waiting = found.waiting, None
             found.starts, found.kinds = _starts(answer, found.code)
 
 

@@ -1,4 +1,4 @@
-"""Formulas and colours of code, asked of a process apart; a frame takes what is there.
+"""Formulas and colours of code, made by a process apart; a frame takes what is there.
 
 Both are asked for by a thread, one at a time. What fails stays failed: its source is shown.
 """
@@ -40,11 +40,11 @@ class MarkupProcess:
         """Return a formula's outline; FAILED where it cannot be set, None where it is not there
         yet."""
         request = {"tex": tex, "display": display}
-        return self._ask(("formula", tex, str(display)), "formula", request)
+        return self._request(("formula", tex, str(display)), "formula", request)
 
     def highlight(self, language: str, code: str) -> Answer | None:
         request = {"language": language, "code": code}
-        return self._ask(("highlight", language, code), "highlight", request)
+        return self._request(("highlight", language, code), "highlight", request)
 
     @property
     def busy(self) -> bool:
@@ -61,7 +61,7 @@ class MarkupProcess:
             self._waiting.clear()
         self._process.close()
 
-    def _ask(self, key: Key, action: str, request: dict[str, Any]) -> Answer | None:
+    def _request(self, key: Key, action: str, request: dict[str, Any]) -> Answer | None:
         answer = self._answers.get(key)
         if answer is None:
             with self._changed:

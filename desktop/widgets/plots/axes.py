@@ -18,7 +18,7 @@ from llm_lite.desktop.widgets.ui import Ui
 HEIGHT = 30.0  # of a plot, in spacing units
 ROOM = 1.1  # above the largest value
 SERIES_ALPHA = 0.12  # of the area below a line
-VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
+VERTEX_BYTES = 20  # the first 8 are x and y, float32
 FAR = 1e6
 FLAGS = (
     implot.Flags_.no_legend
@@ -49,7 +49,7 @@ class Axis(Struct, frozen=True):
 
 
 def from_zero(name: str, unit: str, largest: float) -> Axis:
-    """Make a linear axis that holds all values, of which `largest` is the largest."""
+    """Make a linear axis that holds all values, up to `largest`."""
     return Axis(name, unit, limits=(0.0, ROOM * largest if largest > 0 else 1.0), lines=True)
 
 

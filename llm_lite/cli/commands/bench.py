@@ -6,7 +6,7 @@ import argparse
 
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
-from llm_lite.cli.terminal.output import say, show, show_json, tell, warn
+from llm_lite.cli.terminal.output import note, show, show_json, tell, warn
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import TURN_TOKENS, BenchResult, bench
@@ -79,7 +79,7 @@ def _benched(runner: Runner, arguments: argparse.Namespace) -> BenchResult:
         depth=arguments.depth,
         repeat=arguments.repeat,
         conversation=_conversation(arguments.conversation, runner),
-        progress=lambda n: say(f"run {n} of {arguments.repeat}"),
+        progress=lambda n: note(f"run {n} of {arguments.repeat}"),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_lite.cli.commands.models import PLACES
 from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.terminal.output import say, show, show_json, size_text, warn
+from llm_lite.cli.terminal.output import note, show, show_json, size_text, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.generation.speculation import ngram_file as learned
@@ -92,7 +92,7 @@ def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
         mode = stage.removeprefix("measuring ")
         if mode != stage and mode not in reported:
             reported.add(mode)
-            say(f"measuring {mode}")
+            note(f"measuring {mode}")
 
     try:
         rows = measure_modes(file, engine_options(arguments), None, progress)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-from llm_lite.cli.terminal.output import say, show, show_json
+from llm_lite.cli.terminal.output import note, show, show_json
 from llm_lite.core.gpu.device import Device, list_devices
 from llm_lite.core.messages import (
     KernelStudy,
@@ -44,7 +44,7 @@ def _study(backend: StudyBackend, arguments: argparse.Namespace) -> KernelStudy:
     def progress(stage: str, _: float) -> None:
         if stage not in reported:
             reported.add(stage)
-            say(f"{backend}, {stage}")
+            note(f"{backend}, {stage}")
 
     with Device.open(arguments.device) if backend == "vulkan" else nullcontext() as device:
         products = products_on(backend, device, arguments.threads)

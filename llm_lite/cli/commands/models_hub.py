@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from llm_lite.cli.terminal.output import parameters_text, say, show, show_json, size_text
+from llm_lite.cli.terminal.output import note, parameters_text, show, show_json, size_text
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.remote.choosing import recommended
 from llm_lite.core.hub.remote.curated import curated_models
@@ -41,7 +41,7 @@ def search_models(arguments: argparse.Namespace) -> int:
         here = "" if arguments.any else " that runs here"
         narrowed = " and is of that size or licence" if arguments.size or arguments.licence else ""
         more = "" if arguments.any else "; --any shows what does not run here too"
-        say(f"nothing found{searched}{here}{narrowed}{more}")
+        note(f"nothing found{searched}{here}{narrowed}{more}")
     return 0
 
 

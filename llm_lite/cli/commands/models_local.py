@@ -8,9 +8,9 @@ from typing import Any
 
 from llm_lite.cli.commands.models import PLACES
 from llm_lite.cli.terminal.output import (
+    note,
     parameters_text,
     prompt,
-    say,
     show,
     show_json,
     size_text,
@@ -99,7 +99,7 @@ def remove_models(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         _tell(plan)
     if not arguments.yes and not _agreed(plan):
-        say("nothing was deleted")
+        note("nothing was deleted")
         return 1
     freed = delete_models(plan)
     if arguments.json:
@@ -113,8 +113,8 @@ def remove_models(arguments: argparse.Namespace) -> int:
 def _tell(plan: Removal) -> None:
     for model in plan.models:
         show(f"{model.name}  {size_text(model.size)}  {PLACES[model.origin]}  {model.path}")
-    for note in plan.notes:
-        show(f"Note: {note}")
+    for remark in plan.notes:
+        show(f"Note: {remark}")
 
 
 def _agreed(plan: Removal) -> bool:

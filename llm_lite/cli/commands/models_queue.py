@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from llm_lite.cli.terminal.output import overwrite, say, show, show_json, warn
+from llm_lite.cli.terminal.output import note, overwrite, show, show_json, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.places.ours import models_folder
 from llm_lite.core.hub.queue import commands, steps
@@ -141,12 +141,12 @@ def carried_out(addition: commands.Addition) -> QueuedJob:
         if follower is None:  # hardly added
             with contextlib.suppress(RequestError):
                 file.edit(commands.pause(job_id))
-            say("paused: the same command goes on with it, or the window")
+            note("paused: the same command goes on with it, or the window")
         elif follower.works:
             follower.queue.do(commands.pause(job_id))
-            say("paused: the same command goes on with it, or the window")
+            note("paused: the same command goes on with it, or the window")
         else:
-            say("another llm-lite goes on with it")
+            note("another llm-lite goes on with it")
         raise
     finally:
         if follower is not None:
@@ -162,7 +162,7 @@ def run_all() -> Jobs:
         while busy := [job for job in follower.state().jobs if _is_busy(job)]:
             first = next((j for j in busy if j.current and j.current.state == "running"), busy[0])
             if first.id != shown:
-                line.say(first.title)
+                line.note(first.title)
                 shown = first.id
             line.show(first)
     finally:
@@ -198,7 +198,7 @@ class _Follower:
             if self._state is not None:
                 if self._state.problem != self._problem:
                     self._problem = self._state.problem
-                    say(self._problem)
+                    note(self._problem)
                 return self._state
 
 
@@ -237,9 +237,9 @@ class JobLine:
             overwrite("", last=True)
         self._begun = False
 
-    def say(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         self.end()
-        say(sentence)
+        note(sentence)
 
 
 def stage_line(stage: JobStage) -> str:

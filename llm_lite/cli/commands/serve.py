@@ -12,7 +12,7 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
-from llm_lite.cli.terminal.output import finish, print_lines, say, show, tell, warn
+from llm_lite.cli.terminal.output import finish, note, print_lines, show, tell, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if kind == "encoder" or kind == "encoder-decoder":
         return _serve_directly(arguments, name, config, options)
     engine = Engine(None)
-    server = Server(engine.service, config, print_lines, say, lambda: name)
+    server = Server(engine.service, config, print_lines, note, lambda: name)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
         engine.send(LoadModel(arguments.model, _engine_options(arguments)))
@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
                     _take(event, device)
                     if isinstance(event, ExecutorChanged):
                         device = event.executor.device
-        say("")
-        say("the server has ended")
+        note("")
+        note("the server has ended")
         return 0
     finally:
         server.stop()
@@ -76,7 +76,7 @@ def _serve_directly(
     """Serve an encoder's vectors of texts, or an encoder-decoder's targets, without an engine."""
     service: EncoderService | TargetService | None = None
     with ExitStack() as stack:
-        server = Server(lambda: service, config, print_lines, say, lambda: name)
+        server = Server(lambda: service, config, print_lines, note, lambda: name)
         server.start()
         stack.callback(server.stop)
         file = loader.open_model(arguments.model, lambda *_: None, warn)
@@ -96,8 +96,8 @@ def _serve_directly(
         with interrupts.noted() as interrupted:
             while not interrupted.is_set():
                 time.sleep(_POLL_SECONDS)
-        say("")
-        say("the server ends")
+        note("")
+        note("the server ends")
     return 0
 
 
@@ -112,7 +112,7 @@ def _begin(engine: Engine, options: StartServing) -> None:
 def _take(event: Event, device: str) -> None:
     """Tell what a person should know; `device` is where the model ran."""
     if isinstance(event, ExecutorChanged) and event.executor.device == device:
-        say(f"the weights are {event.executor.mode} now, activations {event.executor.activations}")
+        note(f"the weights are {event.executor.mode} now, activations {event.executor.activations}")
     else:
         report(event)
     if isinstance(event, Logged) and event.level == "error":

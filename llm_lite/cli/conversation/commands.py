@@ -15,7 +15,7 @@ from llm_lite.cli.conversation import saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
 from llm_lite.cli.engine_words import FORMS, LONGEST_GRAMMAR, bias_from, phrase, schema_of
 from llm_lite.cli.terminal.answering import statistics, wait_for
-from llm_lite.cli.terminal.output import say
+from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.files.text_input import read_text
@@ -75,19 +75,19 @@ def run_command(talk: Conversation, line: str) -> None:
 
 def _help(talk: Conversation, argument: str) -> None:
     for name, command in COMMANDS.items():
-        say(f"  {f'/{name} {command.takes}'.rstrip():<42} {command.help}")
-    say("  Alt-Enter or a backslash at the end goes on in the next line; //text sends /text.")
+        note(f"  {f'/{name} {command.takes}'.rstrip():<42} {command.help}")
+    note("  Alt-Enter or a backslash at the end goes on in the next line; //text sends /text.")
 
 
 def _system(talk: Conversation, argument: str) -> None:
     if argument:
         talk.system = "" if argument == "off" else argument
-    say(f"system prompt: {talk.system}" if talk.system else "there is no system prompt")
+    note(f"system prompt: {talk.system}" if talk.system else "there is no system prompt")
 
 
 def _new(talk: Conversation, argument: str) -> None:
     talk.clear()
-    say("a new conversation")
+    note("a new conversation")
 
 
 def _retry(talk: Conversation, argument: str) -> None:
@@ -99,13 +99,13 @@ def _edit(talk: Conversation, argument: str) -> None:
     line to edit."""
     question = talk.undo()
     if argument:
-        talk.ask(argument)
+        talk.submit(argument)
     else:
         talk.draft = question
 
 
 def _undo(talk: Conversation, argument: str) -> None:
-    say(f"taken back: {talk.undo()[:200]}")
+    note(f"taken back: {talk.undo()[:200]}")
 
 
 def _continue(talk: Conversation, argument: str) -> None:
@@ -115,7 +115,7 @@ def _continue(talk: Conversation, argument: str) -> None:
 def _model(talk: Conversation, argument: str) -> None:
     if argument:
         talk.load(argument)
-    say(f"{talk.model.name} from {talk.model.path}, on {talk.executor.device}")
+    note(f"{talk.model.name} from {talk.model.path}, on {talk.executor.device}")
 
 
 def _one_of(asked: str, known: tuple[str, ...], name: str) -> str:
@@ -134,13 +134,13 @@ def _option(name: str, known: tuple[str, ...], talk: Conversation, argument: str
         value: Any = _one_of(argument, known, name)
         talk.reconfigure(replace(talk.options, **{name: value}))
     used, asked = getattr(talk.executor, name), getattr(talk.options, name)
-    say(f"{name}: {used}" + ("" if used == asked else f" ({asked} was asked for)"))
+    note(f"{name}: {used}" + ("" if used == asked else f" ({asked} was asked for)"))
 
 
 def _context(talk: Conversation, argument: str) -> None:
     if argument:
         talk.reconfigure(replace(talk.options, context=_whole(argument, "context")))
-    say(f"context: {talk.model.context} tokens, {talk.model.trained_context} trained")
+    note(f"context: {talk.model.context} tokens, {talk.model.trained_context} trained")
 
 
 def _kv(talk: Conversation, argument: str) -> None:
@@ -150,14 +150,14 @@ def _kv(talk: Conversation, argument: str) -> None:
             raise RequestError("/kv: expected one type, or those of keys and values")
         kinds = [kind for name in names for kind in get_args(KvType) if kind == name]
         talk.reconfigure(replace(talk.options, keys=kinds[0], values=kinds[-1]))
-    say(f"kv: {talk.executor.keys} keys, {talk.executor.values} values")
+    note(f"kv: {talk.executor.keys} keys, {talk.executor.values} values")
 
 
 def _overflow(talk: Conversation, argument: str) -> None:
     if argument:
         chosen = _one_of(argument, OVERFLOWS, "overflow")
         talk.overflow = next(known for known in OVERFLOWS if known == chosen)
-    say(f"overflow: {talk.overflow}")
+    note(f"overflow: {talk.overflow}")
 
 
 def _think(talk: Conversation, argument: str) -> None:
@@ -167,7 +167,7 @@ def _think(talk: Conversation, argument: str) -> None:
         )
     if argument:
         talk.thinking = _one_of(argument, _ON_OFF, "think") == "on"
-    say(f"thinking: {'on' if talk.thinking else 'off'}")
+    note(f"thinking: {'on' if talk.thinking else 'off'}")
 
 
 def _choose(row: Option, talk: Conversation, argument: str) -> None:
@@ -179,7 +179,7 @@ def _choose(row: Option, talk: Conversation, argument: str) -> None:
     value = getattr(talk.sampling, row.name)
     if row.kind == "flag":
         value = "on" if value else "off"
-    say(f"{row.word}: {'off' if value is None else value}{_advised_by(talk, row.name)}")
+    note(f"{row.word}: {'off' if value is None else value}{_advised_by(talk, row.name)}")
 
 
 def _advised_by(talk: Conversation, field: str) -> str:
@@ -192,7 +192,7 @@ def _advised_by(talk: Conversation, field: str) -> str:
 def _form(talk: Conversation, argument: str) -> None:
     if argument:
         talk.form = _one_of(argument, FORMS, "form")
-    say(f"form: {'completion' if talk.completes else 'chat'} ({talk.form})")
+    note(f"form: {'completion' if talk.completes else 'chat'} ({talk.form})")
 
 
 def _value(row: Option, argument: str) -> Any:
@@ -220,7 +220,7 @@ def _set_stop(talk: Conversation, argument: str) -> None:
         text = argument.replace("\\n", "\n").replace("\\t", "\t")
         stop = () if argument == "off" else (*talk.sampling.stop, text)
         _take(talk, replace(talk.sampling, stop=stop))
-    say(f"stop: {', '.join(map(repr, talk.sampling.stop)) or 'off'}")
+    note(f"stop: {', '.join(map(repr, talk.sampling.stop)) or 'off'}")
 
 
 def _set_bias(talk: Conversation, argument: str) -> None:
@@ -228,21 +228,21 @@ def _set_bias(talk: Conversation, argument: str) -> None:
         words = () if argument == "off" else argument.split()
         _take(talk, replace(talk.sampling, logit_bias=tuple(bias_from(word) for word in words)))
     biases = " ".join(f"{token}={value:g}" for token, value in talk.sampling.logit_bias)
-    say(f"logit-bias: {biases or 'off'}")
+    note(f"logit-bias: {biases or 'off'}")
 
 
 def _set_schema(talk: Conversation, argument: str) -> None:
     if argument:
         text = "" if argument == "off" else schema_of(argument)
         _take(talk, replace(talk.sampling, json_schema=text, grammar=""))
-    say("json-schema: " + (talk.sampling.json_schema or "off"))
+    note("json-schema: " + (talk.sampling.json_schema or "off"))
 
 
 def _set_grammar(talk: Conversation, argument: str) -> None:
     if argument:
         text = "" if argument == "off" else read_text(Path(argument), LONGEST_GRAMMAR)
         _take(talk, replace(talk.sampling, grammar=text, json_schema=""))
-    say("grammar: " + (talk.sampling.grammar or "off"))
+    note("grammar: " + (talk.sampling.grammar or "off"))
 
 
 def _take(talk: Conversation, sampling: SamplingOptions) -> None:
@@ -265,7 +265,7 @@ def _set_gains(talk: Conversation, argument: str) -> None:
         rows = tuple(tuple(talk.gains.get((at, h), 1.0) for h in heads) for at in layers)
         talk.engine.send(SetGains(rows))
     changed = (f"{at}.{h}={gain:g}" for (at, h), gain in talk.gains.items() if gain != 1)
-    say("gains: " + (" ".join(changed) or "all 1"))
+    note("gains: " + (" ".join(changed) or "all 1"))
 
 
 def _export(talk: Conversation, argument: str) -> None:
@@ -280,7 +280,7 @@ def _export(talk: Conversation, argument: str) -> None:
     exported = wait_for(talk.engine, MapsExported)
     if exported.message:
         raise RequestError(exported.message)
-    say(f"{exported.path}: maps of {len(heads)} heads")
+    note(f"{exported.path}: maps of {len(heads)} heads")
 
 
 def _gain(talk: Conversation, text: str) -> tuple[tuple[int, int], float]:
@@ -307,24 +307,24 @@ def _head(talk: Conversation, text: str, command: str) -> tuple[int, int]:
 
 
 def _stats(talk: Conversation, argument: str) -> None:
-    say(statistics(talk.finished) if talk.finished else "there is no answer yet")
+    note(statistics(talk.finished) if talk.finished else "there is no answer yet")
     cache = talk.newest_cache()
     if cache is not None:
-        say(
+        note(
             f"cache: {cache.length} of {cache.context} tokens; {len(cache.prefixes)} prefixes of "
             f"other conversations in {cache.pool_used / 2**20:.1f} of "
             f"{cache.pool_budget / 2**20:.1f} MiB"
         )
     if talk.finished:
-        say(f"memory: {talk.finished.stats.peak_rss_bytes / 2**20:.0f} MiB at most")
+        note(f"memory: {talk.finished.stats.peak_rss_bytes / 2**20:.0f} MiB at most")
 
 
 def _say_again(talk: Conversation, argument: str) -> None:
     """Print the conversation as it is."""
     for message in _all(talk):
-        say(f"{message.role}:")
+        note(f"{message.role}:")
         for line in message.content.split("\n"):
-            say(f"  {line}")
+            note(f"  {line}")
 
 
 def _all(talk: Conversation) -> tuple[ChatMessage, ...]:

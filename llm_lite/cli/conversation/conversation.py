@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from llm_lite.cli.terminal.answering import Engine, StreamedAnswer, generate, report, wait_for
-from llm_lite.cli.terminal.output import say
+from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -63,7 +63,7 @@ class Conversation(Struct):
         """Return True if the conversation is one text, which the model continues."""
         return completes(self.model, self.form, raw=self.raw)
 
-    def ask(self, question: str) -> None:
+    def submit(self, question: str) -> None:
         """Errors: RequestError where no answer could be made; nothing was said then."""
         asked = self._in_form((*self.messages, ChatMessage("user", question)))
         answer = self._answer(asked, self.sampling)
@@ -73,7 +73,7 @@ class Conversation(Struct):
         """Answer again with another seed, in the place of the last answer."""
         before = self._in_form(self.last_turn()[0])
         if self.sampling.temperature == 0:
-            say("at temperature 0 the answer is the same for every seed")
+            note("at temperature 0 the answer is the same for every seed")
         answer = self._answer(before, replace(self.sampling, seed=secrets.randbelow(1 << 32)))
         self.messages = (*before, _message(answer))
 
@@ -169,7 +169,7 @@ class Conversation(Struct):
         self.cache = answer.cache or self.cache
         if answer.rewritten and not self.forgotten:
             self.forgotten = True
-            say(_what_was_forgotten(answer.rewritten, self.model.context))
+            note(_what_was_forgotten(answer.rewritten, self.model.context))
         return answer
 
 

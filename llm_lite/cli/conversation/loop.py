@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from llm_lite.cli.conversation.commands import COMMANDS, SlashCommand, is_command, run_command
 from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT, Conversation, checked
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.output import prompt, say, warn
+from llm_lite.cli.terminal.output import note, prompt, warn
 from llm_lite.core.errors import LlmLiteError, RequestError
 
 LONGEST_LINE = 1 << 20  # bytes
@@ -18,13 +18,13 @@ Read = Callable[[str], str]  # what the line begins with -> the line
 
 def converse(talk: Conversation) -> None:
     """Read lines and answer them until the person leaves."""
-    say(
+    note(
         f"{talk.model.name} on {talk.executor.device}. "
         "Ctrl-C stops an answer, Ctrl-D leaves, /help says what else there is."
     )
     if talk.completes:
         why = "" if talk.model.has_chat_template else f"{talk.model.name} has no chat template: "
-        say(
+        note(
             f"{why}what you type is one text with what the model writes, which it continues; "
             "/form chat asks it in questions and answers."
         )
@@ -37,12 +37,12 @@ def converse(talk: Conversation) -> None:
             if is_command(line):
                 run_command(talk, line)
             elif line.strip():
-                talk.ask(checked(line.removeprefix("/") if line.startswith("//") else line))
+                talk.submit(checked(line.removeprefix("/") if line.startswith("//") else line))
         except LlmLiteError as error:
             warn(str(error))
         except KeyboardInterrupt:  # the second one during an answer, or one between two answers
             interrupts.answered()
-            say("")
+            note("")
 
 
 def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
@@ -51,11 +51,11 @@ def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
     try:
         return read(draft)
     except EOFError:
-        say("")
+        note("")
         return None
     except KeyboardInterrupt:
         interrupts.answered()
-        say("")
+        note("")
         return ""
     except LlmLiteError as error:
         warn(str(error))

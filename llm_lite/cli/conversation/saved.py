@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_lite.cli.conversation.conversation import Conversation
 from llm_lite.cli.terminal.answering import report
-from llm_lite.cli.terminal.output import say
+from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.files.places import expanded
@@ -30,7 +30,7 @@ def save(talk: Conversation, argument: str) -> None:
     path = _place(argument, "save")
     text = json.dumps(_document(talk), indent=1)
     write_file(path, text.encode(), new=True)
-    say(f"{path}: {len(talk.messages)} messages")
+    note(f"{path}: {len(talk.messages)} messages")
 
 
 def save_cache(talk: Conversation, argument: str) -> None:
@@ -49,7 +49,7 @@ def open_kept(talk: Conversation, argument: str) -> None:
         _wait_for_cache(talk)
         return
     _restore(talk, read_object(path), path)
-    say(f"{path}: {len(talk.messages)} messages")
+    note(f"{path}: {len(talk.messages)} messages")
 
 
 def _wait_for_cache(talk: Conversation) -> None:
@@ -58,7 +58,7 @@ def _wait_for_cache(talk: Conversation) -> None:
         for event in talk.engine.wait(1.0):
             report(event)
             if isinstance(event, Logged) and event.level == "info":
-                say(event.text)
+                note(event.text)
             if isinstance(event, CacheStatus):
                 talk.cache = event
                 return

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, field
 
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.output import say, shows_thoughts, stream, stream_thought, warn
+from llm_lite.cli.terminal.output import note, shows_thoughts, stream, stream_thought, warn
 from llm_lite.core.errors import DoesNotFitError, RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -141,11 +141,11 @@ def _finish(answer: StreamedAnswer, finished: GenerationFinished, shown: bool) -
         raise RequestError(finished.message)
     if shown:
         stream("\n")  # now: what follows goes to another stream
-    say(statistics(finished))
+    note(statistics(finished))
     if shown and answer.thought_tokens and not shows_thoughts():
-        say(f"thoughts of {answer.thought_tokens} tokens are not in the output")
+        note(f"thoughts of {answer.thought_tokens} tokens are not in the output")
     if words := finished.message or ENDINGS.get(finished.stop_reason, ""):
-        say(words)
+        note(words)
 
 
 def statistics(finished: GenerationFinished) -> str:

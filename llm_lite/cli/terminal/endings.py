@@ -68,7 +68,7 @@ def sentence(error: BaseException) -> str:
 def _tell(error: BaseException) -> int:
     # An import that is interrupted may make another error of it.
     if isinstance(error, KeyboardInterrupt) or interrupts.pressed():
-        output.say("")
+        output.note("")
         output.warn("interrupted")
         return interrupts.CODE
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `| head`

@@ -135,7 +135,7 @@ def ends_in_order(main: Callable[P, int]) -> Callable[P, int]:
             with raised():
                 return main(*words, **named)
         except Ended as end:
-            output.say("")
+            output.note("")
             output.warn(_WORDS[end.number.name])
             return 128 + end.number
 

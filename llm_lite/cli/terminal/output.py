@@ -24,8 +24,8 @@ def prepare() -> None:
 
     A stream that was closed (`>&-`) has a descriptor that the next file to be opened would get,
     so that what a library prints would end in it. It gets the null device instead: one that cannot
-    be read for standard input and not be written for standard output, so that whoever uses it is
-    told, and a silent one for standard error.
+    be read for standard input and not be written for standard output, so that a command that uses
+    it fails with a sentence, and a silent one for standard error.
     """
     if sys.stdin is None:
         sys.stdin = _stand_in(0, os.O_WRONLY, "r")
@@ -98,7 +98,7 @@ def finish() -> None:
         _fail(error)
 
 
-def say(text: str) -> None:
+def note(text: str) -> None:
     """Print a sentence on standard error; a failure to write is ignored."""
     _print_error(one_line(text) + "\n")
 
@@ -110,7 +110,7 @@ def print_lines(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print a sentence on standard error, behind the program's name."""
-    say(f"llm-lite: {text}")
+    note(f"llm-lite: {text}")
 
 
 def tell(note: str) -> None:
@@ -122,7 +122,7 @@ def tell(note: str) -> None:
 def report_written(path: Path, kind: str, shape: Sequence[int]) -> None:
     """Print on standard error what was written into a file."""
     sizes = ", ".join(map(str, shape))
-    say(f"{path}: {kind}, float32 [{sizes}]")
+    note(f"{path}: {kind}, float32 [{sizes}]")
 
 
 def prompt(text: str) -> None:
@@ -134,7 +134,7 @@ def prompt(text: str) -> None:
 def overwrite(text: str, *, last: bool = False) -> None:
     """Print a line on standard error that the next one overwrites on a terminal."""
     if not sys.stderr.isatty():
-        say(text)
+        note(text)
         return
     import shutil  # not before there is something long to wait for
 

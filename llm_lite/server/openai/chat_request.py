@@ -1,4 +1,4 @@
-"""A `ChatCompletionRequest` is what is asked of /v1/chat/completions."""
+"""The body of a request to /v1/chat/completions: `ChatCompletionRequest`."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class Choice:
         return deltas
 
     def _of_cut(self, calls: CallSplit) -> list[CallDelta]:
-        """Return a demanded call of which a limit left no more than the name."""
+        """Return a demanded call that a limit cut behind its name."""
         begun = calls.begun
         if not self._is_call_cut or not self._plan.schema or self._begun is not None:
             return []

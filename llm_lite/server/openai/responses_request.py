@@ -1,4 +1,4 @@
-"""A `ResponseRequest` is what is asked of /v1/responses."""
+"""The body of a request to /v1/responses: `ResponseRequest`."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class AnswerWriter:
                 raise ApiError(404, "parent: there is no message of this number")
             return history.begin_answer(at, parent, run)
 
-        return JSONResponse(stored.message_of(await self._store.ask(begin)), 201)
+        return JSONResponse(stored.message_of(await self._store.run(begin)), 201)
 
     async def write(self, request: Request) -> Response:
         """Save all of an answer so far; with `finished`, also how it ended."""
@@ -139,7 +139,7 @@ class AnswerWriter:
             scored = (*body.likelihoods, *[_NOT_SCORED] * len(tokens))[: len(tokens)]
             history.finish_answer(stub, body.text, body.thought, tokens, end, scored)
 
-        await self._store.ask(write)
+        await self._store.run(write)
         return Response(status_code=204)
 
     async def tokens(self, request: Request) -> Response:
@@ -155,7 +155,7 @@ class AnswerWriter:
                     return message
             raise ApiError(404, "message: there is none of this number")
 
-        message = await self._store.ask(find)
+        message = await self._store.run(find)
         service, run = self._shared.service_of(), message.run
         texts: list[str] = []
         if service is not None and run is not None and run.model.name == service.model.name:
@@ -246,7 +246,7 @@ class Conversations:
             PageRoute(one, "DELETE", self._delete),
             PageRoute(f"{one}/restore", "POST", self._restore),
             PageRoute(f"{one}/select", "POST", self._select),
-            PageRoute(f"{one}/messages", "POST", self._say),
+            PageRoute(f"{one}/messages", "POST", self._write),
             PageRoute(f"{one}/messages/{{message}}/tokens", "GET", self._answers.tokens),
             PageRoute(f"{one}/answers", "POST", self._answers.begin),
             PageRoute(answer, "PUT", self._answers.write),
@@ -256,24 +256,24 @@ class Conversations:
         given = request.query_params.get("after")
         after = stored.cursor_from(given) if given else None
         limit = count(request, "limit", 50, 1, _MOST_LISTED)
-        found = await self._store.ask(lambda history: history.page(after, limit=limit))
+        found = await self._store.run(lambda history: history.page(after, limit=limit))
         return JSONResponse(stored.page_of(found))
 
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("q", "")[:_LONGEST_QUERY]
-        found = await self._store.ask(
+        found = await self._store.run(
             lambda history: history.search(query, limit=50, seconds=_SEARCHING)
         )
         return JSONResponse({"found": [stored.found_of(one) for one in found.found]})
 
     async def _begin(self, request: Request) -> Response:
         prompt = (await body_of(self._shared, request, NewConversation)).system_prompt
-        begun = await self._store.ask(lambda history: history.begin(system_prompt=prompt))
+        begun = await self._store.run(lambda history: history.begin(system_prompt=prompt))
         return JSONResponse({**stored.summary_of(begun), "messages": []}, 201)
 
     async def _open(self, request: Request) -> Response:
         at = id_in_path(request, "conversation")
-        found = await self._store.ask(lambda history: whole(history, at))
+        found = await self._store.run(lambda history: whole(history, at))
         return JSONResponse(stored.conversation_of(found))
 
     async def _change(self, request: Request) -> Response:
@@ -289,7 +289,7 @@ class Conversations:
             if body.pinned is not UNSET:
                 history.set_pinned(at, body.pinned)
 
-        await self._store.ask(change)
+        await self._store.run(change)
         return Response(status_code=204)
 
     async def _delete(self, request: Request) -> Response:
@@ -299,7 +299,7 @@ class Conversations:
             exists(history, at)
             history.delete([at])
 
-        await self._store.ask(delete)
+        await self._store.run(delete)
         return Response(status_code=204)
 
     async def _restore(self, request: Request) -> Response:
@@ -311,7 +311,7 @@ class Conversations:
                 raise ApiError(404, NO_CONVERSATION)
             history.restore([at])
 
-        await self._store.ask(restore)
+        await self._store.run(restore)
         return Response(status_code=204)
 
     async def _select(self, request: Request) -> Response:
@@ -326,16 +326,16 @@ class Conversations:
             history.show(path)
             return whole(history, at)
 
-        return JSONResponse(stored.conversation_of(await self._store.ask(select)))
+        return JSONResponse(stored.conversation_of(await self._store.run(select)))
 
-    async def _say(self, request: Request) -> Response:
+    async def _write(self, request: Request) -> Response:
         """Add what a person writes behind `parent`; it is another version of what was written
         there, if anything was."""
         at = id_in_path(request, "conversation")
         body = await body_of(self._shared, request, NewMessage)
         parent, base = _plain(body.parent), _plain(body.based_on)
 
-        def say(history: History) -> StoredMessage:
+        def write(history: History) -> StoredMessage:
             known = {message.id: message for message in whole(history, at).messages}
             if parent is not None and parent not in known:
                 raise ApiError(404, "parent: there is no message of this number")
@@ -343,7 +343,7 @@ class Conversations:
             files = before.attachments if before is not None else ()
             return history.add_message(at, parent, body.text, attachments=files, based_on=before)
 
-        return JSONResponse(stored.message_of(await self._store.ask(say)), 201)
+        return JSONResponse(stored.message_of(await self._store.run(write)), 201)
 
 
 def whole(history: History, number: int) -> StoredConversation:

@@ -61,7 +61,7 @@ class HistoryStore:
         is_new = time.monotonic() - self._refused_at < _TELLING
         return self._problem or (self._refusal if is_new else "")
 
-    async def ask(self, work: Callable[[History], T]) -> T:
+    async def run(self, work: Callable[[History], T]) -> T:
         """Return what `work` finds or changes, without holding up other requests."""
         with self._lock:
             if self._threads is None:

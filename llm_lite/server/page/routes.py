@@ -320,7 +320,7 @@ class Page:
         self._renderer.close()
 
     async def _status(self, request: Request) -> Response:
-        await self._store.ask(lambda history: None)  # it is open from now on, or tells why not
+        await self._store.run(lambda history: None)  # it is open from now on, or tells why not
         self._store.poll()
         history = {"changes": self._store.changes, "problem": self._store.problem}
         return JSONResponse({**status_of(self._shared.service_of()), "history": history})

@@ -37,7 +37,7 @@ def test_the_chosen_file(tmp_path, monkeypatch, name, chosen):
     (tmp_path / "chosen").write_bytes(chosen + b"\n")
     stand_in(tmp_path, monkeypatch, name, f"cat {tmp_path}/chosen")
     dialog = FileDialog()
-    dialog.ask(Path("/models"))
+    dialog.show(Path("/models"))
     assert dialog.open
     assert os.fsencode(answer(dialog)) == chosen
     assert not dialog.open
@@ -51,7 +51,7 @@ def test_the_chosen_file(tmp_path, monkeypatch, name, chosen):
 def test_a_dialog_that_is_cancelled_chooses_nothing(tmp_path, monkeypatch, body):
     stand_in(tmp_path, monkeypatch, "zenity", body)
     dialog = FileDialog()
-    dialog.ask(None)
+    dialog.show(None)
     assert answer(dialog) is None
     assert not dialog.open
 
@@ -59,7 +59,7 @@ def test_a_dialog_that_is_cancelled_chooses_nothing(tmp_path, monkeypatch, body)
 def test_a_dialog_that_stays_open_goes_with_the_window(tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, "zenity", "exec sleep 1000")
     dialog = FileDialog()
-    dialog.ask(None)
+    dialog.show(None)
     assert dialog.poll() == ()
     dialog.close()
     assert not dialog.open

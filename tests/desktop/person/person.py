@@ -75,7 +75,7 @@ class StubMaps:
         if source is None:
             self.text = MapText()
         elif not self.text.follows(source, most):
-            self.text.follow(source, most)
+            self.text.update(source, most)
 
 
 class Seen:
