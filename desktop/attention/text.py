@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class MapText:
-    """The tokens that an AttentionSource held at the last call of `follow`."""
+    """The tokens that an AttentionSource held at the last call of `update`."""
 
     def __init__(self) -> None:
         self.tokens: tuple[int, ...] = ()
@@ -24,11 +24,11 @@ class MapText:
         """Return the length of the longer of both texts: what a row needs room for."""
         return max(len(self.tokens), len(self.source_tokens))
 
-    def follows(self, source: AttentionSource, most: int | None) -> bool:
-        """Return True if nothing has changed since the last call of `follow`."""
+    def is_current(self, source: AttentionSource, most: int | None) -> bool:
+        """Return True if nothing has changed since the last call of `update`."""
         return source.version == self.version and most == self.most
 
-    def follow(self, source: AttentionSource, most: int | None = None) -> int:
+    def update(self, source: AttentionSource, most: int | None = None) -> int:
         """Hold the first `most` tokens that the source holds now; return how many of the first
         tokens have the rows that they had."""
         self.version, self.most = source.version, most

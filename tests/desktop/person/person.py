@@ -73,8 +73,8 @@ class StubMaps:
     def begin(self, source, busy, most=None):
         if source is None:
             self.text = MapText()
-        elif not self.text.follows(source, most):
-            self.text.follow(source, most)
+        elif not self.text.is_current(source, most):
+            self.text.update(source, most)
 
 
 class Seen:
