@@ -39,7 +39,7 @@ class SystemTheme:
         self._thread = threading.Thread(target=self._work, name="theme", daemon=True)
         self._thread.start()
 
-    def set_wanted(self, wanted: bool) -> None:
+    def watch(self, wanted: bool) -> None:
         """Set whether the thread asks the system at all."""
         if wanted != self.wanted.is_set():
             self.wanted.set() if wanted else self.wanted.clear()

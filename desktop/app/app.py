@@ -296,7 +296,7 @@ class App:
     def _poll_theme(self) -> None:
         if self._system_theme is None:
             return
-        self._system_theme.set_wanted(self.program.state.appearance == "system")
+        self._system_theme.watch(self.program.state.appearance == "system")
         theme = self._system_theme.take()
         if theme is not None:
             self.program.do(TellSystemTheme(theme))

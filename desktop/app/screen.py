@@ -35,7 +35,7 @@ class Screen(Struct):
         loop, maps = FrameLoop(device, surface, renderer), AttentionMaps(device, renderer)
         loop.submitted = maps.submitted
         if slow:  # the picture does not wait for what the processor computes too
-            loop.prepare, loop.after_submit = maps.prepare, maps.record
+            loop.prepare, loop.record_later = maps.prepare, maps.record
         else:
             loop.prepare = maps.record
         return cls(device, surface, renderer, loop, maps)

@@ -324,8 +324,8 @@ class AttentionMaps:
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)
-        if source is not None and not self._text.follows(source, most):
-            self._update(source, most)
+        if source is not None and not self._text.is_current(source, most):
+            self._update_text(source, most)
         now = time.perf_counter()
         if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
             self._shown, self._shown_at = self.length, now
@@ -397,7 +397,7 @@ class AttentionMaps:
         if source.host_keys(0) is not None:
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
-    def _update(self, source: AttentionSource, most: int | None) -> None:
+    def _update_text(self, source: AttentionSource, most: int | None) -> None:
         """Update the maps for a conversation that has grown, or is another one from some position
         on."""
         if self._store is None or self._recorder is None:

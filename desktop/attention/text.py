@@ -24,7 +24,7 @@ class MapText:
         """Return the length of the longer of both texts: what a row needs room for."""
         return max(len(self.tokens), len(self.source_tokens))
 
-    def follows(self, source: AttentionSource, most: int | None) -> bool:
+    def is_current(self, source: AttentionSource, most: int | None) -> bool:
         """Return True if nothing has changed since the last call of `update`."""
         return source.version == self.version and most == self.most
 

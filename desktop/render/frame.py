@@ -19,9 +19,9 @@ class FrameLoop:
     """Draws one frame a call of `run`. The ImGui context of the renderer must be current.
 
     `frames` counts frames submitted, `recorded` command buffers recorded for them. `prepare`
-    records what must be done before Dear ImGui's pass. `after_submit` records what is done for the
-    next picture when this one is on its way, and returns True if that is anything. `submitted` is
-    called after every submit.
+    records what must be done before Dear ImGui's pass; `record_later`, what is done for the next
+    picture when this one is on its way, and returns True if that is anything. `submitted` is called
+    after every submit.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class FrameLoop:
         self._values = [0] * frames_in_flight  # timeline value of each slot's last submit
         self.clear = clear
         self.prepare: Callable[[Any], object] = lambda commands: None
-        self.after_submit: Callable[[Any], bool] | None = None
+        self.record_later: Callable[[Any], bool] | None = None
         self.submitted: Callable[[], None] = lambda: None
         self.frames = 0
         self.seconds = 0.0  # that the last frame took on the CPU, waits for the device included
@@ -62,8 +62,8 @@ class FrameLoop:
         self.frames += 1
         self._surface.end_frame(frame, value)
         self.seconds = time.perf_counter() - start
-        if self.after_submit is not None:
-            self._submit_later(self.after_submit)
+        if self.record_later is not None:
+            self._submit_later(self.record_later)
         return True
 
     def _build(self, draw: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.shaders import load_spirv
-from llm_lite.desktop.render.targets import create_render_pass
+from llm_lite.desktop.render.surface import create_render_pass
 
 SETS_PER_POOL = 64
 PUSH_BYTES = 16  # scale and translation, two floats each

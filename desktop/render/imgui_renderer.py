@@ -23,8 +23,7 @@ from llm_lite.desktop.render.draw_lists import Box, DrawList, Draws, read
 from llm_lite.desktop.render.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
 from llm_lite.desktop.render.imgui_textures import StagingArea, Textures, staging_bytes
 from llm_lite.desktop.render.retired import Retired, finish
-from llm_lite.desktop.render.surface import SurfaceFrame
-from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
+from llm_lite.desktop.render.surface import SurfaceFrame, create_framebuffer, create_render_pass
 
 Extent = tuple[int, int]
 

@@ -14,8 +14,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer, Image2D
 from llm_lite.desktop.render.retired import finish
-from llm_lite.desktop.render.surface import SurfaceFrame
-from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
+from llm_lite.desktop.render.surface import SurfaceFrame, create_framebuffer, create_render_pass
 
 
 class OffscreenTarget:

@@ -15,8 +15,7 @@ from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.retired import finish
-from llm_lite.desktop.render.surface import SurfaceFrame
-from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
+from llm_lite.desktop.render.surface import SurfaceFrame, create_framebuffer, create_render_pass
 
 ACQUIRE_TIMEOUT_NS = 1_000_000_000  # a window that shows nothing for so long drops the frame
 KEEP_FRAMES = 4  # frames presented by its successor before a swapchain is destroyed

@@ -43,7 +43,7 @@ def do(action, state):
 def test_changes_are_told_once_and_only_where_they_are_followed():
     asked = Asked("dark")
     assert not asked.told.wait(0.05) and asked.count == 0
-    asked.theme.set_wanted(True)
+    asked.theme.watch(True)
     assert asked.next() == "dark" and asked.theme.take() is None
     asked.answer = "light"
     assert asked.next() == "light"
@@ -53,7 +53,7 @@ def test_changes_are_told_once_and_only_where_they_are_followed():
 @pytest.mark.parametrize("answer", [None, OSError("no such setting"), ValueError("nonsense")])
 def test_a_system_without_an_answer_is_asked_no_more(answer):
     asked = Asked(answer)
-    asked.theme.set_wanted(True)
+    asked.theme.watch(True)
     asked.theme._thread.join(PATIENCE)
     assert asked.count == MOST_FAILURES and asked.theme.take() is None
 
@@ -61,7 +61,7 @@ def test_a_system_without_an_answer_is_asked_no_more(answer):
 def test_a_question_that_hangs_is_left_behind():
     release = threading.Event()
     theme = SystemTheme(lambda: None, lambda: release.wait(PATIENCE) and None)
-    theme.set_wanted(True)
+    theme.watch(True)
     theme.close()
     assert theme.take() is None and theme._thread.is_alive(), "it asks still"
     release.set()

@@ -196,7 +196,7 @@ def test_maps_of_a_view_that_rests_go_on(rig, monkeypatch):
 def test_maps_computed_behind_the_picture(rig):
     one = rig(context=256, layers=2)
     loop = one.scene.loop
-    loop.prepare, loop.after_submit = one.maps.prepare, one.maps.record
+    loop.prepare, loop.record_later = one.maps.prepare, one.maps.record
     one.source.grow(100)
     one.until_complete(thumbnails)
     assert_thumbnails(one, 2e-5)

@@ -74,7 +74,7 @@ class StubMaps:
     def begin(self, source, busy, most=None):
         if source is None:
             self.text = MapText()
-        elif not self.text.follows(source, most):
+        elif not self.text.is_current(source, most):
             self.text.update(source, most)
 
 

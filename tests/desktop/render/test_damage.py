@@ -131,10 +131,8 @@ def test_the_program_while_it_is_used(stage):
     if stage.device.info.kind != "software":
         pytest.skip("whole frames are drawn where that costs nothing")
     screen, shares = stage._screen, []
-    screen.loop.prepare, screen.loop.after_submit = (
-        screen.maps.record,
-        None,
-    )  # nothing after the picture
+    screen.loop.prepare = screen.maps.record
+    screen.loop.record_later = None  # nothing after the picture
     seen = spy(screen.renderer)
 
     def check():
