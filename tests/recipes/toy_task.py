@@ -66,6 +66,6 @@ def test_layers_are_counted_and_shown(client, tiny_llama):
 
 def works(copy: Copy) -> bool:
     """It is carried out, and what it found is folded whatever its text is."""
-    tests = ["tests/core/engine/test_toy.py", "tests/desktop/state/test_handlers.py"]
-    tests += ["tests/desktop/state/test_outside_text.py"]
+    tests = ["tests/core/engine/test_toy.py", "tests/desktop/program/test_handlers.py"]
+    tests += ["tests/desktop/program/test_outside_text.py"]
     return passed(copy.tests(*tests))
