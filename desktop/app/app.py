@@ -24,6 +24,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.choosing import FileChoice
 from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_of_xim
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
+from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from llm_lite.desktop.app.program import Lists, Program, lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
@@ -377,6 +378,8 @@ class App:
         layout = None
         if at_once or io.want_save_ini_settings:
             layout, io.want_save_ini_settings = imgui.save_ini_settings_to_memory(), False
+            if not is_layout(layout):  # a window that was destroyed has no size
+                layout = None
         self._store.update(state, place, now, self._complain, layout=layout, at_once=at_once)
 
     def _complain(self, problem: str) -> None:

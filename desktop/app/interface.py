@@ -115,8 +115,9 @@ class Interface:
         self._missing: dict[str, int] = {}  # what the remembered layout does not place
         self._laid: object = None  # the layout that panels have their sizes of
         self._drags = False  # a panel is made wider or narrower
-        self._build_layout = settings.layout_version != LAYOUT_VERSION
-        if settings.layout and not self._build_layout:
+        # A text that was refused as it was read is "", whatever version it had.
+        self._build_layout = settings.layout_version != LAYOUT_VERSION or not settings.layout
+        if not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
             self._build_layout = not layout.places_views(settings.layout)
             self._missing = {} if self._build_layout else layout.missing(settings.layout)

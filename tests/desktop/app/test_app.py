@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import time
 from pathlib import Path
 
@@ -223,6 +224,19 @@ def test_settings_and_layout_are_remembered(app, tmp_path):
     assert settings.window.width >= 640
     two = ready(app())
     assert two.program.state.theme == "light"
+
+
+def test_a_layout_that_would_be_refused_is_not_written(app, monkeypatch, tmp_path):
+    """As of a window that was destroyed, whose panels have no size."""
+    one = ready(app())
+    one._save(0.0, at_once=True)
+    kept = one._store.settings.layout
+    broken = re.sub(r"(DockSpace.*Size=)\d+,\d+", r"\g<1>4,-13184", kept)
+    monkeypatch.setattr(imgui, "save_ini_settings_to_memory", lambda: broken)
+    one.program.do(SetTheme("light"))
+    one.close()
+    settings, problems = load(tmp_path / "settings.json")
+    assert (settings.layout, settings.theme, problems) == (kept, "light", [])
 
 
 def test_options_of_the_command_line_are_not_remembered(app, tmp_path):

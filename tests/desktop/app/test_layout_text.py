@@ -116,3 +116,16 @@ def test_a_layout_from_before_a_view_was_added_has_it_beside_its_like(written):
     windows = {v.name: imgui.internal.find_window_by_name(v.window) for v in VIEWS}
     assert windows["log"].dock_id == windows["performance"].dock_id
     one.close()
+
+
+def test_a_text_that_is_refused_leaves_the_default_layout(written):
+    """As a window wrote it that was destroyed; it comes with the version of today."""
+    broken = re.sub(r"(DockSpace.*Size=)\d+,\d+", r"\g<1>4,-13184", written)
+    problems = []
+    data = {"layout": broken, "layout_version": LAYOUT_VERSION}
+    settings = parse(data, Settings(), problems)
+    assert settings.layout == "" and len(problems) == 1
+    one, fresh = Headless(settings=settings), Headless()
+    assert one.ui.rects["tab.attention"] == fresh.ui.rects["tab.attention"]
+    fresh.close()
+    one.close()
