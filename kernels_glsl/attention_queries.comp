@@ -38,7 +38,7 @@ const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
 
 #include "common/rotated.glsl"
 #if defined(KEYS_I4) || defined(VALUES_I4)
-// H x / n of a head (core/quant/blocks/caches/i4.py)
+// H x / n of a head (core/quant/rows.py)
 void rotate(inout vec4 x[QUADS]) {
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {
     vec4 one = vec4(x[i].x + x[i].y, x[i].x - x[i].y, x[i].z + x[i].w, x[i].z - x[i].w);

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.quant.blocks import bf16
+from llm_lite.core.quant.blocks.floats import BF16
 
 _DTYPES = {"f4": "F32", "f2": "F16", "u1": "U8", "i1": "I8", "i8": "I64"}
 
@@ -20,7 +20,7 @@ Entry = tuple[str, tuple[int, ...], bytes]  # dtype, shape, data
 def entry(values: NDArray[np.generic], dtype: str | None = None) -> Entry:
     """`dtype` "BF16" rounds float32 values; else the array's own."""
     if dtype == "BF16":
-        return dtype, values.shape, bf16.quantize(values.astype(np.float32)).tobytes()
+        return dtype, values.shape, BF16.quantize(values.astype(np.float32)).tobytes()
     found = _DTYPES[values.dtype.str[1:]]
     return found, values.shape, np.ascontiguousarray(values).tobytes()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +14,8 @@ _CENTRES = {"q4_1": -7.5, "q5_1": -15.5, "q2_k": 1.5, "q4_k": 7.5, "q5_k": 15.5}
 
 def layout(name: str) -> np.dtype:
     """The fields of a block."""
-    found: np.dtype = import_module(FORMATS[name].non_finite.__module__).BLOCK
-    return found
+    block: np.dtype = FORMATS[name].non_finite.__self__.BLOCK
+    return block
 
 
 def random_blocks(

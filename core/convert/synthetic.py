@@ -31,7 +31,8 @@ from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.gemma4.architecture import GEMMA_4
 from llm_lite.core.models.llama import LLAMA
-from llm_lite.core.quant.blocks import int4, int8, q4_0, q4_1, q8_0
+from llm_lite.core.quant.blocks.legacy import Q4_0, Q4_1, Q8_0
+from llm_lite.core.quant.blocks.tiles import INT4, INT8
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -54,7 +55,7 @@ def pieces(rng: Random, dtype: str, shape: tuple[int, ...]) -> Iterator[Bytes]:
         yield form.quantize(np.ones((1, *shape), np.float32))
         return
     rows, columns = math.prod(shape[:-1]), shape[-1]
-    deviation = columns**-0.5 if columns >= int4.BLOCK_SIZE else _SMALL
+    deviation = columns**-0.5 if columns >= INT4.BLOCK_SIZE else _SMALL
     if dtype not in _BLOCKS or rows % form.tile_rows:
         yield from _normal(rng, dtype, (rows, columns), deviation)
         return
@@ -81,7 +82,7 @@ def _signed(rng: Random, shape: tuple[int, ...]) -> NDArray[np.int8]:
 
 
 def _q4_0(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
-    blocks = np.empty(count, q4_0.BLOCK)
+    blocks = np.empty(count, Q4_0.BLOCK)
     blocks["d"] = deviation / _SPREAD_OF_15
     low, high = rng.integers(1, 16, (2, count, 16), np.uint8)  # level 8 is 0
     blocks["qs"] = low | high << 4
@@ -89,7 +90,7 @@ def _q4_0(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
 
 
 def _q4_1(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
-    blocks = np.empty(count, q4_1.BLOCK)
+    blocks = np.empty(count, Q4_1.BLOCK)
     blocks["d"] = deviation / _SPREAD
     blocks["m"] = -deviation / _SPREAD * _MIDDLE
     blocks["qs"] = _bytes(rng, (count, 16))
@@ -97,24 +98,24 @@ def _q4_1(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
 
 
 def _q8_0(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
-    blocks = np.empty(count, q8_0.BLOCK)
+    blocks = np.empty(count, Q8_0.BLOCK)
     blocks["d"] = deviation / _SPREAD_OF_255
     blocks["qs"] = _signed(rng, (count, 32))
     return blocks
 
 
 def _int4(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
-    tiles = np.empty(count, int4.TILE)
-    step = int4.encode_step(np.array([deviation / _SPREAD], np.float32))
+    tiles = np.empty(count, INT4.TILE)
+    step = INT4.encode_step(np.array([deviation / _SPREAD], np.float32))
     tiles["headers"] = step << np.uint16(6) | np.uint16(_MIDDLE * 4)
-    tiles["levels"] = _bytes(rng, (count, int4.GROUPS, 16, 4))
+    tiles["levels"] = _bytes(rng, (count, INT4.GROUPS, 16, 4))
     return tiles
 
 
 def _int8(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
-    tiles = np.empty(count, int8.TILE)
+    tiles = np.empty(count, INT8.TILE)
     tiles["headers"] = np.array([deviation / _SPREAD_OF_255], "<f2").view("<u2")
-    tiles["levels"] = _signed(rng, (count, int8.GROUPS, 16, 4)).view(np.uint8)
+    tiles["levels"] = _signed(rng, (count, INT8.GROUPS, 16, 4)).view(np.uint8)
     return tiles
 
 
@@ -195,7 +196,7 @@ def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
     value."""
     if name.endswith("layer_output_scale.weight"):
         shape = (1,)
-    blocks = len(shape) > 1 and shape[-1] % q4_0.BLOCK_SIZE == 0
+    blocks = len(shape) > 1 and shape[-1] % Q4_0.BLOCK_SIZE == 0
     dtype = "q4_0" if blocks else "f32"
     return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, shape))
 

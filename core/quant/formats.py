@@ -1,6 +1,6 @@
 """The weight formats, a row each: what C++, GLSL and Python must agree on.
 
-A module of `core/quant/blocks/` turns values into blocks and back, `kernels_cpp/quant/<name>.h` and
+A class of `core/quant/blocks/` turns values into blocks and back, `kernels_cpp/quant/<name>.h` and
 `kernels_glsl/quant/<name>.glsl` decode those that kernels multiply; from these rows the build
 generates what else C++ and GLSL need (tools/kernel_schema.py), so this module imports nothing but
 the standard library.
@@ -39,7 +39,7 @@ class Format:
     tiles: str = ""  # of rows: the format of tiles with the same values; none: no kernel has it
     integers: bool = False  # whether int8 activations can be multiplied with its levels
     stored: bool = True  # in files; a twin of rows in tiles is in memory alone
-    family: str = ""  # the folder of its module in blocks/
+    family: str = ""  # the module of its codec in blocks/
 
     @property
     def native(self) -> bool:
@@ -50,11 +50,6 @@ class Format:
     def multiplied(self) -> str:
         """Return the format that kernels read for a matrix."""
         return self.tiles or self.name
-
-    @property
-    def codec(self) -> str:
-        """Return the name of its module in blocks/."""
-        return f"{self.family}.{self.name}" if self.family else self.name
 
     @property
     def tile_rows(self) -> int:
@@ -73,17 +68,24 @@ class Format:
 
 
 def _values(name: str, size: int, ggml_type: int) -> Format:
-    return Format(name, "values", 1, size, ggml_type)
+    return Format(name, "values", 1, size, ggml_type, family="floats")
 
 
 def _tiles(
     name: str, block_bytes: int, block_size: int = COLUMNS, *, stored: bool = True
 ) -> Format:
-    return Format(name, "tiles", block_size, block_bytes, integers=True, stored=stored)
+    return Format(
+        name, "tiles", block_size, block_bytes, integers=True, stored=stored, family="tiles"
+    )
 
 
 def _rows(
-    name: str, block_size: int, block_bytes: int, ggml_type: int, family: str = "", tiles: str = ""
+    name: str,
+    block_size: int,
+    block_bytes: int,
+    ggml_type: int,
+    family: str = "legacy",
+    tiles: str = "",
 ) -> Format:
     twin = tiles or f"{name}_tiles"
     return Format(name, "rows", block_size, block_bytes, ggml_type, twin, True, family=family)

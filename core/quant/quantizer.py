@@ -9,7 +9,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.quant.blocks import int4, nibbles, tiles
+from llm_lite.core.quant.blocks import tiles
+from llm_lite.core.quant.blocks.codec import pack_nibbles, reciprocal, to_levels
+from llm_lite.core.quant.blocks.tiles import INT4
 from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
 from llm_lite.core.quant.registry import FORMATS
 
@@ -115,18 +117,18 @@ def quantize_int4(values: F32, feedback: Feedback, search: Search) -> NDArray[np
     work: F32 = np.pad(values, ((0, -rows % TILE_ROWS), (0, 0)))[:, feedback.order]
     importance = (np.float32(1) / np.square(np.diag(u))).astype(np.float32)
     importance /= importance.mean()
-    out = np.empty((len(work) // TILE_ROWS, columns // COLUMNS), int4.TILE)
+    out = np.empty((len(work) // TILE_ROWS, columns // COLUMNS), INT4.TILE)
     for first in range(0, columns, COLUMNS):
         here = slice(first, first + COLUMNS)
         block, inside = np.divmod(feedback.order[here], COLUMNS)
         back = np.argsort(inside)  # to the columns' own order, in which a block lies
         found = search(np.ascontiguousarray(work[:, here][:, back]), importance[here][back])
-        headers = tiles.headers_of_rows(found.view(int4.TILE).reshape(-1, 1)["headers"])[:, 0]
+        headers = tiles.headers_of_rows(found.view(INT4.TILE).reshape(-1, 1)["headers"])[:, 0]
         levels, errors = _round_block(work[:, here].T.copy(), headers, u[here, here])
         work[:, here.stop :] -= errors.T @ u[here, here.stop :]
-        packed = nibbles.pack(levels[back].T)[:, None, :]
+        packed = pack_nibbles(levels[back].T)[:, None, :]
         out["headers"][:, block[0]] = headers.reshape(-1, TILE_ROWS)
-        out["levels"][:, block[0]] = tiles.interleave(packed, int4.GROUPS)[:, 0]
+        out["levels"][:, block[0]] = tiles.interleave(packed, INT4.GROUPS)[:, 0]
     return out.reshape(-1).view(np.uint8)
 
 
@@ -135,12 +137,12 @@ def _round_block(
 ) -> tuple[NDArray[np.uint8], F32]:
     """Round columns [32, N], with u [32, 32] -> levels [32, N], errors divided by u's diagonal [32,
     N]."""
-    d = int4.decode_step(headers >> np.uint16(6))
-    inverse, z = nibbles.inverse(d), (headers & 63).astype(np.float32) * np.float32(0.25)
+    d = INT4.decode_step(headers >> np.uint16(6))
+    inverse, z = reciprocal(d), (headers & 63).astype(np.float32) * np.float32(0.25)
     levels, errors = np.zeros(columns.shape, np.uint8), np.zeros_like(columns)
     with np.errstate(invalid="ignore"):
         for j, column in enumerate(columns):
-            levels[j] = nibbles.to_levels(column * inverse + z)
+            levels[j] = to_levels(column * inverse + z)
             decoded = np.where(inverse > 0, d * (levels[j] - z), 0)
             errors[j] = (column - decoded) / u[j, j]
             columns[j + 1 :] -= u[j, j + 1 :, None] * errors[j]

@@ -19,7 +19,7 @@ Encoder = Callable[[NDArray[np.float32]], NDArray[np.uint8]]
 
 @dataclass(frozen=True, slots=True)
 class QuantFormat(Format):
-    """A format of files and how values go in and out: the functions of its module in `blocks/`.
+    """A format of files and how values go in and out: the functions of its codec in `blocks/`.
 
     encoder: float32 [..., K] (of tiles: [N, K]) -> uint8 [nbytes]; None: only read
     dequantize: (uint8 [bytes], shape) -> float32 [*shape], exactly as ggml defines it
@@ -40,7 +40,8 @@ class QuantFormat(Format):
 
 
 def _with_codec(row: Format) -> QuantFormat:
-    codec = import_module(f"llm_lite.core.quant.blocks.{row.codec}")
+    family = import_module(f"llm_lite.core.quant.blocks.{row.family}")
+    codec = getattr(family, row.name.upper())
     return QuantFormat(
         **{each.name: getattr(row, each.name) for each in fields(row)},
         encoder=getattr(codec, "quantize", None),

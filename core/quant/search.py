@@ -16,7 +16,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.quant.blocks import int4, int8, tiles
+from llm_lite.core.quant.blocks import tiles
+from llm_lite.core.quant.blocks.tiles import INT4, INT8
 from llm_lite.core.quant.formats import COLUMNS
 
 F32 = NDArray[np.float32]
@@ -28,7 +29,7 @@ _WIDEN_4, _NARROW_4, _STRIDE_4, _SHIFTS_4, _ROUNDS_4 = 2, 30, 3, 1, 2
 # int8: float16 numbers above and below max|x| / 127
 _WIDEN_8, _NARROW_8 = 4, 28
 
-_LARGEST_STEP_4 = (int4.INFINITE << 5) - 1
+_LARGEST_STEP_4 = (INT4.INFINITE << 5) - 1
 _INFINITE_HALF = 0x7C00
 _ONE = np.float32(1)
 
@@ -40,18 +41,18 @@ def quantize_int4(values: F32, importance: F32) -> NDArray[np.uint8]:
     high = np.maximum(blocks.max(axis=2), np.float32(0))
     with np.errstate(over="ignore"):
         span = high - low
-    full = int4.encode_step(span / np.float32(15)).astype(np.int32)
+    full = INT4.encode_step(span / np.float32(15)).astype(np.int32)
     best = _search_int4(_Weighted(blocks, importance), low, span, full)
     infinite = (full > _LARGEST_STEP_4) | ~finite
     usable = ~infinite & (full > 0)
     steps = np.where(usable, best.step, 0).astype(np.uint16)
     zeros = np.where(usable, best.quarters, 0).astype(np.uint8)
-    inverse = _ONE / int4.decode_step(best.step.astype(np.uint16))
+    inverse = _ONE / INT4.decode_step(best.step.astype(np.uint16))
     z = best.quarters.astype(np.float32) * np.float32(0.25)
     with np.errstate(over="ignore"):
         levels = _levels_4(blocks * inverse[..., None] + z[..., None])
     steps[infinite] = _LARGEST_STEP_4 + 1
-    return int4.pack(steps, zeros, np.where(usable[..., None], levels, 0).astype(np.uint8))
+    return INT4.pack(steps, zeros, np.where(usable[..., None], levels, 0).astype(np.uint8))
 
 
 def quantize_int8(values: F32, importance: F32) -> NDArray[np.uint8]:
@@ -72,7 +73,7 @@ def quantize_int8(values: F32, importance: F32) -> NDArray[np.uint8]:
         levels = _levels_8(blocks * (_ONE / _half(best))[..., None])
     levels = np.where(usable[..., None], levels, 0)
     steps = np.where(infinite, _INFINITE_HALF, np.where(usable, best, 0))
-    return int8.pack(steps.astype(np.uint16).view(np.float16), levels.astype(np.int8))
+    return INT8.pack(steps.astype(np.uint16).view(np.float16), levels.astype(np.int8))
 
 
 class _Candidates(Struct):
@@ -84,7 +85,7 @@ class _Candidates(Struct):
 
     def offer(self, step: I32, quarters: I32, weighted: _Weighted) -> None:
         step, quarters = step.clip(1, _LARGEST_STEP_4), quarters.clip(0, 63)
-        d = int4.decode_step(step.astype(np.uint16))
+        d = INT4.decode_step(step.astype(np.uint16))
         z = quarters.astype(np.float32) * np.float32(0.25)
         error = weighted.error(d, z, _levels_4)
         better = error < self.error
@@ -119,7 +120,7 @@ def _search_int4(weighted: _Weighted, low: F32, span: F32, full: I32) -> _Candid
     )
     for down in range(_WIDEN_4, -_NARROW_4 - 1, -_STRIDE_4):
         step = (full + down).clip(1, _LARGEST_STEP_4)
-        inverse = _ONE / int4.decode_step(step.astype(np.uint16))
+        inverse = _ONE / INT4.decode_step(step.astype(np.uint16))
         with np.errstate(over="ignore", invalid="ignore"):
             cut = span * inverse - np.float32(15)
             middle = -low * inverse - cut * np.float32(0.5)

@@ -9,7 +9,7 @@ namespace llm {
 namespace LLM_ISA {
 
 // Two levels of int4, the first in the low bits; a level q stands for q - 7.5
-// (core/quant/blocks/caches/i4.py)
+// (core/quant/rows.py)
 struct Nibbles {
   uint8_t both;
 };

@@ -1,4 +1,4 @@
-// Heads of a cache of int4 are rotated by Hadamard matrices, which core/quant/blocks/caches/i4.py
+// Heads of a cache of int4 are rotated by Hadamard matrices, which core/quant/rows.py
 // defines.
 #pragma once
 

@@ -60,7 +60,7 @@ static float scale_of(const float* x, int64_t n, float levels, uint16_t* scale) 
   return finite && wide > 0 && wide <= 65504.0f ? 1 / wide : 0;
 }
 
-// core/quant/blocks/caches/i8.py defines the rounding
+// core/quant/rows.py defines the rounding
 static void to_int8(const float* x, int64_t n, int8_t* q, uint16_t* scale) {
   const F32 inverse = broadcast(scale_of(x, n, 127.0f, scale));
   const bool usable = inverse[0] > 0;
@@ -73,7 +73,7 @@ static void to_int8(const float* x, int64_t n, int8_t* q, uint16_t* scale) {
   }
 }
 
-// core/quant/blocks/caches/i4.py defines rotation and rounding; q: two values in a byte
+// core/quant/rows.py defines rotation and rounding; q: two values in a byte
 static void to_int4(const float* x, int64_t n, uint8_t* q, uint16_t* scale) {
   float rotated[kMostRotated];
   memcpy(rotated, x, n * sizeof(float));

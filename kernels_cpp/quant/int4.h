@@ -1,5 +1,6 @@
 // Int4: tiles of nibbles behind 16 headers of 16 bits, a row each. value = d * (level - z); d is
-// the float16 (header & 0xffc0) >> 1, z is (header & 63) / 4. core/quant/blocks/int4.py defines it.
+// the float16 (header & 0xffc0) >> 1, z is (header & 63) / 4. core/quant/blocks/tiles.py defines
+// it.
 #pragma once
 
 #include "quant/tiles.h"

@@ -1,5 +1,5 @@
 // Int8: tiles of 16 float16 d, a row each, then eight groups g, columns 4g..4g+3 of each row as
-// int8. value = d * level. core/quant/blocks/int8.py defines it.
+// int8. value = d * level. core/quant/blocks/tiles.py defines it.
 #pragma once
 
 #include "quant/tiles.h"

@@ -1,4 +1,4 @@
-// Types of cache rows, and blocks of int8 and int4 with a float16 scale (core/quant/blocks/caches/
+// Types of cache rows, and blocks of int8 and int4 with a float16 scale (core/quant/rows.py
 // defines them).
 #include "common/halves.glsl"
 const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_I8 = 2, TYPE_I4 = 3;

@@ -1,5 +1,5 @@
 // Defines ROTATE(), by which all lanes rotate the heads in SHARED, COUNT pairs of values, as
-// core/quant/blocks/caches/i4.py defines it: H x / n. Each lane has filled every LANES-th pair.
+// core/quant/rows.py defines it: H x / n. Each lane has filled every LANES-th pair.
 // Undefines its names: shared arrays are no arguments of functions.
 void ROTATE() {
   uint lane = gl_LocalInvocationIndex;

@@ -12,7 +12,7 @@ uint less_each(uint word, uint less) { return (word | 0x80808080u) - less ^ 0x80
 uvec4 less_each(uvec4 words, uint less) { return (words | 0x80808080u) - less ^ 0x80808080u; }
 
 // The four levels of int4 in the low half of a word, the first in the low bits, without their scale
-// (core/quant/blocks/caches/i4.py).
+// (core/quant/rows.py).
 vec4 levels_i4(uint word) { return vec4(uvec4(word) >> uvec4(0, 4, 8, 12) & 15u) - 7.5; }
 
 float half_of(uint word, uint i) { return halves_of(word)[i]; }

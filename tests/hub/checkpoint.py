@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
 from llm_lite.core.formats.safetensors_writer import TensorToWrite, write_safetensors
-from llm_lite.core.quant.blocks import bf16
+from llm_lite.core.quant.blocks.floats import BF16
 
 _NAMES = {
     "attn_norm": "input_layernorm",
@@ -66,7 +66,7 @@ def _write(
     of_gguf = {_name_of(name): name for name in file.tensors}
 
     def rounded(name: str) -> Iterator[NDArray[np.uint8]]:
-        yield bf16.quantize(_values(file, of_gguf[name])).view(np.uint8).reshape(-1)
+        yield BF16.quantize(_values(file, of_gguf[name])).view(np.uint8).reshape(-1)
 
     tensors = [TensorToWrite(name, "BF16", shapes[name], partial(rounded, name)) for name in names]
     with path.open("wb") as out:

@@ -1,1 +1,1 @@
-"""Weight formats, a file each: how values become blocks of bytes, and back."""
+"""Codecs of weight formats, from values to blocks of bytes and back: a file for each family."""

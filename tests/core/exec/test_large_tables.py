@@ -9,7 +9,7 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
-from llm_lite.core.quant.blocks import bf16
+from llm_lite.core.quant.blocks.floats import BF16
 from llm_lite.core.quant.tensor import TensorData
 from tests.runners import BACKENDS
 
@@ -26,7 +26,7 @@ def table(tmp_path):
         file.truncate(ROWS * ROW_BYTES)
         for token in TOKENS:
             file.seek(token * ROW_BYTES)
-            file.write(bf16.quantize(row_of(token)).tobytes())
+            file.write(BF16.quantize(row_of(token)).tobytes())
     with path.open("rb") as file:
         mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return TensorData("table", "bf16", (ROWS, COLUMNS), np.frombuffer(mapping, np.uint8))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.quant import quantizer, search
-from llm_lite.core.quant.blocks import int4
+from llm_lite.core.quant.blocks.tiles import INT4
 from llm_lite.core.quant.quantizer import Calibrated, encode
 
 
@@ -23,7 +23,7 @@ def moment_of(x):
 
 def lost(values, data, x):
     """Of the products, as a share."""
-    off = x @ (values - int4.dequantize(data, values.shape)).T
+    off = x @ (values - INT4.dequantize(data, values.shape)).T
     return float(np.square(off).sum() / np.square(x @ values.T).sum())
 
 
@@ -80,7 +80,7 @@ def test_rows_that_are_read_count_too():
     off = []
     for also_rows in (False, True):
         data = Calibrated("int4", moment_of(x), also_rows=also_rows).encode(values)
-        off.append(np.square(values - int4.dequantize(data, values.shape)).sum())
+        off.append(np.square(values - INT4.dequantize(data, values.shape)).sum())
     assert off[1] < off[0]
 
 
@@ -95,4 +95,4 @@ def test_values_that_are_not_finite_are_left_to_the_search():
     values = np.ones((16, 32), np.float32)
     values[0, 0] = np.nan
     found = Calibrated("int4", moment_of(correlated(32))).encode(values)
-    assert int4.non_finite(found)
+    assert INT4.non_finite(found)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.errors import UnsupportedError
-from llm_lite.core.quant.blocks.codebooks.vectors import codebook, sign_vectors
+from llm_lite.core.quant.blocks.codebooks import codebook, sign_vectors
 from llm_lite.core.quant.registry import FORMATS, GGUF_FORMATS
 from llm_lite.core.quant.tensor import TensorData, find_non_finite
 from tests.weight_blocks import BLOCK_FORMATS, damaged, random_blocks, scale_fields

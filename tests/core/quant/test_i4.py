@@ -13,7 +13,6 @@ from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.plan.checks import expect_blocks
 from llm_lite.core.plan.plan import row_bytes
 from llm_lite.core.quant import rows
-from llm_lite.core.quant.blocks import i4
 
 F32 = NDArray[np.float32]
 BLOCKS = (8, 16, 24, 64, 80, 96, 128, 256)
@@ -27,12 +26,12 @@ def error(x: F32, dtype: str, block: int) -> float:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_rotation_is_a_hadamard_matrix(block: int) -> None:
-    n = i4.rotated_together(block)
+    n = rows.rotated_together(block)
     matrix = np.kron(np.eye(block // n), _hadamard(n))
     x = np.random.default_rng(1).integers(-9, 9, (3, 2 * block)).astype(np.float32)
     expected = (x.reshape(-1, block) @ matrix).reshape(x.shape)
-    np.testing.assert_array_equal(i4.rotate(x, block), expected)
-    np.testing.assert_array_equal(i4.rotate(i4.rotate(x, block), block), n * x)
+    np.testing.assert_array_equal(rows.rotate(x, block), expected)
+    np.testing.assert_array_equal(rows.rotate(rows.rotate(x, block), block), n * x)
 
 
 def _hadamard(n: int) -> NDArray[np.float64]:
@@ -60,8 +59,8 @@ def test_what_is_decoded_and_encoded_again_keeps_its_bytes(
 ) -> None:
     random = np.random.default_rng(seed)
     x = (random.standard_t(2, (4, 2 * block)) * 2.0**exponent).astype(np.float32)
-    data = i4.encode_rows(x, block)
-    again = i4.encode_rows(i4.decode_rows(data, 2 * block, block), block)
+    data = rows.encode_i4(x, block)
+    again = rows.encode_i4(rows.decode_i4(data, 2 * block, block), block)
     scales = np.ascontiguousarray(data[:, block : block + 4]).view(np.float16)
     normal = (np.isfinite(scales) & (scales >= np.finfo(np.float16).tiny)).all(axis=1)
     np.testing.assert_array_equal(again[normal], data[normal])
@@ -76,9 +75,9 @@ def test_what_is_decoded_and_encoded_again_keeps_its_bytes(
 )
 def test_no_value_is_further_off_than_levels_of_its_head_allow(x: F32) -> None:
     """A rotated value is off by half a level or less, so all 16 together by that often."""
-    found = i4.decode_rows(i4.encode_rows(x, 16), 32, 16)
+    found = rows.decode_i4(rows.encode_i4(x, 16), 32, 16)
     off = np.square(found.astype(np.float64) - x).reshape(2, 2, 16).sum(axis=2)
-    level = np.abs(i4.rotate(x, 16)).reshape(2, 2, 16).max(axis=2).astype(np.float64) / 7.5
+    level = np.abs(rows.rotate(x, 16)).reshape(2, 2, 16).max(axis=2).astype(np.float64) / 7.5
     allowed = (level * 0.51 + 1e-6) ** 2  # H / sqrt(n) keeps lengths, H / n shortens
     assert (off <= allowed).all()
 
@@ -90,7 +89,7 @@ def test_a_large_channel_costs_the_others_little() -> None:
     plain = np.abs(x).max(axis=1, keepdims=True) / 7.5
     others = np.arange(64) != 17
     rounded = (np.floor(np.clip(x / plain + 8, 0, 15)) - 7.5) * plain
-    found = i4.decode_rows(i4.encode_rows(x, 64), 64, 64)
+    found = rows.decode_i4(rows.encode_i4(x, 64), 64, 64)
     lost, kept = (np.square(y - x)[:, others].mean() for y in (rounded, found))
     assert kept < lost / 3
 
@@ -106,15 +105,15 @@ def test_it_is_as_near_as_four_bits_can_be() -> None:
 def test_what_is_no_number_stays_visible_in_its_head_alone(bad: float) -> None:
     x = np.random.default_rng(4).normal(0, 1, (1, 48)).astype(np.float32)
     x[0, 20:22] = bad
-    found = i4.decode_rows(i4.encode_rows(x, 16), 48, 16)
+    found = rows.decode_i4(rows.encode_i4(x, 16), 48, 16)
     assert not np.isfinite(found[0, 16:32]).any()
     assert np.isfinite(found[0, :16]).all() and np.isfinite(found[0, 32:]).all()
 
 
 def test_nothing_is_exactly_nothing() -> None:
     zeros = np.zeros((2, 16), np.float32)
-    assert not i4.decode_rows(i4.encode_rows(zeros, 8), 16, 8).any()
-    assert not i4.decode_rows(np.zeros((2, row_bytes("i4", 16, 8)), np.uint8), 16, 8).any()
+    assert not rows.decode_i4(rows.encode_i4(zeros, 8), 16, 8).any()
+    assert not rows.decode_i4(np.zeros((2, row_bytes("i4", 16, 8)), np.uint8), 16, 8).any()
 
 
 @pytest.mark.parametrize(("dtype", "block", "words"), [("i4", 12, 8), ("i8", 6, 4)])

@@ -5,7 +5,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.quant import modes, quantizer
-from llm_lite.core.quant.blocks.codebooks import iq3_s
+from llm_lite.core.quant.blocks.codebooks import IQ3_S
 from llm_lite.core.quant.registry import FORMATS, NATIVE_FORMATS
 from llm_lite.core.quant.tensor import TensorData
 from tests.weight_blocks import random_blocks
@@ -118,7 +118,7 @@ def test_overflow_is_an_error_and_a_stored_infinity_is_kept():
 
 def test_overflow_of_what_cannot_stay_as_it_is_names_the_way_out():
     huge = tensor("iq3_s", (1, 256)).data.copy()
-    blocks = huge.view(iq3_s.BLOCK)
+    blocks = huge.view(IQ3_S.BLOCK)
     blocks["d"], blocks["scales"] = 6e4, 255
     with pytest.raises(UnsupportedError, match=r"beyond what int8 can hold; choose mode fp32$"):
         modes.convert(TensorData("t", "iq3_s", (1, 256), huge), "as-stored")

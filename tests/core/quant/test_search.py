@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 from llm_lite_kernels import _cpp
@@ -11,11 +9,12 @@ from numpy.typing import NDArray
 
 from llm_lite.core.processor import available_isas
 from llm_lite.core.quant import search
-from llm_lite.core.quant.blocks import int4, int8, q4_0, q8_0
+from llm_lite.core.quant.blocks.legacy import Q4_0, Q8_0
+from llm_lite.core.quant.blocks.tiles import INT4, INT8
 
 F32 = NDArray[np.float32]
 DEFINITIONS = {"int4": search.quantize_int4, "int8": search.quantize_int8}
-FORMATS = {"int4": int4, "int8": int8}
+FORMATS = {"int4": INT4, "int8": INT8}
 
 
 def weights_of(name: str) -> F32:
@@ -81,9 +80,9 @@ def test_values_that_are_not_finite_leave_their_mark_in_both(name: str) -> None:
     assert np.array_equal(_cpp.quantize(name, values, ones, available_isas()[-1], 1), expected)
 
 
-@pytest.mark.parametrize(("name", "peer", "most"), [("int4", q4_0, 0.72), ("int8", q8_0, 0.97)])
+@pytest.mark.parametrize(("name", "peer", "most"), [("int4", Q4_0, 0.72), ("int8", Q8_0, 0.97)])
 def test_the_search_loses_less_than_plain_blocks_of_as_many_bits(
-    name: str, peer: ModuleType, most: float
+    name: str, peer: type[Q4_0 | Q8_0], most: float
 ) -> None:
     values = np.random.default_rng(3).standard_normal((128, 512)).astype(np.float32)
     found = DEFINITIONS[name](values, np.ones(512, np.float32))
@@ -99,8 +98,8 @@ def test_important_columns_come_out_closer() -> None:
     values = np.random.default_rng(4).standard_normal((64, 32)).astype(np.float32)
     importance = np.ones(32, np.float32)
     importance[9] = 1000
-    even = int4.dequantize(search.quantize_int4(values, np.ones(32, np.float32)), values.shape)
-    wise = int4.dequantize(search.quantize_int4(values, importance), values.shape)
+    even = INT4.dequantize(search.quantize_int4(values, np.ones(32, np.float32)), values.shape)
+    wise = INT4.dequantize(search.quantize_int4(values, importance), values.shape)
     off = [np.square(found - values)[:, 9].sum() for found in (even, wise)]
     assert off[1] < 0.2 * off[0]
 

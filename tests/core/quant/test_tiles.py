@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from llm_lite.core.quant.blocks import int4, int8
+from llm_lite.core.quant.blocks.tiles import INT4, INT8
 from llm_lite.core.quant.registry import FORMATS
 
 SHAPES = [(1, 32), (13, 96), (16, 64), (127, 32)]
@@ -37,7 +37,7 @@ def int8_at(data, row, column, columns):
 def test_layout_of_any_bytes(name, value_at, shape):
     form = FORMATS[name]
     data = np.random.default_rng(1).integers(0, 256, form.nbytes(shape), np.uint8)
-    headers = data.view((int4 if name == "int4" else int8).TILE)["headers"]
+    headers = data.view((INT4 if name == "int4" else INT8).TILE)["headers"]
     headers &= 0xBFFF if name == "int8" else 0x7FFF  # finite
     decoded = form.dequantize(data, shape)
     for row, column in np.ndindex(*shape):
@@ -67,7 +67,7 @@ def test_bits_and_padding(name, bits):
 @pytest.mark.parametrize("d", [0.0, 6e-8, 1e-6, 6.1e-5, 0.01, 1.0, 60000.0])
 def test_int4_step_keeps_six_bits(d):
     """Of a normal number; of a denormal one as many as it has."""
-    decoded = int4.decode_step(int4.encode_step(np.array([d], np.float32)))[0]
+    decoded = INT4.decode_step(INT4.encode_step(np.array([d], np.float32)))[0]
     assert abs(decoded - d) <= max(d / 64, 2.0**-20)
 
 

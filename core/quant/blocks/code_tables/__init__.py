@@ -1,1 +1,0 @@
-"""Formats of 4-bit codes, each the place of a number in a table of 16."""
