@@ -2,12 +2,12 @@
 
 import grimp
 
-from llm_lite.cli.library_words import ACTIONS
+from llm_lite.cli.commands.models import ACTIONS
 from llm_lite.cli.main import _COMMANDS
 from llm_lite.core.quant.formats import FORMATS
 
 BEGIN = ("llm_lite.cli.entry", "llm_lite.__main__", "llm_lite", *_COMMANDS.values())
-BEGIN += tuple(action.module for action in ACTIONS.values())
+BEGIN += tuple(f"llm_lite.cli.commands.{action.module}" for action in ACTIONS.values())
 # A process of its own imports each.
 WORKERS = (
     "llm_lite.core.text.sandbox.worker",

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from llm_lite.cli.encoder_words import add_embedding, add_filling
-from llm_lite.cli.engine_words import add_engine, add_learned_drafts, add_speculation, kv_types
-from llm_lite.cli.kernels_words import add_kernels
-from llm_lite.cli.library_words import add_actions
-from llm_lite.cli.parser import Commands, Parser, Subparsers, at_least, mistyped
-from llm_lite.cli.sampling_words import ADVISED, add_form, add_sampling
+from llm_lite.cli.commands.models import add_actions
+from llm_lite.cli.engine_words import (
+    ADVISED,
+    add_engine,
+    add_form,
+    add_learned_drafts,
+    add_sampling,
+    add_speculation,
+    kv_types,
+)
+from llm_lite.cli.parser import DEVICE_HELP, Commands, Parser, Subparsers, at_least, mistyped
 from llm_lite.cli.serving_words import add_serving
-from llm_lite.cli.terminal import endings, interrupts, streams
-from llm_lite.cli.terminal.signals import ends_in_order
-from llm_lite.cli.translating_words import TRANSLATING, add_translating
+from llm_lite.cli.terminal import endings, interrupts, output
+from llm_lite.cli.terminal.interrupts import ends_in_order
 from llm_lite.core.assets import program_version
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import MODES, OVERFLOWS
 from llm_lite.core.text.sandbox.process import sandbox
+
+_TRANSLATING = (
+    ("translate", "translate a text with an encoder-decoder such as Marian"),
+    ("generate", "answer a text with an encoder-decoder such as T5"),
+)
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
@@ -60,7 +70,7 @@ def main(
     `imported` is called when the command's modules are there, before it runs.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    streams.prepare()
+    output.prepare()
     return endings.ended(lambda: _run(words, imported))
 
 
@@ -117,21 +127,21 @@ def _parser() -> Parser:
             help="answer other programs through OpenAI's protocol, and a page in the browser",
         )
     )
-    add_embedding(
+    _embedding(
         commands.add_parser(
             "embed", parents=[engine], help="turn texts into vectors, and compare them"
         )
     )
-    add_filling(
+    _filling(
         commands.add_parser("fill", parents=[engine], help="predict the masked tokens of a text")
     )
-    for name, what in TRANSLATING:
-        add_translating(commands.add_parser(name, parents=[engine], help=what))
+    for name, what in _TRANSLATING:
+        _translating(commands.add_parser(name, parents=[engine], help=what))
     _instruments(commands)
     _tokenize(commands)
     _bench(commands, speculating)
     study = "measure five implementations of one matrix product against the limits of this machine"
-    add_kernels(commands.add_parser("kernels", help=study))
+    _kernels(commands.add_parser("kernels", help=study))
     _slice(commands)
     _synth(commands)
     _perplexity(commands)
@@ -195,6 +205,53 @@ def _chat(commands: Subparsers, answering: list[Parser]) -> None:
     )
 
 
+def _embedding(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an encoder, or any other model")
+    parser.add_argument(
+        "-p",
+        "--prompt",
+        action="append",
+        metavar="TEXT",
+        help="a text; may be repeated; without it, each line of standard input is a text",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="the vectors as one JSON object, instead of similarities",
+    )
+
+
+def _filling(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an encoder with a masked-token head")
+    parser.add_argument(
+        "text",
+        metavar="TEXT",
+        help='a text with the model\'s mask, such as "Paris is the [MASK] of France."',
+    )
+    parser.add_argument(
+        "--top", type=int, default=5, metavar="N", help="candidates for each mask; by default 5"
+    )
+    parser.add_argument("--json", action="store_true")
+
+
+def _translating(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument(
+        "text", nargs="?", metavar="TEXT", help="without it, each line of standard input is a text"
+    )
+    parser.add_argument(
+        "--beam",
+        type=at_least(1),
+        default=0,
+        metavar="N",
+        help="width of the beam; 1: greedy decoding; by default as the model's file says",
+    )
+    parser.add_argument(
+        "--max-tokens", type=at_least(1), default=0, metavar="N", help="longest target, in tokens"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object for each text")
+
+
 def _tokenize(commands: Subparsers) -> None:
     parser = commands.add_parser("tokenize", help="show how a text becomes tokens")
     parser.add_argument("model", metavar="MODEL", help="a model, or the path of a tokenizer.json")
@@ -240,6 +297,32 @@ def _bench(commands: Subparsers, speculating: list[Parser]) -> None:
         help="also measure passes over several tokens, as speculative decoding verifies drafts",
     )
     bench.add_argument("--json", action="store_true")
+
+
+def _kernels(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--on",
+        choices=("vulkan", "cpu", "both"),
+        default="both",
+        help="measure shaders, C++ kernels or both (the default)",
+    )
+    parser.add_argument(
+        "--device",
+        type=at_least(0),
+        metavar="N",
+        help=DEVICE_HELP,
+    )
+    parser.add_argument(
+        "--threads", type=at_least(0), default=0, metavar="N", help="threads of the C++ kernels"
+    )
+    parser.add_argument(
+        "--size",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="rows and columns of the matrices; 0: chosen so that a measurement takes seconds",
+    )
+    parser.add_argument("--json", action="store_true")
 
 
 def _slice(commands: Subparsers) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from llm_lite.cli.conversation.commands import COMMANDS, run_command
 from llm_lite.cli.conversation.conversation import Conversation
+from llm_lite.cli.engine_words import sampling_options
 from llm_lite.cli.main import _parser, main
-from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.messages.sampling_options import NUMBERS

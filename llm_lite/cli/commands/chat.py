@@ -8,8 +8,7 @@ import sys
 from typing import Any
 
 from llm_lite.cli.conversation.conversation import Conversation, checked, completes
-from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.sampling_words import given_sampling
+from llm_lite.cli.engine_words import engine_options, given_sampling
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model
 from llm_lite.cli.terminal.output import show_json

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.sampling_words import sampling_options
+from llm_lite.cli.engine_words import engine_options, sampling_options
 from llm_lite.cli.terminal.output import warn
 from llm_lite.desktop.app.app import open_window
 

@@ -6,9 +6,9 @@ import argparse
 import os
 from typing import Any
 
-from llm_lite.cli.commands.library.listing import PLACES, size_text
+from llm_lite.cli.commands.models import PLACES
 from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.terminal.output import say, show, show_json, warn
+from llm_lite.cli.terminal.output import say, show, show_json, size_text, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.generation.speculation.ngrams import file as learned

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.commands.library.listing import size_text
-from llm_lite.cli.terminal.output import show, show_json
+from llm_lite.cli.terminal.output import show, show_json, size_text
 from llm_lite.core.generation.speculation.ngrams.file import (
     LearnedFile,
     listed,

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 from msgspec import Struct
 
-from llm_lite.cli.conversation import answer_form, inspect, saved
+from llm_lite.cli.conversation import saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
-from llm_lite.cli.sampling_words import FORMS, phrase
-from llm_lite.cli.terminal.answering import statistics
+from llm_lite.cli.engine_words import FORMS, LONGEST_GRAMMAR, bias_from, phrase, schema_of
+from llm_lite.cli.terminal.answering import statistics, wait_for
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
+from llm_lite.core.files.places import expanded
+from llm_lite.core.files.text_input import read_text
+from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import (
     ACTIVATIONS,
@@ -23,7 +28,11 @@ from llm_lite.core.messages import (
     MODES,
     OVERFLOWS,
     ChatMessage,
+    ExportMaps,
     KvType,
+    MapsExported,
+    SamplingOptions,
+    SetGains,
 )
 from llm_lite.core.messages.sampling_options import OPTIONS, Option
 from llm_lite.core.records import replace
@@ -203,6 +212,98 @@ def _whole(argument: str, name: str) -> int:
     return int(argument)
 
 
+def _set_stop(talk: Conversation, argument: str) -> None:
+    """One more stop string; \\n and \\t in it are a line's end and a tab."""
+    if argument:
+        text = argument.replace("\\n", "\n").replace("\\t", "\t")
+        stop = () if argument == "off" else (*talk.sampling.stop, text)
+        _take(talk, replace(talk.sampling, stop=stop))
+    say(f"stop: {', '.join(map(repr, talk.sampling.stop)) or 'off'}")
+
+
+def _set_bias(talk: Conversation, argument: str) -> None:
+    if argument:
+        words = () if argument == "off" else argument.split()
+        _take(talk, replace(talk.sampling, logit_bias=tuple(bias_from(word) for word in words)))
+    told = " ".join(f"{token}={value:g}" for token, value in talk.sampling.logit_bias)
+    say(f"logit-bias: {told or 'off'}")
+
+
+def _set_schema(talk: Conversation, argument: str) -> None:
+    if argument:
+        text = "" if argument == "off" else schema_of(argument)
+        _take(talk, replace(talk.sampling, json_schema=text, grammar=""))
+    say("json-schema: " + (talk.sampling.json_schema or "off"))
+
+
+def _set_grammar(talk: Conversation, argument: str) -> None:
+    if argument:
+        text = "" if argument == "off" else read_text(Path(argument), LONGEST_GRAMMAR)
+        _take(talk, replace(talk.sampling, grammar=text, json_schema=""))
+    say("grammar: " + (talk.sampling.grammar or "off"))
+
+
+def _take(talk: Conversation, sampling: SamplingOptions) -> None:
+    """RequestError for what no answer could be made with."""
+    check(sampling)
+    check_grammar(sampling)
+    names = ("stop", "logit_bias", "json_schema", "grammar")
+    talk.chosen = {**talk.chosen, **{name: getattr(sampling, name) for name in names}}
+
+
+def _set_gains(talk: Conversation, argument: str) -> None:
+    """From the next step on; RequestError where the model has no such head."""
+    talk.refuse_elsewhere("gains")
+    if argument == "off":
+        talk.gains = {}
+    else:
+        talk.gains = {**talk.gains, **dict(_gain(talk, part) for part in argument.split())}
+    if argument:
+        layers, heads = range(talk.model.layers), range(talk.model.heads)
+        rows = tuple(tuple(talk.gains.get((at, h), 1.0) for h in heads) for at in layers)
+        talk.engine.send(SetGains(rows))
+    changed = (f"{at}.{h}={gain:g}" for (at, h), gain in talk.gains.items() if gain != 1)
+    say("gains: " + (" ".join(changed) or "all 1"))
+
+
+def _export(talk: Conversation, argument: str) -> None:
+    """RequestError where nothing was written."""
+    talk.refuse_elsewhere("attention")
+    path, *names = argument.split() or [""]
+    if not names:
+        raise RequestError("/attention: expected a file and heads such as 0.1")
+    heads = tuple(_head(talk, name, "attention") for name in names)
+    place = str(expanded(path))
+    talk.engine.send(ExportMaps(talk.next_request(), place, heads))
+    exported = wait_for(talk.engine, MapsExported)
+    if exported.message:
+        raise RequestError(exported.message)
+    say(f"{exported.path}: maps of {len(heads)} heads")
+
+
+def _gain(talk: Conversation, text: str) -> tuple[tuple[int, int], float]:
+    name, equals, value = text.partition("=")
+    try:
+        gain = float(value)
+    except ValueError:
+        gain = math.nan
+    if not equals or not math.isfinite(gain) or abs(gain) > 1e30:
+        raise RequestError(f"/gains: expected layer.head=gain such as 0.1=0, found {text[:40]!r}")
+    return _head(talk, name, "gains"), gain
+
+
+def _head(talk: Conversation, text: str, command: str) -> tuple[int, int]:
+    layer, dot, head = text.partition(".")
+    if not dot or not all(n.isascii() and n.isdecimal() and len(n) < 9 for n in (layer, head)):
+        raise RequestError(f"/{command}: expected layer.head such as 0.1, found {text[:40]!r}")
+    if int(layer) >= talk.model.layers or int(head) >= talk.model.heads:
+        raise RequestError(
+            f"/{command}: there is no head {text}: the model has layers 0 to "
+            f"{talk.model.layers - 1} and heads 0 to {talk.model.heads - 1}"
+        )
+    return int(layer), int(head)
+
+
 def _stats(talk: Conversation, argument: str) -> None:
     say(statistics(talk.finished) if talk.finished else "there is no answer yet")
     cache = talk.newest_cache()
@@ -279,25 +380,23 @@ COMMANDS: dict[str, SlashCommand] = {
     "form": SlashCommand(
         f"[{'|'.join(FORMS)}]", "questions and answers, or a text that goes on", _form, FORMS
     ),
-    "stop": SlashCommand("[TEXT|off]", _help_of(OPTIONS["stop"]), answer_form.set_stop),
-    "logit-bias": SlashCommand(
-        "[ID=V ...|off]", _help_of(OPTIONS["logit_bias"]), answer_form.set_bias
-    ),
+    "stop": SlashCommand("[TEXT|off]", _help_of(OPTIONS["stop"]), _set_stop),
+    "logit-bias": SlashCommand("[ID=V ...|off]", _help_of(OPTIONS["logit_bias"]), _set_bias),
     "json-schema": SlashCommand(
-        "[FILE|TEXT|off]", _help_of(OPTIONS["json_schema"]), answer_form.set_schema, takes_path=True
+        "[FILE|TEXT|off]", _help_of(OPTIONS["json_schema"]), _set_schema, takes_path=True
     ),
     "grammar": SlashCommand(
         "[FILE|off]",
         _help_of(OPTIONS["grammar"]),
-        answer_form.set_grammar,
+        _set_grammar,
         takes_path=True,
     ),
     "stats": SlashCommand("", "the last answer's speed, and the cache", _stats),
     "gains": SlashCommand(
-        "[LAYER.HEAD=GAIN ...|off]", "weigh the outputs of attention heads", inspect.set_gains
+        "[LAYER.HEAD=GAIN ...|off]", "weigh the outputs of attention heads", _set_gains
     ),
     "attention": SlashCommand(
-        "FILE.npz LAYER.HEAD ...", "write attention maps to a file", inspect.export, takes_path=True
+        "FILE.npz LAYER.HEAD ...", "write attention maps to a file", _export, takes_path=True
     ),
     "save": SlashCommand("FILE", "write the conversation", saved.save, takes_path=True),
     "save-cache": SlashCommand(

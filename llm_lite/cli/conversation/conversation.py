@@ -29,6 +29,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 
+PROMPT, CONTINUED = "> ", ". "  # before a line that is typed, and before its further ones
 Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 
 

@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from llm_lite.cli.conversation.line_editor import CONTINUED, PROMPT
+from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT
 from llm_lite.core.files.places import user_folder
 
 if TYPE_CHECKING:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Mapping
 
-from llm_lite.cli.conversation.commands import COMMANDS, is_command, run_command
-from llm_lite.cli.conversation.conversation import Conversation, checked
-from llm_lite.cli.conversation.editor import make_editor
+from llm_lite.cli.conversation.commands import COMMANDS, SlashCommand, is_command, run_command
+from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT, Conversation, checked
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.output import say, warn
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.cli.terminal.output import prompt, say, warn
+from llm_lite.core.errors import LlmLiteError, RequestError
+
+LONGEST_LINE = 1 << 20  # bytes
+Read = Callable[[str], str]  # what the line begins with -> the line
 
 
 def converse(talk: Conversation) -> None:
@@ -56,3 +60,47 @@ def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
     except LlmLiteError as error:
         warn(str(error))
         return ""
+
+
+def make_editor(commands: Mapping[str, SlashCommand]) -> Read:
+    """A function that reads a message: EOFError at the end, KeyboardInterrupt for Ctrl-C,
+    RequestError for a line that cannot be read; the next one can be."""
+    plain = os.environ.get("TERM", "dumb") in ("dumb", "") and sys.platform != "win32"
+    if plain or not sys.stdout.isatty():
+        return read_plain
+    try:
+        from llm_lite.cli.conversation.full_editor import FullEditor
+
+        return FullEditor(commands).read
+    except ImportError:
+        return read_plain
+
+
+def read_plain(draft: str = "") -> str:
+    """A message from lines as the terminal gives them; a backslash at the end continues one."""
+    lines: list[str] = []
+    while True:
+        line = _read_line(CONTINUED if lines else PROMPT)
+        continued = line.endswith("\\")
+        lines.append(line[:-1] if continued else line)
+        if not continued:
+            return "\n".join(lines)
+
+
+def _read_line(before: str) -> str:
+    prompt(before)
+    try:
+        raw = sys.stdin.buffer.readline(LONGEST_LINE + 1)
+        rest = raw
+        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):  # what follows is of this line
+            rest = sys.stdin.buffer.readline(LONGEST_LINE + 1)
+    except OSError as error:
+        raise EOFError(error.strerror) from error  # the terminal has gone
+    if not raw:
+        raise EOFError
+    if len(raw) > LONGEST_LINE:
+        raise RequestError(f"the line has more than {LONGEST_LINE} bytes")
+    try:
+        return raw.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise RequestError(f"the line is not valid UTF-8 at byte {error.start}") from None

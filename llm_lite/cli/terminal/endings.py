@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from llm_lite.cli.terminal import interrupts, output, streams
+from llm_lite.cli.terminal import interrupts, output
 from llm_lite.core import system_errors
 from llm_lite.core.errors import LlmLiteError
 
@@ -71,7 +71,7 @@ def _tell(error: BaseException) -> int:
         output.warn("interrupted")
         return interrupts.CODE
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `| head`
-        streams.abandon(sys.stdout)
+        output.abandon(sys.stdout)
         return FAILED
     known = sentence(error)
     output.warn(known or _of_defect(error))

@@ -7,6 +7,7 @@ here, so that no other part of the program has to think of it. Nothing else in t
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -14,9 +15,44 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_lite.cli.terminal import streams
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import lines, one_line
+
+
+def prepare() -> None:
+    """Make the streams usable: to be called once, before anything is read or written.
+
+    A stream that was closed (`>&-`) has a descriptor that the next file to be opened would get,
+    so that what a library prints would end in it. It gets the null device instead: one that cannot
+    be read for standard input and not be written for standard output, so that whoever uses it is
+    told, and a silent one for standard error.
+    """
+    if sys.stdin is None:
+        sys.stdin = _stand_in(0, os.O_WRONLY, "r")
+    if sys.stdout is None:
+        sys.stdout = _stand_in(1, os.O_RDONLY, "w")
+    if sys.stderr is None:
+        sys.stderr = _stand_in(2, os.O_WRONLY, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        own = sys.stdout is sys.__stdout__
+        if own and isinstance(sys.stdout.buffer, io.RawIOBase):
+            sys.stdout = _buffered(sys.stdout)
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ?
+
+
+def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """Without a buffer, as PYTHONUNBUFFERED asks for, what a system call leaves is lost unseen."""
+    encoding, lines = stream.encoding, stream.line_buffering
+    raw: Any = stream.detach()
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, line_buffering=lines)
+
+
+def _stand_in(number: int, flags: int, mode: str) -> Any:
+    opened = os.open(os.devnull, flags)
+    if opened != number:
+        os.dup2(opened, number)
+        os.close(opened)
+    return open(number, mode, encoding="utf-8", errors="replace", closefd=False)
 
 
 def show(text: str = "") -> None:
@@ -118,12 +154,39 @@ def _tell(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         with contextlib.suppress(OSError):
-            streams.abandon(sys.stderr)
+            abandon(sys.stderr)
 
 
 def _fail(error: OSError) -> None:
     """The reader that left, as of `| head`, passes through; for all else there is a sentence."""
-    streams.abandon(sys.stdout)
+    abandon(sys.stdout)
     if isinstance(error, BrokenPipeError):
         raise error
     raise LlmLiteError(f"standard output cannot be written: {error.strerror or error}") from None
+
+
+def abandon(stream: Any) -> None:
+    """Let what is still buffered go nowhere: it would fail again when the interpreter ends."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError):  # not a file: a test's, say
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)
+
+
+def size_text(nbytes: int) -> str:
+    """As people say it: 98 MB, 4.7 GB."""
+    if nbytes >= 999_500_000:
+        return f"{nbytes / 1e9:.1f} GB"
+    return f"{nbytes / 1e6:.0f} MB" if nbytes >= 999_500 else f"{nbytes / 1e3:.0f} kB"
+
+
+def parameters_text(count: int) -> str:
+    """As models are called by it: 135M, 4.0B; "" where it is not known."""
+    if not count:
+        return ""
+    if count >= 999.5e6:
+        return f"{count / 1e9:.1f}B"
+    return f"{count / 1e6:.0f}M" if count >= 999.5e3 else f"{count / 1e3:.0f}k"

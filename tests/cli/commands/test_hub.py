@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_lite.cli.commands.library.searching import bytes_of
+from llm_lite.cli.commands.models_hub import bytes_of
 from llm_lite.cli.main import main
 from llm_lite.core.errors import RequestError
 from tests.core.hub.remote.conftest import cache, hub  # noqa: F401

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_lite.cli.commands.library import removing
+from llm_lite.cli.commands import models_local
 from llm_lite.cli.main import main
 from llm_lite.core.hub.fit import machine
 from llm_lite.core.messages import MODES
@@ -65,9 +65,11 @@ def test_import_and_forget(home, tmp_path, capsys):  # noqa: F811
 def test_deleting_asks(cache, capsys, monkeypatch):
     assert main(["models", "remove", "tiny-q4_0"]) == 1
     assert "--yes" in capsys.readouterr().err
-    monkeypatch.setattr(removing, "can_ask", lambda: True)
+    monkeypatch.setattr(models_local, "_can_ask", lambda: True)
     asked = []
-    monkeypatch.setattr(removing, "agreed", lambda question: asked.append(question) or False)
+    monkeypatch.setattr(
+        models_local, "_confirmed", lambda question: asked.append(question) or False
+    )
     assert main(["models", "remove", "tiny-q4_0"]) == 1
     assert f"free {len(gguf()) / 1e3:.0f} kB?" in asked[0]
     assert (cache / "models--acme--m").exists()

@@ -76,8 +76,8 @@ EXCEPTIONS = {
     ("llm_lite/cli/conversation/full_editor.py", "os.open"): "to append a line to a regular file",
     ("llm_lite/cli/conversation/full_editor.py", "os.fdopen"): "to read",
     ("llm_lite/cli/conversation/full_editor.py", "os.ftruncate"): "of a file that has grown",
-    ("llm_lite/cli/terminal/streams.py", "os.open"): "os.devnull, in the place of a closed stream",
-    ("llm_lite/cli/terminal/streams.py", "open"): "the same, and standard output itself",
+    ("llm_lite/cli/terminal/output.py", "os.open"): "os.devnull, in the place of a closed stream",
+    ("llm_lite/cli/terminal/output.py", "open"): "the same, and standard output itself",
     ("desktop/tour/scenes/quantization.py", "tempfile.TemporaryDirectory"): "a folder of its own",
     ("desktop/tour/stage.py", "tempfile.TemporaryDirectory"): "a folder of its own",
 }

@@ -91,7 +91,7 @@ def test_a_thread_that_has_not_finished_when_the_program_ends(tmp_path):
 
 
 ENDED = HALF.replace(
-    "import sys", "import sys\nfrom llm_lite.cli.terminal.signals import ends_in_order"
+    "import sys", "import sys\nfrom llm_lite.cli.terminal.interrupts import ends_in_order"
 )
 ENDED = ENDED.replace("with replaced", "@ends_in_order\ndef main():\n  with replaced")
 ENDED = ENDED.replace("\n    ", "\n      ") + "sys.exit(main())\n"

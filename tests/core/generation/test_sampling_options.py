@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from llm_lite.cli.conversation.commands import COMMANDS
+from llm_lite.cli.engine_words import sampling_options
 from llm_lite.cli.main import _parser
-from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.generation.token_choice import kernel_options

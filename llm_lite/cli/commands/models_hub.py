@@ -1,15 +1,16 @@
-"""`llm-lite models search`: models on the hub by words; without words the curated list."""
+"""`llm-lite models search` and `show`: models on the hub, and without words the curated list."""
 
 from __future__ import annotations
 
 import argparse
 import re
 
-from llm_lite.cli.commands.library.listing import parameters_text, size_text
-from llm_lite.cli.terminal.output import say, show, show_json
+from llm_lite.cli.terminal.output import parameters_text, say, show, show_json, size_text
 from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.remote.choosing import recommended
 from llm_lite.core.hub.remote.curated import curated_models
 from llm_lite.core.hub.remote.searching import SearchFilters, search
+from llm_lite.core.hub.remote.searching import show as look_up
 from llm_lite.core.messages.library import CuratedModel, HubModel
 from llm_lite.core.plain_text import quote
 from llm_lite.core.records import asdict
@@ -17,7 +18,7 @@ from llm_lite.core.records import asdict
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def run(arguments: argparse.Namespace) -> int:
+def search_models(arguments: argparse.Namespace) -> int:
     words = " ".join(arguments.words)
     asked = arguments.size or arguments.licence or arguments.any
     if not words and not asked:
@@ -52,6 +53,33 @@ def bytes_of(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
+def _show_curated(models: tuple[CuratedModel, ...], as_json: bool) -> None:
+    if as_json:
+        show_json([asdict(model) for model in models])
+        return
+    for model in models:
+        memory = size_text(model.memory)
+        show(
+            f"{model.title}: {size_text(model.size)}, {memory} in memory, {model.licence}\n"
+            f"    {model.reason} ({model.date})\n"
+            f"    llm-lite models pull {model.repo}:{model.file}"
+        )
+
+
+def show_hub_model(arguments: argparse.Namespace) -> int:
+    model = look_up(arguments.repo.removeprefix("hf:").partition(":")[0])
+    if arguments.json:
+        show_json(asdict(model))
+        return 0
+    show_model(model)
+    if model.description:
+        show(f"    {model.description}")
+    best = recommended(model.files)
+    if best is not None and model.runnable:
+        show(f"    llm-lite models pull {model.repo}:{best.name}")
+    return 0
+
+
 def show_model(model: HubModel) -> None:
     facts = [
         model.architecture,
@@ -70,16 +98,3 @@ def show_model(model: HubModel) -> None:
         parts = f"  {len(file.parts)} files" if len(file.parts) > 1 else ""
         problem = f"  ({file.problem})" if file.problem and not model.problem else ""
         show(f"    {size_text(file.size):>8}  {file.name}{form}{parts}{problem}")
-
-
-def _show_curated(models: tuple[CuratedModel, ...], as_json: bool) -> None:
-    if as_json:
-        show_json([asdict(model) for model in models])
-        return
-    for model in models:
-        memory = size_text(model.memory)
-        show(
-            f"{model.title}: {size_text(model.size)}, {memory} in memory, {model.licence}\n"
-            f"    {model.reason} ({model.date})\n"
-            f"    llm-lite models pull {model.repo}:{model.file}"
-        )

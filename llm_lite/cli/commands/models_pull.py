@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from llm_lite.cli.commands.library.carrying_out import carried_out
+from llm_lite.cli.commands.models_queue import carried_out
 from llm_lite.cli.terminal.output import show, show_json
 from llm_lite.core.convert.quantizing import VARIANT_MODES
 from llm_lite.core.convert.slicing import find_slice
