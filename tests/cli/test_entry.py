@@ -38,7 +38,7 @@ def run(module, handler="default_int_handler"):
     [
         ("llm_lite.cli.main", -signal.SIGINT, ""),
         ("llm_lite.core.messages", -signal.SIGINT, ""),
-        ("llm_lite.cli.commands.models", 130, "\nllm-lite: interrupted\n"),
+        ("llm_lite.cli.commands.models_local", 130, "\nllm-lite: interrupted\n"),
     ],
 )
 def test_interrupted_while_importing(module, code, said):
