@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from llm_lite.core.convert.quantizing import check_mode, variant_slots
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import replaced
-from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
+from llm_lite.core.formats.gguf_writer import GgufTensor, write_gguf
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.variant_reader import METADATA_FILE, to_json
 from llm_lite.core.formats.variant_writer import VariantWriter

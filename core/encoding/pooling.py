@@ -68,3 +68,12 @@ class _DenseLayer:
     def __call__(self, vector: F32) -> F32:
         y: F32 = self._matrix @ vector + self._bias
         return np.tanh(y) if self._is_tanh else y
+
+
+def cosines(vectors: F32) -> F32:
+    """Return the cosine of every two vectors [texts, width] as float32 [texts, texts]; 0 for a
+    vector of length 0."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: F32 = vectors / np.maximum(lengths, np.float32(1e-30))
+    with np.errstate(all="ignore"):  # on aarch64 BLAS leaves flags that its results do not explain
+        return unit @ unit.T

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from llm_lite.core.encoding.encoded_text import encode_for_display
-from llm_lite.core.encoding.similarity import cosines
+from llm_lite.core.encoding.masked import encode_for_display
+from llm_lite.core.encoding.pooling import cosines
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit

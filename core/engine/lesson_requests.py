@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.encoding.pooling import Pooler
-from llm_lite.core.encoding.similarity import cosines
+from llm_lite.core.encoding.pooling import Pooler, cosines
 from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.generation.token_texts import with_texts
 from llm_lite.core.inspect.lesson.collecting import trace_text, trace_token

@@ -9,15 +9,29 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import BinaryIO, Protocol
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from llm_lite.core.formats.pieces import Pieces, write_pieces
-
+Pieces = Callable[[], Iterable[NDArray[np.uint8]]]
 _VALUE_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1, "I8": 1}
 _ALIGNMENT = 64  # bytes of the header: its first tensor then begins at a line of the cache
+
+
+class InPieces(Protocol):
+    """A tensor in pieces; `pieces` gives `nbytes` bytes in order when the tensor's turn comes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def pieces(self) -> Pieces: ...
 
 
 class TensorToWrite(Struct, frozen=True):
@@ -53,3 +67,24 @@ def write_safetensors(
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
     file.write(struct.pack("<Q", len(text)) + text)
     write_pieces(file, tensors, 1, progress)
+
+
+def write_pieces(
+    file: BinaryIO,
+    tensors: Sequence[InPieces],
+    alignment: int,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Each is padded to `alignment` bytes; `progress` is called with the part done, 0 to 1."""
+    done, total = 0, max(1, sum(tensor.nbytes for tensor in tensors))
+    for tensor in tensors:
+        written = 0
+        for piece in tensor.pieces():
+            file.write(np.ascontiguousarray(piece).data)
+            written += piece.nbytes
+            if progress:
+                progress((done + written) / total)
+        if written != tensor.nbytes:
+            raise ValueError(f"{tensor.name}: {written} bytes, expected {tensor.nbytes}")
+        file.write(bytes(-written % alignment))
+        done += written

@@ -10,8 +10,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.encoding.pooling import Pooler
-from llm_lite.core.encoding.session import EncoderSession
-from llm_lite.core.encoding.shared_texts import SharedTexts, in_order_of_length
+from llm_lite.core.encoding.session import EncoderSession, SharedTexts, in_order_of_length
 from llm_lite.core.encoding.texts import encode_texts
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor

@@ -12,14 +12,14 @@ from llm_lite.core.errors import DoesNotFitError, LlmLiteError, RequestError
 from llm_lite.core.hub.fit.bandwidth import known_gb_s
 from llm_lite.core.hub.fit.description import ModelDescription, TensorSpec
 from llm_lite.core.hub.fit.estimate import Planned, estimate, planned
-from llm_lite.core.hub.fit.instead import (
+from llm_lite.core.hub.fit.machine import Machine
+from llm_lite.core.hub.fit.recommend import (
     BY_QUALITY,
     LEAST_CONTEXT,
     instead_of,
     total,
     what_is_missing,
 )
-from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import programs_beside
 from llm_lite.core.loading.model_file import ModelFile

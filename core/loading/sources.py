@@ -15,8 +15,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
-from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
-from llm_lite.core.formats.gguf.stacks import unstacked
+from llm_lite.core.formats.gguf_reader import GgufFile, open_gguf, unstacked
 from llm_lite.core.formats.huggingface_reader import (
     CONFIG_FILE,
     HuggingFaceFolder,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError, RequestError, UnsupportedError
 from llm_lite.core.files.places import expanded
-from llm_lite.core.formats.gguf.reader import read_metadata
+from llm_lite.core.formats.gguf_reader import read_metadata
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.sources import folder_of, open_source
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText

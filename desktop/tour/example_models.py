@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.hub.fit.instead import BY_QUALITY, LEAST_CONTEXT, instead_of
+from llm_lite.core.hub.fit.recommend import BY_QUALITY, LEAST_CONTEXT, instead_of
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import (
     CuratedModel,

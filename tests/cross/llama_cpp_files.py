@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 import llm_lite
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.formats.gguf.reader import open_gguf
-from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
+from llm_lite.core.formats.gguf_writer import GgufTensor, write_gguf
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.loader import open_model

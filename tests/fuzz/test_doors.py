@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from llm_lite.core.formats import gguf_reader as gguf
 from llm_lite.core.formats import safetensors_reader as reader
 from llm_lite.core.formats import variant_reader as variant
-from llm_lite.core.formats.gguf import reader as gguf
 from tests.fuzz.child import load_door
 from tests.fuzz.door import case_of, judge
 from tests.fuzz.runner import fuzz

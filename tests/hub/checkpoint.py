@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
+from llm_lite.core.formats.gguf_reader import GgufFile, open_gguf
 from llm_lite.core.formats.safetensors_writer import TensorToWrite, write_safetensors
 from llm_lite.core.quant.blocks.floats import BF16
 

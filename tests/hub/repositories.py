@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 
 LFS = (".gguf", ".safetensors", ".bin", ".model")
 LFS_BYTES = 64 << 10  # larger files are kept so whatever they are called

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.hub.fit.description import ModelDescription, TensorSpec
-from llm_lite.core.hub.fit.machine import Machine
-from llm_lite.core.hub.fit.program import program_bytes
+from llm_lite.core.hub.fit.machine import Machine, program_bytes
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import Fit, HubFile, MemoryPart
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD

@@ -13,9 +13,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
-from llm_lite.core.formats.gguf.file_types import FILE_TYPES
-from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
-from llm_lite.core.formats.gguf.stacks import unstacked
+from llm_lite.core.formats.gguf_reader import FILE_TYPES, open_gguf, read_metadata, unstacked
 from llm_lite.core.formats.huggingface_reader import CONFIG_FILE, check_types, open_huggingface
 from llm_lite.core.formats.variant_reader import is_variant, open_variant
 from llm_lite.core.messages.library import Form

@@ -13,14 +13,13 @@ from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.writing import make_folder, reason
 from llm_lite.core.hub.queue import steps
 from llm_lite.core.hub.queue.jobs import Edit, Jobs, QueuedJob
-from llm_lite.core.hub.queue.process import WORKER, text_of
 from llm_lite.core.hub.queue.queue_file import (
     NotSavedError,
     ProgressFile,
     QueueFile,
     lock_of,
 )
-from llm_lite.core.hub.queue.running import RunningStage, with_progress
+from llm_lite.core.hub.queue.running import WORKER, RunningStage, text_of, with_progress
 from llm_lite.core.messages.library import ModelJob, QueueState
 from llm_lite.core.records import replace
 

@@ -18,8 +18,8 @@ from llm_lite.core.hub.remote.access import Hub, Stop, hub_of_environment, libra
 from llm_lite.core.hub.remote.choosing import chosen
 from llm_lite.core.hub.remote.failures import HubError, HubOfflineError, HubUnreachableError
 from llm_lite.core.hub.remote.files import RemoteFile
-from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.progress import Meter, OnProgress, PullProgress
+from llm_lite.core.hub.remote.repositories import read_or_suggest
 from llm_lite.core.hub.remote.transfer import MOST_BYTES, Source, fetch, partial_of
 from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import quote

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import difflib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
-from llm_lite.core.hub.remote.failures import HubError
+from llm_lite.core.hub.remote.failures import HubError, HubStatusError
 from llm_lite.core.hub.remote.files import (
     MOST_FILES,
     RemoteFile,
@@ -24,10 +28,12 @@ from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
 from llm_lite.core.plain_text import one_line, quote
 
 if TYPE_CHECKING:
-    from huggingface_hub import ModelInfo
+    from huggingface_hub import HfApi, ModelInfo
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST = 100  # characters of a word that a hub says
+_MOST, _ASKED = 3, 200
+_LIKENESS = 0.6
 
 
 class Repository(Struct, frozen=True):
@@ -183,3 +189,41 @@ def _count(value: object) -> int:
 
 def _word(value: object) -> str:
     return one_line(value)[:_LONGEST] if isinstance(value, str) else ""
+
+
+def read_or_suggest(hub: Hub, repo: str, revision: str = "", stop: Stop = never) -> Repository:
+    """Read a repository as `read_repository` does; if there is none of the name, the error suggests
+    similar ones."""
+    try:
+        return read_repository(hub, repo, revision, stop)
+    except HubStatusError as error:
+        if error.code != "RepoNotFound":
+            raise
+        near = _near(hub, repo, stop)
+        if not near:
+            raise
+        raise HubError(f"{error}; near it are: {', '.join(near)}") from None
+
+
+def _near(hub: Hub, repo: str, stop: Stop) -> list[str]:
+    """Return similar names of the same owner, then of anyone; a failed search is no error."""
+    owner, _, name = repo.rpartition("/")
+    words = " ".join(re.split(r"[-_.]", name)[:2])
+    questions: list[dict[str, str]] = [{"author": owner}] if owner else []
+    for question in [*questions, {"search": words}]:
+        found: list[str] = []
+        with contextlib.suppress(LlmLiteError):
+            found = call_hub(hub, partial(_names, question=question), stop=stop)
+        near = difflib.get_close_matches(repo, found, _MOST, _LIKENESS)
+        if near:
+            return near
+    return []
+
+
+def _names(api: HfApi, question: dict[str, str]) -> list[str]:
+    models = api.list_models(**question, sort="downloads", limit=_ASKED)  # type: ignore[arg-type]
+    names = []
+    for model in models:
+        with contextlib.suppress(HubError):
+            names.append(checked_name(model.id))
+    return names

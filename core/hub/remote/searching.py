@@ -14,8 +14,12 @@ from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, hub_of_environment, never
 from llm_lite.core.hub.remote.cards import config_of, context_of, description_of
 from llm_lite.core.hub.remote.failures import HubError
-from llm_lite.core.hub.remote.nearby import read_or_suggest
-from llm_lite.core.hub.remote.repositories import checked_name, model_of, read_repository
+from llm_lite.core.hub.remote.repositories import (
+    checked_name,
+    model_of,
+    read_or_suggest,
+    read_repository,
+)
 from llm_lite.core.messages.library import HubModel
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
 from llm_lite.core.records import replace

@@ -12,7 +12,7 @@ from llm_lite.api.loading import opened
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
-from llm_lite.core.encoding.similarity import cosines
+from llm_lite.core.encoding.pooling import cosines
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.loading import loader

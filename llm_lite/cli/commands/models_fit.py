@@ -9,9 +9,8 @@ from llm_lite.cli.terminal.output import show, show_json
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.bandwidth import measured_gb_s
-from llm_lite.core.hub.fit.instead import amount, total
 from llm_lite.core.hub.fit.machine import this_machine
-from llm_lite.core.hub.fit.recommend import recommend_mode
+from llm_lite.core.hub.fit.recommend import amount, recommend_mode, total
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source

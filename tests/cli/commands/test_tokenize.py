@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.cli.main import main
-from llm_lite.core.formats.gguf.reader import read_metadata
+from llm_lite.core.formats.gguf_reader import read_metadata
 from llm_lite.core.text.tokenizer import Tokenizer
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "tokenizers"

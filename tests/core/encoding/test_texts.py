@@ -11,7 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from llm_lite.core.encoding.masked import fill, filled
 from llm_lite.core.encoding.pooling import Pooler
-from llm_lite.core.encoding.shared_texts import packs
+from llm_lite.core.encoding.session import packs
 from llm_lite.core.encoding.texts import encode_pair, encode_text, encode_texts
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.models.model import POOLINGS, TextEmbedding

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.encoding.masked import fill
-from llm_lite.core.encoding.similarity import cosines
+from llm_lite.core.encoding.pooling import cosines
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.messages import (

@@ -6,7 +6,7 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 
 from llm_lite.core.errors import CancelledError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.hub import catalog
 from llm_lite.core.quant.registry import FORMATS, GGUF_FORMATS
 from llm_lite.core.quant.tensor import find_non_finite

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import FileError, UnsupportedError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 from tests.make_gguf import (
     Tensor,

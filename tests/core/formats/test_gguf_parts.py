@@ -3,7 +3,7 @@
 import pytest
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from tests.make_gguf import TinyLlama, Typed, build_gguf, llama_metadata, llama_tensors
 
 

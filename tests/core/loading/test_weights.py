@@ -8,7 +8,7 @@ import pytest
 
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.errors import RequestError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.hub.fit import machine
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.file_check import verify_model

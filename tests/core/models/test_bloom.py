@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import FileError, UnsupportedError
-from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
+from llm_lite.core.formats.gguf_reader import open_gguf, read_metadata
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.description.tensors import split_rows
 from llm_lite.core.models.registry import ARCHITECTURES

@@ -7,7 +7,7 @@ import pytest
 import tokenizers
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
+from llm_lite.core.formats.gguf_reader import open_gguf, read_metadata
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import ARCHITECTURES
 from llm_lite.core.records import replace

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.errors import RequestError, UnsupportedError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.hub.catalog import resolve
 from llm_lite.core.text import chat_template
 from llm_lite.core.text.chat_template import CHATML, MAX_SOURCE_CHARS, PLAIN, ChatTemplate

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.formats.gguf.reader import read_metadata
+from llm_lite.core.formats.gguf_reader import read_metadata
 from llm_lite.core.hub import catalog
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, MOST_STEPPED, MergeSteps
 from llm_lite.core.text.chat_template import CHATML

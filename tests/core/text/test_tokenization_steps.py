@@ -58,7 +58,7 @@ def library(name: str) -> Library:
         made = Library.from_file(str(FIXTURES / name / "tokenizer.json"))
         made.encode_special_tokens = True
         return made
-    from llm_lite.core.formats.gguf.reader import read_metadata
+    from llm_lite.core.formats.gguf_reader import read_metadata
 
     path = catalog.resolve(None)
     encoder = Tokenizer.from_gguf(read_metadata(path), path)._words

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
 from llm_lite.core.errors import FileError, RequestError, UnsupportedError
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.hub.catalog import resolve
 from llm_lite.core.text import tokenizer
 from llm_lite.core.text.pretokenizers import RULES

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.quant.registry import FORMATS, GGUF_FORMATS
 from llm_lite.core.quant.tensor import find_non_finite
 from tests.fuzz import whole

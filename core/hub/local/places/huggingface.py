@@ -18,9 +18,8 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.found import Found, broken
-from llm_lite.core.hub.local.grouping import as_found, groups
+from llm_lite.core.hub.local.grouping import MOST_ENTRIES, Walk, as_found, groups
 from llm_lite.core.hub.local.places.user import at_home, environment_path
-from llm_lite.core.hub.local.walking import MOST_ENTRIES, Walk
 from llm_lite.core.messages.library import Origin
 from llm_lite.core.records import replace
 

@@ -15,8 +15,7 @@ from llm_lite.core.files.json_text import read_object
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.hub.local.found import Found, broken
-from llm_lite.core.hub.local.grouping import ModelFiles, as_found, groups
-from llm_lite.core.hub.local.walking import Walk
+from llm_lite.core.hub.local.grouping import ModelFiles, Walk, as_found, groups
 
 _VERSION = 1
 _MOST = 10_000  # paths

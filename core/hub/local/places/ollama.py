@@ -21,8 +21,8 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import found as shown
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.hub.local.found import Found, broken
+from llm_lite.core.hub.local.grouping import Walk
 from llm_lite.core.hub.local.places.user import at_home, environment_path
-from llm_lite.core.hub.local.walking import Walk
 
 _MODEL = "application/vnd.ollama.image.model"
 _ADAPTER = "application/vnd.ollama.image.adapter"

@@ -18,7 +18,7 @@ from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, Request
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
-from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
+from llm_lite.core.formats.gguf_reader import GgufFile, open_gguf
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket

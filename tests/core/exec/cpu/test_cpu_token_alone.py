@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
+from llm_lite.core.formats.gguf_reader import GgufFile, open_gguf
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket, PlanBuilder

@@ -10,7 +10,7 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.allocations import device_allocations
 from llm_lite.core.exec.vulkan.executor import TABLE_BYTES
 from llm_lite.core.exec.vulkan.tuning import Tuning
-from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.gguf_reader import open_gguf
 from llm_lite.core.gpu.memory import STAGING_BYTES
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions

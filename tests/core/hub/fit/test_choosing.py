@@ -7,9 +7,8 @@ import pytest
 
 from llm_lite.core.hub.fit import bandwidth
 from llm_lite.core.hub.fit.bandwidth import known_gb_s, measured_gb_s
-from llm_lite.core.hub.fit.instead import instead_of, total
 from llm_lite.core.hub.fit.machine import Machine
-from llm_lite.core.hub.fit.recommend import recommend, recommend_mode
+from llm_lite.core.hub.fit.recommend import instead_of, recommend, recommend_mode, total
 from llm_lite.core.hub.fit.remote import coarse_fit, described_by_config
 from llm_lite.core.loading.backends import ExecutorChoice
 from llm_lite.core.loading.fitting import Fitting

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core import processor
-from llm_lite.core.hub.fit import executors
-from llm_lite.core.hub.fit.estimate import estimate, left_by
-from llm_lite.core.hub.fit.executors import cpu_memory, vulkan_memory
+from llm_lite.core.hub.fit.estimate import _tile_bytes, cpu_memory, estimate, left_by, vulkan_memory
 from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import translator_of
@@ -108,7 +106,7 @@ def test_a_model_in_rows_is_laid_out_in_tiles_and_no_longer_mapped(source):
     """As stored, what is resident is the tiles, not the file beside them."""
     options = EngineOptions(backend="cpu", context=96)
     plan = planned(source, options, backends.ExecutorChoice("cpu", ""), Machine(None))
-    rows = [one for one in plan.loaded.values() if executors._tile_bytes(one)]
+    rows = [one for one in plan.loaded.values() if _tile_bytes(one)]
     assert rows, "the fixture has blocks in rows"
     found = cpu_memory(plan.programs, plan.loaded, True)
     file = sum(one.stored_bytes for one in plan.loaded.values())

@@ -4,7 +4,7 @@ import pytest
 
 from llm_lite.core.errors import DoesNotFitError
 from llm_lite.core.hub.fit import machine
-from llm_lite.core.hub.fit.instead import total
+from llm_lite.core.hub.fit.recommend import total
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
     EngineOptions,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from llm_lite.core.errors import FileError
 from llm_lite.core.hub import bundled, catalog
 from llm_lite.core.hub.local import listing
+from llm_lite.core.hub.local.grouping import Walk
 from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.listing import Places, local_models
-from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.plain_text import one_line
 from tests.core.hub.local.layouts import (
     COMMIT,

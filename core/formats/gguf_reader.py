@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from msgspec import Struct
@@ -22,22 +24,71 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, mapped
-from llm_lite.core.formats.gguf.metadata import read_value
 from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 from llm_lite.core.quant.tensor import TensorData
 
+# The usual names of the weight types that `general.file_type` stands for. Numbers: enum llama_ftype
+# of https://github.com/ggml-org/llama.cpp/blob/master/include/llama.h
+FILE_TYPES = {
+    0: "F32",
+    1: "F16",
+    2: "Q4_0",
+    3: "Q4_1",
+    7: "Q8_0",
+    8: "Q5_0",
+    9: "Q5_1",
+    10: "Q2_K",
+    11: "Q3_K_S",
+    12: "Q3_K_M",
+    13: "Q3_K_L",
+    14: "Q4_K_S",
+    15: "Q4_K_M",
+    16: "Q5_K_S",
+    17: "Q5_K_M",
+    18: "Q6_K",
+    19: "IQ2_XXS",
+    20: "IQ2_XS",
+    21: "Q2_K_S",
+    22: "IQ3_XS",
+    23: "IQ3_XXS",
+    24: "IQ1_S",
+    25: "IQ4_NL",
+    26: "IQ3_S",
+    27: "IQ3_M",
+    28: "IQ2_S",
+    29: "IQ2_M",
+    30: "IQ4_XS",
+    31: "IQ1_M",
+    32: "BF16",
+    36: "TQ1_0",
+    37: "TQ2_0",
+    38: "MXFP4_MOE",
+}
+
+# Type number -> little-endian numpy code, in the order of gguf.md.
+_NUMBER_CODES = dict(
+    zip(
+        (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12),
+        ("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "u1", "<u8", "<i8", "<f8"),
+        strict=True,
+    )
+)
+_NUMBERS = {number: np.dtype(code) for number, code in _NUMBER_CODES.items()}
+_BOOL, _STRING, _ARRAY = 7, 8, 9
+_MAX_NESTING = 4
+_MIN_STRING_BYTES = 8
+_MIN_ARRAY_BYTES = 12
 _NAME = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
 _MOST = 10_000
 NUMBER, COUNT, TENSORS = "split.no", "split.count", "split.tensors.count"
-
-
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _MAX_DIMENSIONS = 4
 _DEFAULT_ALIGNMENT = 32
+
 # Types that GGUF numbers and that are no weights, or none any more.
 _OF_ACTIVATIONS = "which is of activations and never of a file's weights"
 _NO_WEIGHTS = "which is not of weights"
@@ -51,6 +102,52 @@ _NOT_READ = {
 }
 _MIN_PAIR_BYTES = 8 + 4 + 1  # length of a key, type, the shortest value
 _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, type, offset
+
+
+class MetadataArray(Sequence[Any]):
+    """An array of the header, decoded when first used; equal to a list of the same values.
+
+    Elements are int, float, bool, str or MetadataArray. Bytes that are not UTF-8 (vocabularies
+    may hold them) decode with surrogateescape.
+    """
+
+    def __init__(self, reader: HeaderReader, kind: int, count: int, depth: int) -> None:
+        self._reader, self._kind, self._count, self._depth = reader, kind, count, depth
+
+    @cached_property
+    def _values(self) -> list[Any] | NDArray[Any]:
+        # A fresh reader: the array may be decoded long after the header was read.
+        reader = HeaderReader(self._reader.path, self._reader.buffer, self._reader.position)
+        if self._kind == _STRING:
+            return _decode_strings(reader, self._count)
+        if self._kind == _ARRAY:
+            return [read_array(reader, "nested array", self._depth + 1) for _ in range(self._count)]
+        numbers = np.frombuffer(reader.buffer, _NUMBERS[self._kind], self._count, reader.position)
+        return numbers != 0 if self._kind == _BOOL else numbers  # stay in the file, not objects
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        found = self._values[index]
+        return found.tolist() if isinstance(found, np.ndarray | np.generic) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list | tuple | MetadataArray):
+            return NotImplemented
+        return len(self) == len(other) and self[:] == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"MetadataArray({self._count} of type {self._kind})"
 
 
 class GgufFile(TensorFile, eq=False):
@@ -285,3 +382,71 @@ def check_tensors(path: Path, metadata: Mapping[str, Any], count: int) -> None:
     expected = metadata.get(TENSORS, count)
     if expected != count:
         raise FileError(path, f"{TENSORS}: expected {found(expected)} in all parts, found {count}")
+
+
+def read_value(reader: HeaderReader, key: str) -> Any:
+    """Return the value of `key`, which is a type number and the value itself."""
+    what = f"value of metadata key {quote(key)}"
+    kind = reader.u32(f"type of the {what}")
+    if kind == _STRING:
+        return reader.string(what).decode(errors="replace")
+    if kind == _ARRAY:
+        return read_array(reader, what)
+    if kind not in _NUMBERS:
+        reader.fail(f"the {what} has type {kind}, expected 0 to 12")
+    dtype = _NUMBERS[kind]
+    value = np.frombuffer(reader.buffer, dtype, 1, reader.skip(dtype.itemsize, what)).item()
+    if kind != _BOOL:
+        return value
+    if value not in (0, 1):
+        reader.fail(f"the {what} is a bool of byte {value}, expected 0 or 1")
+    return bool(value)
+
+
+def read_array(reader: HeaderReader, what: str, depth: int = 1) -> MetadataArray:
+    """Check that an array ends within the file and step over it; it is decoded later."""
+    if depth > _MAX_NESTING:
+        reader.fail(f"the {what} nests arrays deeper than {_MAX_NESTING} levels")
+    kind = reader.u32(f"element type of the {what}")
+    if kind not in _NUMBERS and kind not in (_STRING, _ARRAY):
+        reader.fail(f"the {what} is an array of type {kind}, expected 0 to 12")
+    item_bytes = {_STRING: _MIN_STRING_BYTES, _ARRAY: _MIN_ARRAY_BYTES}
+    count = reader.count(
+        f"number of elements of the {what}",
+        _NUMBERS[kind].itemsize if kind in _NUMBERS else item_bytes[kind],
+    )
+    start = HeaderReader(reader.path, reader.buffer, reader.position)
+    if kind == _STRING:
+        reader.skip_strings(count, f"the strings of the {what}")
+    elif kind == _ARRAY:
+        for _ in range(count):
+            read_array(reader, what, depth + 1)
+    else:
+        reader.skip(count * _NUMBERS[kind].itemsize, what)
+    return MetadataArray(start, kind, count, depth)
+
+
+def _decode_strings(reader: HeaderReader, count: int) -> list[str]:
+    buffer, position, strings = reader.buffer, reader.position, []
+    length_at = struct.Struct("<Q").unpack_from
+    for _ in range(count):
+        start = position + 8
+        position = start + length_at(buffer, position)[0]
+        strings.append(str(buffer[start:position], "utf-8", "surrogateescape"))
+    return strings
+
+
+def unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
+    """Return stacks of matrices split under the names of these: "altup_proj.weight" [3,N,K] becomes
+    "altup_proj.0.weight" [N,K] and so on."""
+    result = {}
+    for name, tensor in tensors.items():
+        if len(tensor.shape) != 3 or not name.endswith(".weight"):
+            result[name] = tensor
+            continue
+        size = tensor.nbytes // tensor.shape[0]
+        for i in range(tensor.shape[0]):
+            part = f"{name.removesuffix('.weight')}.{i}.weight"
+            data = tensor.data[i * size : (i + 1) * size]
+            result[part] = TensorData(part, tensor.dtype, tensor.shape[1:], data)
+    return result

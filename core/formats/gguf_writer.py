@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from llm_lite.core.formats.pieces import Pieces, write_pieces
+from llm_lite.core.formats.safetensors_writer import Pieces, write_pieces
 from llm_lite.core.quant.registry import FORMATS
 
 _ALIGNMENT = 32

@@ -1,1 +1,0 @@
-"""GGUF files: metadata and tensors, read and written."""
