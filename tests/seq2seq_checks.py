@@ -17,7 +17,7 @@ from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
-from llm_lite.core.generation.targets.source import SourceEncoder
+from llm_lite.core.generation.translation import SourceEncoder
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model

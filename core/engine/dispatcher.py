@@ -22,7 +22,7 @@ from llm_lite.core.engine.translating import Translation
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Answer, Emit, cache_status
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
-from llm_lite.core.generation.prompts.prompt import spelled
+from llm_lite.core.generation.prompt import spelled
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (

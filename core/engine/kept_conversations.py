@@ -17,7 +17,7 @@ from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.generation.answer import Emit, cache_status, encode, is_open_answer
-from llm_lite.core.generation.prompts.prompt import Encoded, check_size
+from llm_lite.core.generation.prompt import Encoded, check_size
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix

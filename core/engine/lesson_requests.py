@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from llm_lite.core.encoding.pooling import Pooler, cosines
 from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.generation.token_texts import with_texts
-from llm_lite.core.inspect.lesson.collecting import trace_text, trace_token
-from llm_lite.core.inspect.lesson.vectors import part
+from llm_lite.core.inspect.lesson.collecting import part, trace_text, trace_token
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages.inspecting.lesson import (

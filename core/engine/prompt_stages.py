@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llm_lite.core.generation.prompts.prompt import ChatFile, chat_segments
+from llm_lite.core.generation.prompt import ChatFile, chat_segments
 from llm_lite.core.messages import ChatMessage, ToolSpec
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.core.records import replace

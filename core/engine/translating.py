@@ -9,15 +9,16 @@ from msgspec import Struct
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit, cache_status
-from llm_lite.core.generation.targets.beam_search import BeamOptions
-from llm_lite.core.generation.targets.texts import (
+from llm_lite.core.generation.beam_search import BeamOptions
+from llm_lite.core.generation.token_texts import completed_texts, text_of
+from llm_lite.core.generation.translation import (
+    Target,
+    TargetWriter,
     encode_source,
     source_tokens,
     target_text,
     target_tokens,
 )
-from llm_lite.core.generation.targets.translation import Target, TargetWriter
-from llm_lite.core.generation.token_texts import completed_texts, text_of
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (

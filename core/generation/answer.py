@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation import prompt
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import (
@@ -21,7 +22,6 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
-from llm_lite.core.generation.prompts import completion, prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
@@ -337,7 +337,7 @@ def encode(
     it is a text that is continued. FileError if the template is at fault."""
     tokenizer = file.tokenizer
     if is_text(messages):
-        return completion.encode_text(tokenizer, messages)
+        return prompt.encode_completion(tokenizer, messages)
     try:
         encoded = prompt.encode_chat(
             tokenizer,
@@ -351,7 +351,7 @@ def encode(
         raise FileError(file.path, str(error)) from error
     if file.template.origin != "model":
         begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
-        encoded.roles = completion.role_ends(tokenizer, begins_line=begins_line, in_chat=True)
+        encoded.roles = prompt.role_ends(tokenizer, begins_line=begins_line, in_chat=True)
     return encoded
 
 

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values, checked
-from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch
-from llm_lite.core.generation.speculation.likely import Likely, likely
+from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch, Likely, likely
 from llm_lite.core.generation.speculation.lookahead import NOTHING_AHEAD, Lookahead
 from llm_lite.core.inspect.attention import ring_tensor
-from llm_lite.core.inspect.committed import Committed, CommittedRows
-from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.inspect.inspected import Committed, CommittedRows, HeadGains
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation import prompt
 from llm_lite.core.generation.answer import (
     ChatRunner,
     Emit,
@@ -16,7 +17,6 @@ from llm_lite.core.generation.answer import (
     name_of,
 )
 from llm_lite.core.generation.prefill import Prefilled, PrefillOptions
-from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.steps import prefill_steps
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from llm_lite.core.generation.prompts.prompt import Encoded
+from llm_lite.core.generation.prompt import Encoded
 from llm_lite.core.generation.repetition import RepetitionGuard
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import SamplingOptions, StopReason

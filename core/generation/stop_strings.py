@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Literal, TypeVar
 
-from llm_lite.core.generation.prompts.prompt import RoleEnds
+from llm_lite.core.generation.prompt import RoleEnds
 from llm_lite.core.messages import Thinking
 from llm_lite.core.text.thinking import Split
 

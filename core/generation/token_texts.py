@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
+from llm_lite.core.generation import prompt
 from llm_lite.core.generation.endings import Endings
-from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Allowed, TokenChoice
 from llm_lite.core.messages import (
     AllowedTokens,

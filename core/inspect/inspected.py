@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+from msgspec import Struct
+
+from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
-from llm_lite.core.inspect.committed import Committed
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.messages import Gains
+from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.step import Step
+from llm_lite.core.records import replace
 
 
 class CommittedSession(Protocol):
@@ -51,3 +58,70 @@ class InspectedSession(CommittedSession, Protocol):
     def write_gains(self, gains: Gains) -> None:
         """Write the gains that the next step uses; `gains` stays what is in force."""
         ...
+
+
+class Committed(Struct, frozen=True):
+    """The contents of the cache and the query rings between two steps."""
+
+    version: int  # grows with every change
+    length: int  # positions in the cache
+    rows: range  # positions whose queries are kept
+    epoch: int = 0  # grows when equal tokens may have other keys than before
+    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
+
+
+class CommittedRows:
+    """Keeps `state` true while a session writes; rings have `ring_rows` rows, 0 where none are."""
+
+    def __init__(self, ring_rows: int) -> None:
+        self._ring_rows = ring_rows
+        self.state = Committed(0, 0, range(0))  # replaced, never changed: other threads read it
+
+    @property
+    def first(self) -> int:
+        """Return the first position whose query is kept."""
+        return self.state.rows.start
+
+    def first_after(self, length: int) -> int:
+        """Return the first position whose query is kept once `length` positions were written."""
+        return max(self.first, length - self._ring_rows)
+
+    def commit(self, length: int, first: int, oldest: Sequence[int]) -> None:
+        """Record that the cache holds `length` positions, with queries kept from `first` on."""
+        rows = range(first, length) if self._ring_rows else range(0)
+        changed = (length, rows) != (self.state.length, self.state.rows)
+        version = self.state.version + changed
+        self.state = replace(
+            self.state, version=version, length=length, rows=rows, oldest=tuple(oldest)
+        )
+
+    def begin_epoch(self) -> None:
+        """Begin an epoch: equal tokens may have other keys from now on."""
+        self.state = replace(self.state, version=self.state.version + 1, epoch=self.state.epoch + 1)
+
+    def gains_changed(self) -> None:
+        """Record that the rows are used with other gains from now on."""
+        self.state = replace(self.state, version=self.state.version + 1)
+
+
+class HeadGains:
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        tensors = executor.program.plans[0].tensors
+        self._tensor = next(t for t in tensors if t.name == HEAD_GAINS)
+        layers, heads = self._tensor.shape
+        self.current: Gains = ((1.0,) * heads,) * layers
+
+    def check(self, gains: Gains) -> None:
+        """Raise RequestError unless there is a finite number for every head of the model."""
+        layers, heads = self._tensor.shape
+        if len(gains) != layers or any(len(row) != heads for row in gains):
+            raise RequestError(f"gains: expected {layers} layers of {heads} heads each")
+        if not all(abs(gain) <= 3e38 for row in gains for gain in row):  # of float32; NaN fails
+            raise RequestError("gains: expected finite numbers")
+
+    def write(self, gains: Gains) -> None:
+        """Write the gains that the next step uses; `current` stays what is in force."""
+        plan = self._executor.program.plans[0]
+        values = np.array(gains, np.float32)
+        self._executor.write(plan, self._tensor, Step(np.zeros(1, np.int32), 0), values)

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.inspect.attention import ring_tensor
-from llm_lite.core.inspect.committed import Committed, CommittedRows
-from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.inspect.inspected import Committed, CommittedRows, HeadGains
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import cache_layers
 

@@ -7,8 +7,7 @@ from functools import partial
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.generation.targets.source import SourceEncoder
-from llm_lite.core.generation.targets.translation import Translator
+from llm_lite.core.generation.translation import SourceEncoder, Translator
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner

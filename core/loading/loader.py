@@ -21,7 +21,7 @@ from llm_lite.core.errors import (
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.sampling_defaults import sampling_defaults
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
+from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 from llm_lite.core.generation.speculation.speculation import speculation_of
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.estimate import Planned, left_by

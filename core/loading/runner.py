@@ -15,9 +15,8 @@ from msgspec import Struct, field
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
-from llm_lite.core.generation.targets.source import SourceEncoder
-from llm_lite.core.generation.targets.translation import Translator
+from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
+from llm_lite.core.generation.translation import SourceEncoder, Translator
 from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends

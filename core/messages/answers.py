@@ -9,8 +9,8 @@ from msgspec import Meta, Struct, field
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
 
-# A person's piece of a text that the model continues has the role "text": `core.generation.prompts.
-# completion` says how such a conversation is read.
+# A person's piece of a text that the model continues has the role "text": `core.generation.
+# prompt.encode_completion` says how such a conversation is read.
 Role = Literal["system", "user", "assistant", "tool", "text"]
 # "role": it began to speak as somebody else; "repetition": it repeated itself without an end.
 StopReason = Literal[

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import OutOfMemoryError, RequestError
-from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import executor_beside
 from llm_lite.core.loading.runner import Runner
+from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import StartServing
 from llm_lite.core.models.model import Slice
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
-from llm_lite.core.plan.plan import tensor_row_bytes
+from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from llm_lite.core.plan.step import PAGE, Segment, Step
 from llm_lite.core.plan.traffic import token_read_bytes
-from llm_lite.core.serving.page_room import free_bytes, most_pages
 from llm_lite.core.serving.pages import PagePool, pages_for
+
+if TYPE_CHECKING:
+    from llm_lite.core.gpu.info import DeviceInfo
+
 
 MOST_PARALLEL = 64
 
@@ -159,3 +164,21 @@ def _row_bytes(runner: Runner) -> list[int]:
         widths = shape.query_widths or (shape.head_dim,) * shape.layers
         found += [value * shape.heads * width for width in widths]
     return found
+
+
+def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:
+    """Return the bytes free beside `executor`: of a device with its own memory, or else of this
+    machine; None where the system does not say."""
+    if info is None or info.kind != "discrete":
+        return available_bytes()
+    states = {t.name: t for t in executor.program.plans[0].tensors if t.kind is Kind.STATE}
+    used = sum(t.shape[0] * tensor_row_bytes(t) for t in states.values())
+    return max(0, info.memory_bytes - executor.weight_bytes - used)
+
+
+def most_pages(info: DeviceInfo | None, row_bytes: Iterable[int]) -> int | None:
+    """Return the most pages of caches with rows of these sizes, each of which a device binds
+    whole; None where any number will do."""
+    if info is None:
+        return None
+    return info.max_storage_buffer_range // (PAGE * max(row_bytes))

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import DraftSource
+from llm_lite.core.generation.speculation.draft import DraftSource, Likely, likely
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
@@ -28,9 +28,37 @@ from llm_lite.core.messages import Speculate, StartServing
 from llm_lite.core.records import replace
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.paged_slice import PagedSlice
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.scheduler import CHUNK, StepPart
+from llm_lite.core.serving.sequence import PagedTokens
+
+
+class PagedSlice(Struct):
+    """It runs the slice of a batch's program over the pages of one answer at a time."""
+
+    batch: Batch
+    paged: PagedTokens | None = None  # of that answer; None: nothing is drafted
+
+    def draft_by_slice(
+        self, token: int, most: int, should_stop: StopCheck | None = None
+    ) -> tuple[Likely, ...]:
+        """Return what the slice expects behind `token`, the answer's next one, and then behind the
+        likeliest token each time: `most` places, or as many as there are pages for.
+
+        Each takes a step of the slice. It reads and writes the answer's pages behind what counts as
+        computed: rows that the step which verifies writes again.
+        """
+        paged, places = self.paged, list[Likely]()
+        if paged is None:
+            return ()
+        for after in range(most):
+            if not paged.extend(self.batch.pool, paged.computed + after + 1):
+                break
+            logits = self.batch.draft(token, paged.segment(1, 1, after), should_stop)
+            places.append(likely(logits))
+            token = places[-1].token
+        return tuple(places)
+
 
 MOST_IN_A_STEP = 16  # tokens of one answer: its next one, and drafts
 PIECE = 2048  # tokens of a text that sources hear of between two steps: some milliseconds

@@ -65,7 +65,7 @@ _PATHS = {
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }
-# Spans count its characters; what is drawn of it passes `core.text.tokenization.spelling`.
+# Spans count its characters; what is drawn of it passes `core.text.token_spelling`.
 _EXACT = {("TextTokenized", "result")}
 
 

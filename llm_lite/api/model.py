@@ -30,7 +30,7 @@ from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN
-from llm_lite.core.generation.prompts.prompt import Encoded, check_size, encode_raw
+from llm_lite.core.generation.prompt import Encoded, check_size, encode_raw
 from llm_lite.core.generation.sampling import check, check_bias
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import text_of

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.generation.speculation.ngrams.source import NgramSource
-from llm_lite.core.generation.speculation.ngrams.table import NgramTable
+from llm_lite.core.generation.speculation.ngram_learning import NgramSource
+from llm_lite.core.generation.speculation.ngram_table import NgramTable
 from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner

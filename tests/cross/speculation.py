@@ -24,8 +24,8 @@ from pathlib import Path
 
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
-from llm_lite.core.generation.speculation.ngrams.source import NgramSource
-from llm_lite.core.generation.speculation.ngrams.table import NgramTable
+from llm_lite.core.generation.speculation.ngram_learning import NgramSource
+from llm_lite.core.generation.speculation.ngram_table import NgramTable
 from llm_lite.core.generation.speculation.speculation import (
     LongestDrafts,
     Speculation,

@@ -9,7 +9,7 @@ import numpy as np
 import openai
 import pytest
 
-from llm_lite.core.serving.direct.encoder_service import EncoderService
+from llm_lite.core.serving.direct_services import EncoderService
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
 from tests.encoder_checks import started, write_case

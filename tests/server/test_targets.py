@@ -9,10 +9,10 @@ import openai
 import pytest
 
 from llm_lite.core.errors import BusyError
-from llm_lite.core.generation.targets.texts import encode_source, target_text
+from llm_lite.core.generation.translation import encode_source, target_text
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import AnswerRequest
-from llm_lite.core.serving.direct.target_service import TargetService
+from llm_lite.core.serving.direct_services import TargetService
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
 from tests.children import PATIENCE

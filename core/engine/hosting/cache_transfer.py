@@ -14,7 +14,7 @@ from llm_lite.core.errors import (
     RequestError,
 )
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.targets.translation import Translator
+from llm_lite.core.generation.translation import Translator
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading.encoder_starting import AnyRunner

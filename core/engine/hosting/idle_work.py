@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.generation.speculation.ngrams import file as learned_files
+from llm_lite.core.generation.speculation import ngram_file as learned_files
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import DraftsLearned, Event, Level
 

@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError, LlmLiteError, NotFiniteError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import NO_DRAFT, STILL_READING, Draft
-from llm_lite.core.generation.speculation.likely import Likely, draft_of, likely
+from llm_lite.core.generation.speculation.draft import (
+    NO_DRAFT,
+    STILL_READING,
+    Draft,
+    Likely,
+    draft_of,
+    likely,
+)
 
 MODEL = "model"  # the name of this source
 # A draft ends before a token that the model gives a smaller share: it is seldom what comes.

@@ -8,19 +8,46 @@ from msgspec import Struct, field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.generation.speculation.draft import LOOKUP, Branch
-from llm_lite.core.generation.speculation.ledger import DraftLedger
 
+_SHARE = 0.005  # of the time that answers take, which drafts may lose
+_GRACE = 4  # single passes that a source may lose before it is known
 _DECAY = 0.95  # of earlier outcomes, with every draft that is scored
 _PRIOR_TRIALS = 2.0
+
 # Shares of right tokens before any was scored, by the binary digits of the evidence: the longer the
 # match, the surer. Evidence of 2^7 tokens and more counts alike; 0 is that of computed drafts.
 _PRIORS = (0.7, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
+
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
 _WORTH = 1.05
 _BRANCH = ", branch"  # behind the name of a source: its branches have records of their own
 _BRANCH_PRIOR = 0.1  # the share of branches that come where the text gets as far as their fork
 _WORTH_BRANCH = 1.005  # what a branch must promise, as _WORTH
 _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay by now
+
+
+class DraftLedger(Struct):
+    """The account of a source whose drafts take time: seconds that they lost, in net, and seconds
+    of all passes meanwhile. Earlier savings pay for nothing later."""
+
+    lost: float = 0.0
+    spent: float = 0.0
+    is_trial: bool = False  # the last draft was one that seemed not to pay
+
+    def note(self, lost: float, reading: float) -> None:
+        """Record by how many seconds a draft and the pass that verified it took longer (below 0:
+        less) than a pass for each token that they brought. `reading` of it went into text that the
+        source had not read: later drafts are the cheaper for it, so that it only counts where they
+        seem not to pay."""
+        self.lost = max(0.0, self.lost + lost - (0.0 if self.is_trial else reading))
+
+    def may_draft(self, single: float) -> bool:
+        """Return True if drafts that seem to pay may be made; `single` is T(1), seconds."""
+        return self.lost <= _SHARE * self.spent + _GRACE * single
+
+    def may_try(self, cost: float) -> bool:
+        """Return True if drafts that seemed not to pay may be tried again, at `cost` seconds."""
+        return self.lost + cost <= _SHARE * self.spent
 
 
 class _Record(Struct):

@@ -8,8 +8,7 @@ from time import perf_counter
 from typing import Protocol
 
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
-from llm_lite.core.generation.speculation.likely import Likely, draft_of
+from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft, Likely, draft_of
 
 SLICE = "slice"  # the name of this source
 _SHARE = 0.2  # of a new measurement in what a token is known to take

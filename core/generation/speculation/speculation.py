@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.costs import PassCosts
+from llm_lite.core.generation.speculation.costs import PassCosts, PassTiming
 from llm_lite.core.generation.speculation.draft import (
     LOOKUP,
     NO_BRANCH,
@@ -20,10 +20,9 @@ from llm_lite.core.generation.speculation.draft import (
     DraftSource,
 )
 from llm_lite.core.generation.speculation.lookup import LookupSource
-from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
+from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 from llm_lite.core.generation.speculation.policy import DraftPolicy
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
-from llm_lite.core.generation.speculation.timing import PassTiming
 from llm_lite.core.messages import Speculate
 from llm_lite.core.records import replace
 

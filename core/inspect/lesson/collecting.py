@@ -16,13 +16,13 @@ from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
 from llm_lite.core.inspect.lesson.one_head import HeldKeys, head_view, liveliest, scores_of
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
-from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
 from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
     MOST_NEURONS,
     MOST_TOKENS,
+    MOST_VALUES,
     TEMPERATURES,
     CrossTrace,
     Curve,
@@ -40,6 +40,7 @@ from llm_lite.core.messages.inspecting.lesson import (
     TokenTrace,
     TracedShape,
     TracedSource,
+    VectorPart,
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import cache_layers
@@ -421,3 +422,13 @@ def _outside(shares: F32, inside: slice) -> float:
     """Return the sum of the shares that are not inside."""
     beyond = shares[: inside.start], shares[inside.stop :]
     return float(sum(some.sum(dtype=np.float64) for some in beyond))
+
+
+def part(vector: NDArray[np.float32]) -> VectorPart:
+    """Return the parts that are shown of a vector float32 [n]."""
+    return VectorPart(tuple(vector[:MOST_VALUES].tolist()), len(vector), rms(vector))
+
+
+def rms(vector: NDArray[np.float32]) -> float:
+    """Return sqrt(mean(x^2)), summed in float64: squares of large activations overflow float32."""
+    return float(np.sqrt(np.square(vector, dtype=np.float64).mean()))

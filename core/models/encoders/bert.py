@@ -11,10 +11,10 @@ from llm_lite.core.models.encoders.architecture import (
     MUST_BE,
     EncoderArchitecture,
     dense_tensors,
+    encoder_plan,
     head_tensors,
 )
 from llm_lite.core.models.encoders.config import EncoderConfig
-from llm_lite.core.models.encoders.graph import encoder_plan
 
 BERT = EncoderArchitecture(
     title="BERT",

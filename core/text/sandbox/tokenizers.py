@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 if TYPE_CHECKING:
-    from llm_lite.core.text.tokenization.traced import TracedLibrary
+    from llm_lite.core.text.traced_tokenizer import TracedLibrary
 
 _KEPT = 4
 _TRACED = 2  # two are compared; each has its lists of tokens and merges once more
@@ -129,7 +129,7 @@ class LoadedTokenizers:
         return {**traced.about, "traced": traces}
 
     def _traced_under(self, key: str, library: Tokenizer) -> TracedLibrary:
-        from llm_lite.core.text.tokenization.traced import TracedLibrary  # few ask for it
+        from llm_lite.core.text.traced_tokenizer import TracedLibrary  # few ask for it
 
         traced = self._traced.pop(key, None) or TracedLibrary(library)
         self._traced[key] = traced

@@ -12,8 +12,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
-from llm_lite.core.text.tokenization.scored import ends_at_spaces, trace_scored
-from llm_lite.core.text.tokenization.word_entry import SPACE
+from llm_lite.core.text.token_merging import SPACE, ends_at_spaces, trace_scored
 
 __all__ = ["SPACE", "PieceEncoder"]
 

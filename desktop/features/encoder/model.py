@@ -10,7 +10,7 @@ from llm_lite.core.encoding.mask_texts import with_word
 from llm_lite.core.messages import Command, CompareTexts, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
-from llm_lite.core.text.tokenization.spelling import shown
+from llm_lite.core.text.token_spelling import shown
 from llm_lite.desktop.features.encoder.state import (
     AskedText,
     AskedTexts,

@@ -13,7 +13,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages import TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken, EncoderInfo
 from llm_lite.core.records import replace
-from llm_lite.core.text.tokenization.spelling import shown as signs_shown
+from llm_lite.core.text.token_spelling import shown as signs_shown
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.state import LONGEST, Spelling

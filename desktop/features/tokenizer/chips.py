@@ -12,7 +12,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText, TokenPiece, Word
-from llm_lite.core.text.tokenization.spelling import (
+from llm_lite.core.text.token_spelling import (
     code_points,
     data_shown,
     hexadecimal,

@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, TokenizedText, Word
-from llm_lite.core.text.tokenization.spelling import shown
+from llm_lite.core.text.token_spelling import shown
 from llm_lite.desktop.features.tokenizer.chips import draw_facts, draw_word_tokens
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import signed

@@ -10,7 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, TokenizedText, Word
-from llm_lite.core.text.tokenization.spelling import symbol_shown
+from llm_lite.core.text.token_spelling import symbol_shown
 from llm_lite.desktop.features.tokenizer.chips import (
     Chip,
     draw_chip,

@@ -14,8 +14,7 @@ from llm_lite.core.messages.inspecting.tokenizing import (
     Word,
 )
 from llm_lite.core.records import replace
-from llm_lite.core.text.tokenization.matching import candidate
-from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
+from llm_lite.core.text.token_spelling import candidate, shown, symbol_shown
 from llm_lite.desktop.features.tokenizer import lattice, merges
 from llm_lite.desktop.features.tokenizer.chips import (
     Chip,

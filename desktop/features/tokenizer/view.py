@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText, TokenPiece
 from llm_lite.core.records import replace
-from llm_lite.core.text.tokenization.spelling import data_shown, hexadecimal, shown
+from llm_lite.core.text.token_spelling import data_shown, hexadecimal, shown
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState

@@ -11,7 +11,7 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, size_text, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.self_test import validated_isa
-from llm_lite.core.generation.speculation.ngrams import file as learned
+from llm_lite.core.generation.speculation import ngram_file as learned
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub.local import disk_usage

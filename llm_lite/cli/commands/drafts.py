@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from llm_lite.cli.terminal.output import show, show_json, size_text
-from llm_lite.core.generation.speculation.ngrams.file import (
+from llm_lite.core.generation.speculation.ngram_file import (
     LearnedFile,
     listed,
     remove_all,

@@ -29,8 +29,7 @@ from llm_lite.core.messages import (
     StartServing,
 )
 from llm_lite.core.records import replace
-from llm_lite.core.serving.direct.encoder_service import EncoderService
-from llm_lite.core.serving.direct.target_service import TargetService
+from llm_lite.core.serving.direct_services import EncoderService, TargetService
 from llm_lite.server.config import ServerConfig, network_addresses
 from llm_lite.server.serve import Server
 

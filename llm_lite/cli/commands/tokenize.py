@@ -22,8 +22,13 @@ from llm_lite.core.messages.inspecting.tokenizing import (
 )
 from llm_lite.core.records import asdict
 from llm_lite.core.text.stages import MOST_COUNTED
-from llm_lite.core.text.tokenization.matching import candidate
-from llm_lite.core.text.tokenization.spelling import data_shown, hexadecimal, shown, symbol_shown
+from llm_lite.core.text.token_spelling import (
+    candidate,
+    data_shown,
+    hexadecimal,
+    shown,
+    symbol_shown,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,8 +11,7 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.targets.texts import encode_source, target_text
-from llm_lite.core.generation.targets.translation import Translator
+from llm_lite.core.generation.translation import Translator, encode_source, target_text
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner

@@ -6,7 +6,7 @@ import argparse
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_text
-from llm_lite.core.generation.prompts.prompt import check_size
+from llm_lite.core.generation.prompt import check_size
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import ChatMessage, ExecutorInfo
 

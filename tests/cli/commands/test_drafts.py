@@ -5,8 +5,8 @@ import json
 import pytest
 
 from llm_lite.cli.main import main
-from llm_lite.core.generation.speculation.ngrams import file
-from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
+from llm_lite.core.generation.speculation import ngram_file as file
+from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 
 
 @pytest.fixture(autouse=True)

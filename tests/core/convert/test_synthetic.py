@@ -10,7 +10,7 @@ from llm_lite.core.convert import synthetic
 from llm_lite.core.convert.synthetic import names, write_synthetic
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.formats.gguf_reader import open_gguf
-from llm_lite.core.generation.prompts.prompt import encode_chat
+from llm_lite.core.generation.prompt import encode_chat
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import ChatMessage
 from llm_lite.core.models.registry import read_model

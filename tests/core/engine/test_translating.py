@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from llm_lite.core.generation.targets.translation import longest_target
+from llm_lite.core.generation.translation import longest_target
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import (

@@ -13,9 +13,8 @@ from llm_lite.core.errors import FileError, LlmLiteError, RequestError
 from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.files.regular import open_regular
 from llm_lite.core.files.text_input import read_beginning, read_standard_input, read_text
-from llm_lite.core.generation import answer
+from llm_lite.core.generation import answer, prompt
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
-from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.on_disk import Identity, load
 from llm_lite.core.loading import loader

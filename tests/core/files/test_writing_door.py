@@ -36,7 +36,7 @@ EXCEPTIONS = {
         "desktop/features/tools/host.py",
         "os.open",
     ): "an empty file for its owner alone, which the door then writes",
-    ("core/generation/speculation/ngrams/file.py", "os.open"): "an empty file for its owner alone, "
+    ("core/generation/speculation/ngram_file.py", "os.open"): "an empty file for its owner alone, "
     "which the door then writes",
     ("core/serving/serving.py", "self._queue.open"): "no file, but the queue of requests",
     **{

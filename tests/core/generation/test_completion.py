@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_lite.core.generation.prompts.completion import encode_text, role_ends
-from llm_lite.core.generation.prompts.prompt import RoleEnds
+from llm_lite.core.generation.prompt import RoleEnds, encode_text, role_ends
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import ChatMessage, GenerationStarted, TokenDecoded
 from llm_lite.core.records import replace

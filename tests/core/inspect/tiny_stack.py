@@ -9,7 +9,7 @@ import numpy as np
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.finite import checked
 from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.inspect.committed import Committed
+from llm_lite.core.inspect.inspected import Committed
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step

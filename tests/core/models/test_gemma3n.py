@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.generation.prompts.prompt import encode_chat
+from llm_lite.core.generation.prompt import encode_chat
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import ChatMessage

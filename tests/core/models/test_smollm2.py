@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from llm_lite.core.generation.prompts import prompt
+from llm_lite.core.generation import prompt
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.messages import ChatMessage, SamplingOptions
 from tests.paths import FIXTURES

@@ -5,8 +5,7 @@ import pytest
 from llm_lite.core.messages import ServingChanged, StartServing, StopServing
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.records import replace
-from llm_lite.core.serving.batch import _row_bytes
-from llm_lite.core.serving.page_room import free_bytes, most_pages
+from llm_lite.core.serving.batch import _row_bytes, free_bytes, most_pages
 from tests.core.engine_client import Client
 from tests.core.serving.clients import Asked, serve
 from tests.make_gguf import write_tiny_llama

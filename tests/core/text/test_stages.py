@@ -13,7 +13,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, MOST_STEPPED, MergeSteps
 from llm_lite.core.text.chat_template import CHATML
 from llm_lite.core.text.stages import MOST_COUNTED, TokenizerFile, tokenized
-from llm_lite.core.text.tokenization.merging import merged
+from llm_lite.core.text.token_merging import merged
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.text.test_tokenization_steps import FIXTURES, TEXTS
 from tests.core.text.test_tokenizer import piece_metadata

@@ -12,10 +12,10 @@ from tokenizers import Tokenizer as Library
 from llm_lite.core.hub import catalog
 from llm_lite.core.messages.inspecting.tokenizing import Lattice, LongestMatches, MergeSteps
 from llm_lite.core.text.sandbox.tokenizers import LoadedTokenizers
-from llm_lite.core.text.tokenization.matching import candidate
-from llm_lite.core.text.tokenization.merging import PairModel, merge_steps, merged
-from llm_lite.core.text.tokenization.traced import TracedLibrary
+from llm_lite.core.text.token_merging import PairModel, merge_steps, merged
+from llm_lite.core.text.token_spelling import candidate
 from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.text.traced_tokenizer import TracedLibrary
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "tokenizers"
 TRAINED = ("llama", "t5", "bert", "qwen", "tekken", "gpt")

@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.engine.lesson_requests import traced
-from llm_lite.core.inspect.lesson.vectors import part
+from llm_lite.core.inspect.lesson.collecting import part
 from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
 from llm_lite.core.records import replace

@@ -8,7 +8,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import EngineOptions, LoadModel, TextTokenized, TokenizeText
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.records import replace
-from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
+from llm_lite.core.text.token_spelling import shown, symbol_shown
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState

@@ -13,7 +13,7 @@ import numpy as np
 
 from llm_lite.cli import main
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.targets.texts import encode_source
+from llm_lite.core.generation.translation import encode_source
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.encoder_starting import start_encoder

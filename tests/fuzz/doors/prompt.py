@@ -9,7 +9,7 @@ import random
 from functools import cache
 from pathlib import Path
 
-from llm_lite.core.generation.prompts import prompt
+from llm_lite.core.generation import prompt
 from llm_lite.core.messages import ChatMessage
 from llm_lite.core.text.chat_template import CHATML, PLAIN, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer

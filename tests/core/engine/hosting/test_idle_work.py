@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from llm_lite.core.engine.hosting.idle_work import measure
-from llm_lite.core.generation.speculation.timing import PassTiming
+from llm_lite.core.generation.speculation.costs import PassTiming
 from llm_lite.core.messages import Generate, GenerationFinished, Logged
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.fixtures.seq2seq import t5

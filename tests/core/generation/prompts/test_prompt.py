@@ -1,7 +1,7 @@
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.prompts import prompt
+from llm_lite.core.generation import prompt
 from llm_lite.core.messages import ChatMessage, SpellTokens, Thinking
 from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate

@@ -3,8 +3,8 @@
 import json
 import random
 
-from llm_lite.core.generation.prompts import prompt
-from llm_lite.core.generation.prompts.said_texts import MessageTexts
+from llm_lite.core.generation import prompt
+from llm_lite.core.generation.prompt import MessageTexts
 from llm_lite.core.messages import ChatMessage, ToolCall
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.prompts import prompt
+from llm_lite.core.generation import prompt
 from llm_lite.core.messages import ChatMessage, ToolCall, ToolSpec
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer

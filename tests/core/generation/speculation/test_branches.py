@@ -7,8 +7,7 @@ import pytest
 
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
-from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch, Draft
-from llm_lite.core.generation.speculation.likely import draft_of, likely
+from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch, Draft, draft_of, likely
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.policy import DraftPolicy
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation

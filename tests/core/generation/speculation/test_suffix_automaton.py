@@ -3,9 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.core.generation.speculation.lookup import LEAST_MATCH, LookupSource
-from llm_lite.core.generation.speculation.suffix_automaton import (
+from llm_lite.core.generation.speculation.lookup import (
+    LEAST_MATCH,
     NO_MATCH,
+    LookupSource,
     SuffixAutomaton,
     SuffixMatch,
 )

@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from llm_lite.core.errors import CancelledError, DeviceError
+from llm_lite.core.generation.speculation.costs import MOST_SECONDS, RUNS, SIZES, PassTiming
 from llm_lite.core.generation.speculation.speculation import speculation_of
-from llm_lite.core.generation.speculation.timing import MOST_SECONDS, RUNS, SIZES, PassTiming
 from tests.core.generation.speculation.test_answers import prompts, state
 from tests.core.generation.speculation.test_no_trace import (  # noqa: F401
     items,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from llm_lite.core.generation.targets.beam_decoder import BeamDecoder
+from llm_lite.core.generation.beam_search import BeamDecoder
 from tests.core.generation.targets.test_beam_search import options_of
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import BACKENDS

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from llm_lite.core.generation.targets.beam_search import BeamOptions, BeamSearch
+from llm_lite.core.generation.beam_search import BeamOptions, BeamSearch
 from llm_lite.core.plan.step import Step
 from tests.fixtures.seq2seq import marian, t5
 from tests.seq2seq_checks import running_pair, stored, write_case

@@ -11,9 +11,10 @@ import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.leftovers import name_beside
-from llm_lite.core.generation.speculation.ngrams import file, learning
-from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
-from llm_lite.core.generation.speculation.ngrams.table import ENTRIES, Follower
+from llm_lite.core.generation.speculation import ngram_file as file
+from llm_lite.core.generation.speculation import ngram_learning as learning
+from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
+from llm_lite.core.generation.speculation.ngram_table import ENTRIES, Follower
 
 IDENTITY = "ab" * 32
 TEXT, OTHER = tuple(range(20, 40)), tuple(range(60, 80))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from llm_lite.core.generation.speculation.ngrams import file
-from llm_lite.core.generation.speculation.ngrams.source import NgramSource
-from llm_lite.core.generation.speculation.ngrams.table import NgramTable
+from llm_lite.core.generation.speculation import ngram_file as file
+from llm_lite.core.generation.speculation.ngram_learning import NgramSource
+from llm_lite.core.generation.speculation.ngram_table import NgramTable
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.messages import (
     ChatMessage,

@@ -2,10 +2,10 @@
 
 import random
 
+from llm_lite.core.generation.speculation import ngram_table as table_module
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
-from llm_lite.core.generation.speculation.ngrams import table as table_module
-from llm_lite.core.generation.speculation.ngrams.source import NgramSource
-from llm_lite.core.generation.speculation.ngrams.table import ENTRIES, WAYS, Follower, NgramTable
+from llm_lite.core.generation.speculation.ngram_learning import NgramSource
+from llm_lite.core.generation.speculation.ngram_table import ENTRIES, WAYS, Follower, NgramTable
 
 TEXT = (5, 6, 7, 8, 9, 10, 11)
 

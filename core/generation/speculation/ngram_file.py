@@ -25,7 +25,7 @@ from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, tidy, write_file
-from llm_lite.core.generation.speculation.ngrams.table import (
+from llm_lite.core.generation.speculation.ngram_table import (
     ENTRIES,
     MOST_COUNTED,
     PLANES,

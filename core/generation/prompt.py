@@ -1,33 +1,96 @@
-"""Encodes a conversation, so that what a person types can never act as a control token."""
+"""Encodes a conversation, so that what a person types can never act as a control token.
+
+A conversation becomes a prompt by the model's chat template, or by joining its texts where the
+model continues them; functions, calls and their results become what chat templates take.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
-from llm_lite.core.generation.prompts.said_texts import MessageTexts
-from llm_lite.core.generation.prompts.tool_messages import (
-    for_template,
-    tools_for,
-    without_tool_roles,
-)
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,
     SpellTokens,
     Thinking,
     TokensSpelled,
+    ToolCall,
     ToolSpec,
 )
 from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
+from llm_lite.core.text.continued import pieces
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+from llm_lite.core.tools.declared import offered
+from llm_lite.core.tools.json_values import JsonProblem, read_json
+
+_UNNAMED = "unknown"
+_BETWEEN = "\0"  # arguments of calls: JSON has none
+_MARK = "\uf8ff"  # a private-use character
+_SPACES = re.compile(rb"\s*")
+_FORGETTABLE = 4  # contexts that a text may have where the beginning may be forgotten
+_ALWAYS_FORGETTABLE = 1 << 20  # bytes
+_NAMES = ("User", "Human", "Assistant", "USER", "HUMAN", "ASSISTANT")
+_HEADINGS = ("User", "Human", "Assistant", "Instruction", "Response", "System")
+_TAGS = (
+    "<|user|>",
+    "<|assistant|>",
+    "<|system|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|start_header_id|>",
+    "<|eot_id|>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "[INST]",
+    "[/INST]",
+)
+
+# Of the format that a conversation has where the model brings none: `chat_template.PLAIN`.
+_PLAIN_NAMES = ("System", "Tool")
+
+
+class MessageTexts:
+    """The messages by their texts. Looking one up costs the same however many they are."""
+
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
+        self._saying: dict[str, list[int]] = {}  # indices of messages, rising, by their text
+        self._callers: list[int] = []  # the message of each call
+        calls: list[str] = []
+        for index, message in enumerate(messages):
+            texts = {message.content.strip()}
+            if message.role == "tool":  # which may be written as a JSON text
+                texts.add(json.dumps(message.content, ensure_ascii=False)[1:-1].strip())
+            for text in texts:
+                self._saying.setdefault(text, []).append(index)
+            calls += [call.arguments for call in message.calls]
+            self._callers += [index] * len(message.calls)
+        self._calls = _BETWEEN.join(calls)
+        # Where in it the arguments of each call begin.
+        self._begins = [0, *accumulate(len(text) + len(_BETWEEN) for text in calls)][:-1]
+
+    def owner(self, text: str, first: int) -> int:
+        """Return the first message from `first` on that contains a text, or else one from that
+        before it on that calls a function with it; -1 if none does."""
+        saying = self._saying.get(text.strip(), [])
+        place = bisect_left(saying, first)
+        if place < len(saying):
+            return saying[place]
+        call = bisect_left(self._callers, first - 1)
+        if call == len(self._callers) or _BETWEEN in text:
+            return -1
+        found = self._calls.find(text, self._begins[call])
+        return -1 if found < 0 else self._callers[bisect_right(self._begins, found) - 1]
 
 
 class ChatFile(Protocol):
@@ -66,12 +129,6 @@ class Encoded(Struct):
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
         self.owners += [owner] * len(ids)
-
-
-_MARK = "\uf8ff"  # a private-use character
-_SPACES = re.compile(rb"\s*")
-_FORGETTABLE = 4  # contexts that a text may have where the beginning may be forgotten
-_ALWAYS_FORGETTABLE = 1 << 20  # bytes
 
 
 def check_size(
@@ -383,3 +440,103 @@ def without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
     while ids and ids[-1] in tokenizer.end_ids:
         ids.pop()
     return ids
+
+
+def tools_for(
+    template: ChatTemplate, tools: Sequence[ToolSpec], control_tokens: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the tools as the template expects them; [] if it knows no functions.
+
+    RequestError if one contains a control token: it comes from outside, as a message does, but
+    templates write it in too many ways to encode it apart.
+    """
+    if not template.tools_variable:
+        return []
+    for spec in tools:
+        texts = (spec.description, json.dumps(read_json(spec.parameters), ensure_ascii=False))
+        found = (token for token in control_tokens for text in texts if token in text)
+        if token := next(found, ""):
+            raise RequestError(
+                f"the function {spec.name} has {token!r} in its description or parameters, which "
+                "this model takes for a control token; switch the function off or change its text"
+            )
+    return [offered(spec) for spec in tools]
+
+
+def for_template(
+    template: ChatTemplate, turns: Sequence[ChatMessage], *, arguments_as_text: bool = False
+) -> list[Message]:
+    """Return the messages with their calls. Templates differ in whether they want arguments as an
+    object or as its JSON."""
+    key, ids = template.thought_key, list[str]()
+    messages: list[Message] = []
+    for index, turn in enumerate(turns):
+        message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+        if key and turn.thought:
+            message[key] = turn.thought
+        if turn.calls:
+            ids = [f"{index % 100_000:05d}{n % 10_000:04d}" for n in range(len(turn.calls))]
+            pairs = zip(turn.calls, ids, strict=True)
+            message["tool_calls"] = [_call(call, name, arguments_as_text) for call, name in pairs]
+        if turn.role == "tool":
+            message["name"] = turn.name or _UNNAMED
+            message["tool_call_id"] = ids.pop(0) if ids else "0" * 9
+        messages.append(message)
+    return messages
+
+
+def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return as many messages in roles that all templates know, for those without functions."""
+    return [_plain(turn) for turn in turns]
+
+
+def _plain(turn: ChatMessage) -> ChatMessage:
+    if turn.role == "tool" and turn.name:
+        return ChatMessage("user", f"Result of {turn.name}:\n{turn.content}")
+    if not turn.calls:
+        return turn
+    calls = "\n".join(f"Call: {call.name}({call.arguments})" for call in turn.calls)
+    content = f"{turn.content}\n{calls}" if turn.content else calls
+    return replace(turn, content=content, tokens=(), calls=())
+
+
+def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
+    arguments = _arguments(call)
+    given = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
+    function = {"name": call.name or _UNNAMED, "arguments": given}
+    return {"id": number, "type": "function", "function": function}
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """Return a call's arguments, {} if they could not be read: its result tells the model so."""
+    try:
+        value = {} if call.problem else read_json(call.arguments)
+    except JsonProblem:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
+    """Return the text's tokens: answers whose tokens are known enter as these. Control tokens that
+    are typed are plain text."""
+    encoded = Encoded([], [])
+    encoded.add(text_begin(tokenizer), -1)
+    for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
+        known = without_end(tokenizer, message.tokens)
+        encoded.add(known or tokenizer.encode(piece, parse_special=False), index)
+    joined = "".join(pieces(messages))
+    encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))
+    return encoded
+
+
+def role_ends(tokenizer: Tokenizer, *, begins_line: bool, in_chat: bool = False) -> RoleEnds:
+    """Return what ends an answer that begins to speak as somebody else. `in_chat`: the conversation
+    is written with names of roles before each message, which all count."""
+    names = (*_NAMES, *_PLAIN_NAMES) if in_chat else _NAMES
+    lines = (
+        *(f"\n{name}:" for name in names),
+        *(f"\n**{name}:" for name in _NAMES),
+        *(f"\n### {name}" for name in _HEADINGS),
+    )
+    tokens = frozenset(tokenizer.encode(tag)[-1] for tag in _TAGS if tokenizer.has_token(tag))
+    return RoleEnds((*lines, *_TAGS), tokens, begins_line)

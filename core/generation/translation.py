@@ -8,23 +8,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import RequestError, TooLongError
 from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.generation.beam_search import BeamDecoder, BeamOptions, BeamSearch, Hypothesis
+from llm_lite.core.generation.prompt import utf8_bytes
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.targets.beam_decoder import BeamDecoder
-from llm_lite.core.generation.targets.beam_search import BeamOptions, BeamSearch, Hypothesis
-from llm_lite.core.generation.targets.source import SourceEncoder
-from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.generation.token_texts import alternatives, completed_texts, text_of
+from llm_lite.core.inspect.inspected import HeadGains
+from llm_lite.core.inspect.inspected_encoder import InspectedEncoder
+from llm_lite.core.messages import SourceToken, TargetToken
 from llm_lite.core.messages.translating import MOST_BEAMS
 from llm_lite.core.models.model import DecodingDefaults
+from llm_lite.core.plan.attention_layers import cross_states
+from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
+from llm_lite.core.text.tokenizer import Tokenizer
+
+F32 = NDArray[np.float32]
+
+
+class SourceEncoder(InspectedEncoder):
+    """Runs an encoder's program, and hands keys and values on to executors of its decoder."""
+
+    def __init__(
+        self, executor: Executor, decoder_layers: int, *, made_by: str = "", model: str = ""
+    ) -> None:
+        super().__init__(executor, made_by=made_by, model=model)
+        self._states = [name for i in range(decoder_layers) for name in cross_states(i)]
+        self.hidden: F32 | None = None  # [tokens, width], of what was encoded last
+
+    def encode(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
+        """Encode a source and return its hidden states float32 [tokens, width]. RequestError if the
+        source is too long."""
+        check_source(tokens, self.executor.program.max_tokens)
+        step = Step(np.asarray(tokens, np.int32), 0, len(tokens))
+        with self._encoding(tokens):
+            found = self.executor.run(step, should_stop)
+            self.hidden = self.checked(found, "the encoder's hidden states")
+        return self.hidden
+
+    def hand_to(self, decoder: Executor) -> None:
+        """Write the keys and values of the last source to the decoder; its steps then have
+        `source=len(self.tokens())`."""
+        for name in self._states:
+            decoder.write_state(name, 0, self.executor.read_state(name, 0, len(self._tokens)))
+
 
 Watch = Callable[[Sequence[int]], None]  # the best target so far, after every token
 BeamExecutor = Callable[[int], Executor]  # of a width
-
-
 LONGER, PLUS = 2, 200  # a target may have so many times the tokens of its source, and so many more
 
 
@@ -212,3 +247,47 @@ class Translator:
         self._encoder.hand_to(executor)
         HeadGains(executor).write(self._session.gains)
         return executor
+
+
+def check_source(tokens: Sequence[int], most: int, vocabulary: int = 1 << 31) -> None:
+    """Raise RequestError unless there are 1 to `most` tokens, all of them in the vocabulary."""
+    if not 0 < len(tokens) <= most:
+        raise RequestError(f"the source has {len(tokens)} tokens, expected 1 to {most}")
+    if (wrong := next((t for t in tokens if not 0 <= t < vocabulary), None)) is not None:
+        raise RequestError(f"token {wrong} is not in the vocabulary of {vocabulary}")
+
+
+def encode_source(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
+    """Return the ids of a source with the tokens that end it. TooLongError, without tokenizing it,
+    for a text that is certainly longer than `context` tokens."""
+    most, found = context * tokenizer.longest_token_bytes, utf8_bytes(text)
+    if found > most:
+        raise TooLongError(
+            f"the source has {found} bytes, but {context} tokens take no more than {most}; shorten "
+            "it or load the model with a larger context"
+        )
+    return tokenizer.encode(text, add_special=True)
+
+
+def source_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[SourceToken, ...]:
+    return tuple(SourceToken(i, text_of(tokenizer, i), tokenizer.is_special(i)) for i in ids)
+
+
+def target_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Return the target's text without special tokens and the spaces around it."""
+    return tokenizer.decode(ids, skip_special=True).strip()
+
+
+def target_tokens(tokenizer: Tokenizer, target: Hypothesis) -> tuple[TargetToken, ...]:
+    """Return the target's tokens with the probabilities of its choices."""
+    texts = completed_texts(tokenizer, target.tokens)
+    return tuple(
+        TargetToken(
+            choice.token,
+            text,
+            choice.probability,
+            alternatives(tokenizer, choice.best),
+            tokenizer.is_special(choice.token),
+        )
+        for choice, text in zip(target.choices, texts, strict=True)
+    )

@@ -7,16 +7,28 @@ are ranked by scores, of SentencePiece's `bpe_model.cc`.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from msgspec import Struct
 
-from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps
+from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, Steps
+from llm_lite.core.records import asdict
 
+SPACE = "▁"  # stands for a space inside tokens
+WORD_WITH_SPACES = "▁+[^▁]*"  # a word and the spaces before it
+Span = tuple[int, int]  # characters of the text
 Ranked = Callable[[str, str], "tuple[float, str] | None"]  # of a pair: its rank, what it becomes
+_CUT = re.compile(f"{WORD_WITH_SPACES}|[^{SPACE}]+")
+
+
+class Token(Struct, frozen=True):
+    text: str
+    id: int
+    span: Span
 
 
 def merge_steps(symbols: Sequence[str], ranked: Ranked, scored: bool = False) -> MergeSteps:
@@ -147,3 +159,81 @@ def merged(steps: MergeSteps, count: int | None = None) -> list[str]:
     for merge in steps.merges[:count]:
         pieces[merge.at : merge.at + 2] = [merge.made]
     return pieces
+
+
+def word_entry(
+    spelled: str,
+    span: Span,
+    tokens: Sequence[Token],
+    steps: Steps | None = None,
+    marked: bool = False,
+) -> dict[str, Any]:
+    """Return a word's description. Its tokens cover all of the word, also spaces before them, which
+    the library leaves out."""
+    pieces, last = [], span[0]
+    for number, token in enumerate(tokens):
+        start, end = token.span
+        start = min(start, last)  # of a character that several share, each has all
+        end = max(end, span[1]) if number == len(tokens) - 1 else end
+        pieces.append((token.text, token.id, start, max(start, end)))
+        last = max(last, end)
+    word: dict[str, Any] = {"spelled": spelled, "span": span, "pieces": pieces, "marked": marked}
+    if steps is not None:
+        word |= {"kind": type(steps).__name__, "steps": asdict(steps)}
+    return word
+
+
+def ends_at_spaces(tokens: Iterable[str]) -> bool:
+    """Return True if no token reaches from a word over the "▁" that begins the next."""
+    return not any(SPACE in token.lstrip(SPACE) for token in tokens)
+
+
+def steps_of(spelled: str, ids: Mapping[str, int], scores: Sequence[float]) -> MergeSteps:
+    """Return the merges of a text with "▁" for spaces; `scores` are by id."""
+
+    def ranked(left: str, right: str) -> tuple[float, str] | None:
+        number = ids.get(left + right)
+        return None if number is None else (-scores[number], left + right)
+
+    return merge_steps(list(spelled), ranked, scored=True)
+
+
+def trace_scored(
+    text: str,
+    ids: Mapping[str, int],
+    scores: Sequence[float],
+    byte_ids: Mapping[int, int],
+    unknown: tuple[str, int] | None,
+    own_words: bool,
+    stepped: int,
+) -> dict[str, Any]:
+    """Return the stages of a text as `TracedLibrary.trace` does; the arguments are those of
+    `PieceEncoder`."""
+    spelled, words, count = text.replace(" ", SPACE), [], 0
+    spans = [match.span() for match in _CUT.finditer(spelled)] if own_words else [(0, len(spelled))]
+    for start, end in spans if spelled else ():
+        steps, tokens, at = steps_of(spelled[start:end], ids, scores), list[Token](), start
+        for piece in merged(steps):
+            span = (at, at + len(piece))
+            found = _tokens_of(piece, ids, byte_ids, unknown)
+            tokens += [Token(name, number, span) for name, number in found]
+            at = span[1]
+        count += len(tokens)
+        shown = steps if start < stepped else None
+        words.append(word_entry(spelled[start:end], (start, end), tokens, shown))
+    return {"normalized": spelled, "words": words, "tokens": count}
+
+
+def _tokens_of(
+    piece: str,
+    ids: Mapping[str, int],
+    byte_ids: Mapping[int, int],
+    unknown: tuple[str, int] | None,
+) -> list[tuple[str, int]]:
+    """Return a token, else one for each byte, else the unknown one."""
+    if piece in ids:
+        return [(piece, ids[piece])]
+    data = piece.encode()
+    if all(byte in byte_ids for byte in data):
+        return [(f"<0x{byte:02X}>", byte_ids[byte]) for byte in data]
+    return [] if unknown is None else [unknown]

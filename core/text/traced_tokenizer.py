@@ -14,15 +14,15 @@ from msgspec import Struct
 from tokenizers import PreTokenizedString, Regex, Tokenizer
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Steps
-from llm_lite.core.text.tokenization.matching import WordLevelModel, WordPieceModel
-from llm_lite.core.text.tokenization.merging import PairModel
-from llm_lite.core.text.tokenization.word_entry import (
+from llm_lite.core.text.token_merging import (
     SPACE,
     WORD_WITH_SPACES,
+    PairModel,
     Span,
     Token,
     word_entry,
 )
+from llm_lite.core.text.token_spelling import WordLevelModel, WordPieceModel
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score of the vocabulary
 

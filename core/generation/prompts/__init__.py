@@ -1,1 +1,0 @@
-"""From messages to the tokens of a prompt."""

@@ -1,1 +1,0 @@
-"""These services run a model themselves, without an engine: an encoder, or an encoder-decoder."""
