@@ -68,7 +68,7 @@ class Clients:
             return
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
         self._serving = serving  # before an event reports it
-        serving.follow(host.runner)
+        serving.use_runner(host.runner)
         if not serving.is_on:
             self._serving = None
 

@@ -177,8 +177,8 @@ def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:
 
 
 def most_pages(info: DeviceInfo | None, row_bytes: Iterable[int]) -> int | None:
-    """Return the most pages of caches with rows of these sizes, each of which a device binds
-    whole; None where any number will do."""
+    """Return the most pages of caches with rows of these sizes: a device binds each cache whole.
+    None if any number will do."""
     if info is None:
         return None
     return info.max_storage_buffer_range // (PAGE * max(row_bytes))

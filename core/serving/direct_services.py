@@ -1,4 +1,4 @@
-"""These services run a model themselves, without an engine: an encoder, or an encoder-decoder."""
+"""Services that run a model themselves, without an engine: an encoder, or an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -429,7 +429,7 @@ class _FixedMode:
     def __init__(self, name: str, kind: str) -> None:
         self._name, self._kind = name, kind
 
-    def ask(self, mode: Mode, activations: Activations) -> None:
+    def request(self, mode: Mode, activations: Activations) -> None:
         raise RequestError(
             f"{self._name} is served as an {self._kind}, whose weight mode does not change: "
             f"start it with --mode {mode}"

@@ -34,7 +34,7 @@ from llm_lite.core.serving.sequence import PagedTokens
 
 
 class PagedSlice(Struct):
-    """It runs the slice of a batch's program over the pages of one answer at a time."""
+    """The slice of a batch's program, which runs over the pages of one answer at a time."""
 
     batch: Batch
     paged: PagedTokens | None = None  # of that answer; None: nothing is drafted
@@ -79,7 +79,7 @@ class ServedDrafts(Struct):
         """Return the parts of a step with drafts, if the step is one answer's next token alone
         and has `places` for more."""
         part = _written_alone(parts)
-        if part is None or self.speculation is None or not self._follow(part.answer.paged.tokens):
+        if part is None or self.speculation is None or not self._update(part.answer.paged.tokens):
             return parts
         answer, paged = part.answer, part.answer.paged
         most = min(places, MOST_IN_A_STEP, answer.left) - 1
@@ -106,7 +106,7 @@ class ServedDrafts(Struct):
         for _ in range(accepted):
             counts.note_accepted(single, source)
 
-    def _follow(self, text: list[int]) -> bool:
+    def _update(self, text: list[int]) -> bool:
         """Give the sources a piece of what is new in the text, and the outcome of the last
         drafts; return whether they know all of the text."""
         assert self.speculation is not None

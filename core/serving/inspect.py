@@ -34,7 +34,7 @@ NO_QUERIES = "no queries are kept, so there are no attention maps: their memory 
 
 
 class CachedResponse(Struct, frozen=True):
-    """This is what the cache still has of a response."""
+    """The tokens and pages of a response that the cache still has."""
 
     name: str
     tokens: tuple[int, ...]
@@ -106,7 +106,7 @@ def _held(
 
 
 class CopiedRows(Struct, frozen=True):
-    """These are queries of some positions and keys of all up to them, as the caches have them."""
+    """Queries of some positions and keys of all up to them, as the caches have them."""
 
     layer: AttentionLayer
     queries: NDArray[np.uint8]

@@ -31,7 +31,7 @@ _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 
 
 class StepPart(Struct, frozen=True):
-    """These are the next tokens of an answer, of its prompt or of its text. The step gives the
+    """The next tokens of an answer, of its prompt or of its text. The step gives the
     logits of the last one if `outputs` is 1, and of each token drafted behind it."""
 
     answer: ServedAnswer

@@ -13,7 +13,7 @@ from llm_lite.core.serving.pages import FIRST, Name, PagePool, Ticket, name_of, 
 
 class PagedTokens:
     """`tokens` grow; the cache holds the first `computed` of them, in `pages`. Tokens of the
-    prompt are computed in chunks, each of which follows by itself, the second time too: so the
+    prompt are computed in chunks, each by itself, the second time too: so the
     cache holds the same to the last bit, whatever else is in the steps."""
 
     def __init__(self, tokens: Sequence[int], most_pages: int) -> None:

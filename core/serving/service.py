@@ -39,8 +39,8 @@ class Embeddings(Struct, frozen=True):
 
 
 class AnswerTokens(Struct, frozen=True):
-    """These are the tokens of a response that the cache still holds: prompt and answer, by
-    position. `texts` are as `Service.token_texts` returns them."""
+    """The tokens of a response that the cache still holds: prompt and answer, by position.
+    `texts` are as `Service.token_texts` returns them."""
 
     response: str
     tokens: tuple[int, ...]
@@ -52,7 +52,7 @@ class AnswerTokens(Struct, frozen=True):
 
 
 class LensLayer(Struct, frozen=True):
-    """These are the likeliest next tokens, were the model to end behind this layer."""
+    """The likeliest next tokens, were the model to end behind this layer."""
 
     layer: int
     tokens: tuple[int, ...]
@@ -68,7 +68,7 @@ class ModeController(Protocol):
         """Return the switch under way, or the last one; None where none was asked for."""
         ...
 
-    def ask(self, mode: Mode, activations: Activations) -> None:
+    def request(self, mode: Mode, activations: Activations) -> None:
         """Begin a switch; raise RequestError while another one is under way. Answers go on: with
         the mode in use, and then with the new one."""
         ...

@@ -33,8 +33,9 @@ ENDED = "serving has ended"
 
 
 class Serving:
-    """It belongs to the engine's thread; `service` may be called on any. `wake` is called when
-    there is work, and may be called on any thread; `is_closing` says that the program ends."""
+    """The serving of an engine, on the engine's thread; `service` may be called on any. `wake` is
+    called when there is work, and may be called on any thread; `is_closing` says that the program
+    ends."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Serving:
     def has_work(self) -> bool:
         return self._queue.has_work()
 
-    def follow(self, runner: Runner | None) -> None:
+    def use_runner(self, runner: Runner | None) -> None:
         """Use this model and executor from now on. Answers go on where only the executor is
         another one, else they end."""
         if runner is self._runner and not self._is_spoiled:
@@ -98,7 +99,7 @@ class Serving:
         """Do what comes next; return whether there is more. With `waits`, where nothing can be
         done before grammars have said what may come next, wait a little for one. DeviceError
         passes through: nothing is lost, and all goes on with another executor."""
-        self.follow(runner)
+        self.use_runner(runner)
         batch = self._batch
         if batch is not None:
             try:
@@ -133,11 +134,11 @@ class Serving:
         self._runner = None
         self._close(problem, "")
 
-    def _close(self, problem: str, told: str | None = None) -> None:
+    def _close(self, problem: str, shown: str | None = None) -> None:
         self._is_on = False
         self._queue.close(problem)
         self._end_those_over()
-        self._emit(ServingChanged(False, problem=problem if told is None else told))
+        self._emit(ServingChanged(False, problem=problem if shown is None else shown))
 
     def _drop_batch(self) -> None:
         """Close the batch; its pages are gone, whatever was in them."""

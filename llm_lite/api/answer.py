@@ -33,7 +33,7 @@ class Token(Struct, frozen=True):
 
 
 class Answer:
-    """What `Model.generate` and `Model.complete` give: an iterator of `Token`.
+    """The answer that `Model.generate` and `Model.complete` return: an iterator of `Token`.
 
         for token in model.generate("Why is the sky blue?"):
             print(token.text, end="", flush=True)
@@ -53,11 +53,11 @@ class Answer:
         self._rest = ""  # of a character that no token finished
 
     def _step(self) -> None:
-        """More of it into `_ready`, or a `finish_reason`."""
+        """Append further tokens to `_ready`, or set `finish_reason`."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Token]:
-        """From the first token, also after it was finished."""
+        """Iterate from the first token, also after the answer was finished."""
         at = 0
         while at < len(self.tokens) or self._next():
             yield self.tokens[at]
@@ -87,7 +87,7 @@ class Answer:
 
     @property
     def message(self) -> ChatMessage:
-        """The whole answer as a message, to go on with: `[question, answer.message, "…"]` of these.
+        """Return the whole answer as a message, to continue with `[question, answer.message, "…"]`.
 
         The thoughts of a reasoning model stand apart in its `thought`.
         """
@@ -108,13 +108,14 @@ class Answer:
         return f"<Answer of {len(self.tokens)} tokens, {state}: {shown!r}>"
 
     def _repr_html_(self) -> str:
-        """The whole answer, its tokens tinted by how unlikely the model found them."""
+        """Return the whole answer as HTML, its tokens tinted by how unlikely the model found
+        them."""
         text = self.text
         return self.token_text._repr_html_() if text else repr(self)
 
     @property
     def token_text(self) -> TokenText:
-        """The tokens so far with their probabilities, to be shown."""
+        """Return the tokens so far with their probabilities, for a notebook to show."""
         texts = [token.text for token in self.tokens]
         notes = [_told(token.alternatives) for token in self.tokens]
         return TokenText(texts, self.probabilities, likelihood=True, notes=notes)
@@ -124,7 +125,7 @@ class Answer:
         return "".join(token.text for token in self.tokens) + self._rest
 
     def _next(self) -> bool:
-        """Whether there is one token more."""
+        """Return True if there is one more token, which is then the last of `tokens`."""
         while not self._ready and self.finish_reason is None:
             self._step()
         if self._ready:
@@ -134,7 +135,7 @@ class Answer:
 
 
 class ComputedAnswer(Answer):
-    """By a model that is loaded here."""
+    """The answer of a model that is loaded in this process."""
 
     def __init__(
         self,

@@ -35,8 +35,8 @@ _LOOK_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing comes
 
 
 def connect(address: str, *, key: str = "", model: str | None = None) -> ModelElsewhere:
-    """A model of the server at `address`, as "http://gpu-box:8000": vLLM, llama-server, LM Studio,
-    another llm-lite. `model` is one of its names; None: one that is loaded there.
+    """Connect to a model of the server at `address`, as "http://gpu-box:8000": vLLM, llama-server,
+    LM Studio, another llm-lite. `model` is one of its names; None chooses one that is loaded there.
 
     LlmLiteError with one sentence where nobody answers, the key is refused or there is no such
     model.
@@ -68,17 +68,18 @@ class ModelElsewhere(ClosedByWith):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of all models that the server has."""
+        """Return the names of all models that the server has."""
         return tuple(model.name for model in self.server.models)
 
     def generate(
         self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
     ) -> Answer:
-        """As `Model.generate`; options that the server does not know are left out."""
+        """Generate an answer as `Model.generate` does; options that the server does not know are
+        left out."""
         return self._begun(messages_of(prompt), sampling, raw=False, thinking=thinking)
 
     def complete(self, text: str, **sampling: Any) -> Answer:
-        """As `Model.complete`."""
+        """Continue a text as `Model.complete` does."""
         return self._begun((ChatMessage("user", text),), sampling, raw=True, thinking=True)
 
     def close(self) -> None:
@@ -136,8 +137,8 @@ class ModelElsewhere(ClosedByWith):
 
 
 class BorrowedAnswer(Answer):
-    """By a model elsewhere. It is asked for when the first token is wanted; the server goes on
-    writing while nobody looks, until some thousand tokens wait."""
+    """The answer of a model on another machine. It is requested when the first token is wanted; the
+    server goes on writing while no token is taken, until some thousand tokens wait."""
 
     def __init__(self, model: ModelElsewhere, command: Generate) -> None:
         super().__init__()
@@ -154,7 +155,7 @@ class BorrowedAnswer(Answer):
         return False
 
     def has_ended(self, events: list[Event]) -> bool:
-        """Whether that is among these events, or its connection is gone."""
+        """Return True if the end of this answer is among the events."""
         number = self.command.request
         return any(isinstance(e, GenerationFinished) and e.request == number for e in events)
 

@@ -46,12 +46,12 @@ class Encoder(Model):
 
     @property
     def executor(self) -> ExecutorInfo:
-        """What computes, in which weight mode, and why."""
+        """Return what computes, in which weight mode, and why."""
         return self._encoder.executor_info
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of a text that `embed` reads; the rest of a longer text is left out."""
+        """Return how many tokens of a text `embed` reads; the rest of a longer text is left out."""
         return self._encoder.most_tokens
 
     def embed(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
@@ -62,15 +62,17 @@ class Encoder(Model):
             return self._encoder.embed(texts)
 
     def fill(self, text: str, count: int = 5) -> list[Mask]:
-        """For each masked token of a text, as [MASK] or <mask>, the `count` likeliest tokens with
-        their probabilities. RequestError where the text has none or the model no such head."""
+        """Return the `count` likeliest tokens for each masked token of a text, as [MASK] or <mask>,
+        with their probabilities. RequestError if the text has none or the model has no such
+        head."""
         if not 1 <= count <= _MOST_CANDIDATES:
             raise RequestError(f"count: expected 1 to {_MOST_CANDIDATES}, found {count}")
         with self._using():
             return list(masked.fill(self._encoder.session, self._file.tokenizer, text, count)[1])
 
     def logits(self, text: Text) -> NDArray[np.float32]:
-        """Logits float32 [n, vocabulary] of the masked-token head for each of the n tokens."""
+        """Return the logits float32 [n, vocabulary] of the masked-token head for each of the n
+        tokens."""
         ids = self._ids(text)
         with self._using():
             return self._encoder.session.logits(ids)
@@ -82,8 +84,8 @@ class Encoder(Model):
             return self._encoder.session.hidden(ids)
 
     def pair(self, first: str, second: str) -> NDArray[np.int32]:
-        """Ids int32 [n] of two texts with a separator between: what `attention`, `logits` and
-        `hidden_states` take too."""
+        """Return the ids int32 [n] of two texts with a separator between them, which `attention`,
+        `logits` and `hidden_states` take too."""
         tokenizer, context = self._file.tokenizer, self._encoder.session.context
         return np.array(encode_pair(tokenizer, first, second, context), np.int32)
 

@@ -1,4 +1,4 @@
-"""What a person gives in Python's own words, as the engine takes it."""
+"""Arguments of the Python API, checked and converted for the engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _WORDS = {
 
 
 def engine_options(given: Mapping[str, Any]) -> EngineOptions:
-    """RequestError for a name that is none, and for a word that is not one of an option's."""
+    """Check and return the options of `load`. RequestError for an unknown name, and for a value
+    that an option does not have."""
     _check_names(given, EngineOptions, "load")
     for name, words in _WORDS.items():
         if name in given and given[name] not in words:
@@ -76,7 +77,8 @@ def sampling_options(given: Mapping[str, Any], model: ModelInfo | None = None) -
 
 
 def messages_of(prompt: str | Sequence[Message]) -> tuple[ChatMessage, ...]:
-    """A question, or a conversation that ends with one; RequestError where it is neither."""
+    """Return the messages of a question, or of a conversation that ends with one. RequestError if
+    it is neither."""
     if isinstance(prompt, str):
         return (ChatMessage("user", prompt),)
     if not _is_list(prompt):
@@ -93,12 +95,13 @@ def _is_list(given: Any) -> bool:
 
 
 def gains_of(values: NDArray[Any]) -> Gains:
-    """Rows of plain numbers, of an array [layers, heads]."""
+    """Return the rows of an array [layers, heads] as plain numbers."""
     return tuple(tuple(map(float, row)) for row in values)
 
 
 def chosen_of(what: str, chosen: Chosen, count: int) -> Sequence[int]:
-    """Numbers of layers or heads; from the end where they are negative, as NumPy has it."""
+    """Return the chosen numbers of layers or heads; negative ones count from the end, as in
+    NumPy."""
     if chosen is None:
         return range(count)
     if isinstance(chosen, int | np.integer):
@@ -107,7 +110,8 @@ def chosen_of(what: str, chosen: Chosen, count: int) -> Sequence[int]:
 
 
 def place_of(position: int, count: int) -> int:
-    """A position of `count`, from the end where it is negative; RequestError where it is none."""
+    """Return a position from 0 to `count` - 1; a negative one counts from the end. RequestError if
+    it is outside."""
     if not -count <= position < count:
         raise RequestError(
             f"position {position} is not in the text, which has {count} tokens: 0 to {count - 1}"

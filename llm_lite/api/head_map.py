@@ -42,7 +42,7 @@ class HeadMap:
         return self.svg()
 
     def svg(self) -> str:
-        """The picture with the texts of its tokens, where there are no more than 48."""
+        """Return the picture as SVG, with the texts of the tokens if there are no more than 48."""
         n = len(self.tokens)
         side = max(4, _SIDE // n if n <= _LABELLED else _SIDE // n + 1) if n < _SIDE else 1
         size, size_of_text = side * n, min(13, max(8, side - 2))
@@ -66,7 +66,8 @@ class HeadMap:
         return f"Layer {self.layer}, head {self.head}: each row a token, and where it looks"
 
     def _png(self) -> str:
-        """One pixel a weight, as opaque as it weighs: it can be read on light and on dark."""
+        """Return a PNG in base64 with one pixel a weight, as opaque as the weight is large, so that
+        it can be read on light and on dark."""
         n = len(self.tokens)
         pixels = np.empty((n, n, 4), np.uint8)
         pixels[..., :3] = _BLUE
@@ -87,7 +88,7 @@ def _label(token: str) -> str:
 
 
 def _labels(index: int, text: str, margin: int, side: int) -> str:
-    """Left of its row, and upright above its column."""
+    """Return a token's label twice: left of its row, and upright above its column."""
     shown = escape(_label(text))
     at, beside = margin + side * (index + 0.5), margin - 6
     return (

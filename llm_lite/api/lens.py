@@ -1,4 +1,4 @@
-"""What each layer would already say."""
+"""The logit lens: the next tokens that each layer would already predict."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Lens:
         self._text_of, self._ids_of, self._after = text_of, ids_of, after
 
     def best(self, layer: int) -> list[tuple[str, float]]:
-        """The five likeliest next tokens behind a layer with their probabilities."""
+        """Return the five likeliest next tokens behind a layer, with their probabilities."""
         return [(self._text_of(token), p) for token, p in likeliest(self.logits[layer])]
 
     def probability(self, token: int | str) -> NDArray[np.float32]:
@@ -49,7 +49,8 @@ class Lens:
         return found.astype(np.float32)
 
     def _id_of(self, token: int | str) -> int:
-        """RequestError for an id that there is not, and for a text that is not one token."""
+        """Return the id of a token. RequestError for an id outside the vocabulary, and for a text
+        that is not one token."""
         if isinstance(token, str):
             ids = self._ids_of(token)
             if len(ids) != 1:
@@ -65,7 +66,8 @@ class Lens:
         return f"<Lens of {len(self.logits)} layers after {self._after!r}: {said!r} at the end>"
 
     def _repr_html_(self) -> str:
-        """A row for each layer, the last at the top; as strong as a token is likely."""
+        """Return an HTML table with a row for each layer, the last at the top; likelier tokens are
+        drawn stronger."""
         head = f'<th style="{_CELL}">layer</th><th style="{_CELL}" colspan="5">likeliest next</th>'
         rows = [
             f'<tr style="background: none"><td style="{_CELL}">{n}</td>{self._cells(n)}</tr>'

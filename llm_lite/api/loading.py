@@ -35,7 +35,7 @@ def load(
 
 
 def opened(file: ModelFile, options: EngineOptions) -> Model:
-    """The model of an open file, which belongs to it from now on; an encoder is an `Encoder`."""
+    """Return the model of an open file, which closes the file; an encoder is an `Encoder`."""
     try:
         return (Encoder if file.model.bidirectional else Model)(file, options)
     except BaseException:

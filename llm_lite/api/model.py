@@ -87,7 +87,7 @@ class Model(ClosedByWith):
 
     @property
     def executor(self) -> ExecutorInfo:
-        """What computes, in which weight mode, and why."""
+        """Return what computes, in which weight mode, and why."""
         return self._runner.executor_info
 
     @property
@@ -101,7 +101,8 @@ class Model(ClosedByWith):
 
     @gains.setter
     def gains(self, gains: ArrayLike) -> None:
-        """RequestError unless they are finite numbers [layers, heads], or one for all."""
+        """Set the gains. RequestError unless they are finite numbers [layers, heads], or one number
+        for all."""
         given = np.asarray(gains)
         if given.shape not in ((), self._gains.shape) or given.dtype.kind not in "biuf":
             expected = f"{list(self._gains.shape)} numbers"
@@ -133,7 +134,7 @@ class Model(ClosedByWith):
             return self._begun(encoded, asked)
 
     def complete(self, text: Text, **sampling: Any) -> Answer:
-        """How a text goes on, without a chat template; the rest is as of `generate`."""
+        """Continue a text, without a chat template; options and result are those of `generate`."""
         asked = sampling_options(sampling, self.info)
         with self._using():
             if not isinstance(text, str):
@@ -143,37 +144,39 @@ class Model(ClosedByWith):
             return self._begun(encode_raw(self._file.tokenizer, messages), asked)
 
     def tokenize(self, text: str) -> NDArray[np.int32]:
-        """Ids int32 [n] of a text, with the begin and end tokens that the model asks for."""
+        """Return the ids int32 [n] of a text, with the begin and end tokens that the model asks
+        for."""
         check_size(self._file.tokenizer, (ChatMessage("user", text),), self.info.context)
         return np.array(self._file.tokenizer.encode(text, add_special=True), np.int32)
 
     def detokenize(self, tokens: Iterable[int]) -> str:
-        """The text of some ids; bytes that are no character become U+FFFD."""
+        """Return the text of some ids; bytes that are no character become U+FFFD."""
         decoder = StreamDecoder(self._file.tokenizer)
         return decoder.feed(*map(int, tokens)) + decoder.flush()
 
     def tokens(self, text: Text) -> list[str]:
-        """The texts of a text's tokens; a character of several tokens stands with its last."""
+        """Return the text of each token; a character of several tokens stands with its last."""
         decoder = StreamDecoder(self._file.tokenizer)
         texts = [decoder.feed(token) for token in self._ids(text)]
         return [*texts[:-1], texts[-1] + decoder.flush()]
 
     def logits(self, text: Text) -> NDArray[np.float32]:
-        """Logits float32 [n, vocabulary] of what follows each of the n tokens."""
+        """Return the logits float32 [n, vocabulary] of the token that follows each of the n
+        tokens."""
         ids = self._ids(text)
         with self._using():
             return self._runner.session.logits(ids)
 
     def likelihood(self, text: Text) -> TokenText:
-        """How likely the model finds each token, given those before it: `.weights` float32 [n],
-        NaN for the first. A notebook shows the text, tinted where it is unlikely."""
+        """Return how likely the model finds each token, given those before it: `.weights` float32
+        [n], NaN for the first. A notebook shows the text, tinted where it is unlikely."""
         ids = self._ids(text)
         log_p = np.concatenate([[np.nan], *self._scored(ids, 0)])
         return TokenText(self.tokens(ids), np.exp(log_p), likelihood=True)
 
     def perplexity(self, text: str, chunk: int = 0) -> float:
-        """As llama.cpp's perplexity tool defines it: of the second half of every chunk of `chunk`
-        tokens. 0: 512, or as many as the text and the context have."""
+        """Return the perplexity as llama.cpp's perplexity tool defines it: of the second half of
+        every chunk of `chunk` tokens. 0: 512, or as many as the text and the context have."""
         tokenizer = self._file.tokenizer
         if not chunk:
             begin = tokenizer.adds_bos and tokenizer.bos_id is not None
@@ -191,15 +194,15 @@ class Model(ClosedByWith):
         return np.array(rows, np.float32).reshape(len(rows), self.info.width)
 
     def fill(self, text: str, count: int = 5) -> list[Mask]:
-        """For each masked token of a text, as [MASK] or <mask>, the `count` likeliest. Of an
-        `Encoder` with a masked-token head; RequestError of any other model."""
+        """Return the `count` likeliest tokens for each masked token of a text, as [MASK] or <mask>,
+        if this is an `Encoder` with a masked-token head. RequestError for any other model."""
         raise RequestError(f"{self.info.name}: the model writes text and fills in no masked tokens")
 
     def attention(
         self, text: Text, layer: Chosen = None, head: Chosen = None
     ) -> NDArray[np.float32]:
-        """How much each token looks at each: float32 [layers, heads, n, n], of the last two axes
-        the token that looks and the token that is looked at; n is at least 2.
+        """Return how much each token attends to each: float32 [layers, heads, n, n], of whose last
+        two axes the first is the query token and the second the key token; n is at least 2.
 
         `layer` and `head` are numbers (that axis is then left out), lists, or None for all.
         """
@@ -213,20 +216,22 @@ class Model(ClosedByWith):
         return maps[..., 0, :, :] if isinstance(head, int | np.integer) else maps
 
     def head_map(self, text: Text, layer: int, head: int) -> HeadMap:
-        """The map of one head, `.weights` float32 [n, n], which a notebook shows as a picture."""
+        """Return the map of one head, `.weights` float32 [n, n], which a notebook shows as a
+        picture."""
         ids, info = self._ids(text), self.info
         (layer,) = chosen_of("layer", layer, info.layers)
         (head,) = chosen_of("head", head, info.heads)
         return HeadMap(self.tokens(ids), self.attention(ids, layer, head), layer, head)
 
     def highlight(self, text: Text, weights: ArrayLike) -> TokenText:
-        """A text with a number for each of its tokens, [n], which a notebook shows as tints: a row
-        of a head's map, say."""
+        """Return a text with a number for each of its tokens, [n], which a notebook shows as tints:
+        a row of a head's map, for example."""
         return TokenText(self.tokens(text), np.asarray(weights))
 
     def lens(self, text: Text, position: int = -1) -> Lens:
-        """What each layer would already say behind a token of the text: `.logits` float32 [layers,
-        vocabulary]. A notebook shows the likeliest tokens of every layer."""
+        """Return the logits that each layer would already give behind a token of the text:
+        `.logits` float32 [layers, vocabulary]. A notebook shows the likeliest tokens of every
+        layer."""
         ids = self._ids(text)
         place = place_of(position, len(ids))
         with self._using():
@@ -238,7 +243,8 @@ class Model(ClosedByWith):
         return Lens(logits, lambda token: text_of(tokenizer, token), self._plain_ids, after)
 
     def _plain_ids(self, text: str) -> Sequence[int]:
-        """Of a part of a text, without what the model begins a text with."""
+        """Return the ids of a part of a text, without the tokens with which the model begins a
+        text."""
         return self._file.tokenizer.encode(text, add_special=False)
 
     def close(self) -> None:
@@ -277,7 +283,7 @@ class Model(ClosedByWith):
 
     @contextmanager
     def _turn(self, answer: Answer) -> Iterator[None]:
-        """For one step of an answer."""
+        """Hold the model for one step of an answer."""
         with self._lock:
             self._check_open()
             begins = not answer.is_begun
@@ -292,7 +298,8 @@ class Model(ClosedByWith):
 
     @contextmanager
     def _using(self) -> Iterator[None]:
-        """For anything else that computes."""
+        """Hold the model for any computation besides an answer, which ends the answer that was
+        begun."""
         with self._lock:
             self._check_open()
             self._answer = None
@@ -311,7 +318,8 @@ class Model(ClosedByWith):
     def _maps(
         self, ids: Sequence[int], layers: Sequence[int], heads: Sequence[int]
     ) -> NDArray[np.float32]:
-        """Of the model as it runs where it keeps enough, else of a copy that keeps all."""
+        """Return attention maps of the model as it runs if it keeps enough, else of a copy that
+        keeps all."""
         source, session = self._runner.attention, self._runner.session
         kept = [source.ring_rows, session.context, *(layer.key_rows for layer in source.layers)]
         if len(ids) <= min(kept):

@@ -38,8 +38,8 @@ class TokenText:
         likelihood: bool = False,
         notes: Sequence[str] = (),
     ) -> None:
-        """`notes`: what a pointer tells besides, of each token. RequestError where not every token
-        has a weight."""
+        """Store the tokens and a weight for each; RequestError if the counts differ. `notes` has a
+        further line for each token, which is shown under the pointer."""
         self.tokens = tuple(tokens)
         self.weights = np.asarray(weights, np.float32)
         self.likelihood = likelihood
@@ -74,7 +74,7 @@ class TokenText:
         return f'<div style="{_BOX}">{"".join(spans)}</div>'
 
     def _strengths(self) -> NDArray[np.float64]:
-        """0..1 [n]"""
+        """Return the strengths of the tints, 0 to 1 [n]."""
         weights = self.weights.astype(np.float64)
         if self.likelihood:
             shares = np.log(np.clip(weights, RAREST, 1)) / math.log(RAREST)

@@ -75,7 +75,7 @@ def add_engine(engine: argparse._ArgumentGroup) -> None:
 
 
 def add_speculation(engine: argparse._ArgumentGroup) -> None:
-    """Of the commands that write answers one after the other."""
+    """Add the words of commands that write answers one after the other."""
     engine.add_argument(
         "--speculate",
         default="auto",
@@ -89,7 +89,8 @@ def add_speculation(engine: argparse._ArgumentGroup) -> None:
 
 
 def add_learned_drafts(engine: argparse._ArgumentGroup) -> None:
-    """Of a conversation in the terminal, which is kept nowhere: nor is what it could teach."""
+    """Add the words of a conversation in the terminal: it is stored nowhere, so by default nothing
+    is learned from it."""
     engine.add_argument(
         "--learned-drafts",
         choices=DRAFT_LEARNINGS,
@@ -101,7 +102,7 @@ def add_learned_drafts(engine: argparse._ArgumentGroup) -> None:
 
 
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    """Commands without `--speculate` draft nothing."""
+    """Return the engine's options; commands without `--speculate` draft nothing."""
     speculate, draft_model = speculation(getattr(arguments, "speculate", "off"))
     return EngineOptions(
         backend=arguments.backend,
@@ -120,13 +121,13 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
 
 
 def speculation(word: str) -> tuple[Speculate, str]:
-    """How answers are drafted, and the model that drafts, "" where there is none."""
+    """Return how answers are drafted, and the model that drafts, "" if there is none."""
     known: dict[str, Speculate] = {name: name for name in SPECULATES}
     return (known[word], "") if word in known else ("auto", word)
 
 
 def kv_types(text: str) -> tuple[KvType, KvType]:
-    """Of keys and values; one stands for both."""
+    """Return the types of keys and of values; one word stands for both."""
     found = [kind for name in text.split(",") for kind in KV_TYPES if kind == name]
     if len(found) != text.count(",") + 1 or len(found) > 2:
         known = ", ".join(KV_TYPES)
@@ -185,8 +186,8 @@ def phrase(sentences: str) -> str:
 
 
 def given_sampling(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `SamplingOptions` that were typed. RequestError and FileError for a schema or
-    grammar that cannot be read."""
+    """Return the fields of `SamplingOptions` that were typed. RequestError and FileError for a
+    schema or grammar that cannot be read."""
     typed = {name: getattr(arguments, name) for name in OPTIONS}
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
@@ -201,12 +202,12 @@ def given_sampling(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
-    """As `given_sampling`, over the program's own defaults."""
+    """Return the typed options over the program's own defaults."""
     return SamplingOptions(**given_sampling(arguments))
 
 
 def schema_of(word: str) -> str:
-    """A JSON object as it was typed, or a file's."""
+    """Return a JSON object as it was typed, or the content of a file."""
     if word.lstrip().startswith("{"):
         return word
     return read_text(Path(word), LONGEST_GRAMMAR)
@@ -224,7 +225,8 @@ def bias_of(word: str) -> tuple[int, float]:
 
 
 def bias_from(word: str) -> tuple[int, float]:
-    """RequestError instead, for a conversation."""
+    """Return a bias as `bias_of` does. RequestError for a conversation, in place of argparse's
+    error."""
     try:
         return bias_of(word)
     except argparse.ArgumentTypeError as error:

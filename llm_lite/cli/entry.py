@@ -1,4 +1,4 @@
-"""What the command `llm-lite` runs: Ctrl-C leaves no traceback, even while modules are imported.
+"""The entry of the command `llm-lite`: Ctrl-C leaves no traceback, even while modules are imported.
 
 A signal's default action ends the program at once; Python's own handler, which raises
 KeyboardInterrupt, is in place only where something answers it.
@@ -33,7 +33,7 @@ NEEDED = 512 << 20
 
 
 def _collect_from_here() -> None:
-    """No collection looks at the modules."""
+    """Exclude the imported modules from garbage collection, and turn it on."""
     gc.freeze()
     gc.enable()
 

@@ -93,7 +93,8 @@ def _run(words: list[str], imported: Callable[[], object]) -> int:
 
 
 def _with_command(words: list[str], parser: Parser) -> list[str]:
-    """`llm-lite` and `llm-lite FILE` open the desktop."""
+    """Insert `desktop` where no command is named: `llm-lite` and `llm-lite FILE` open the
+    window."""
     if words and (words[0] in _COMMANDS or words[0] in ("-h", "--help", "--version")):
         return words
     problem = mistyped(words[0], _COMMANDS) if words else ""
@@ -380,7 +381,7 @@ def _machine(commands: Subparsers, engine: Parser) -> None:
 
 
 def _instruments(commands: Subparsers) -> None:
-    """What a model computes, as files."""
+    """Add the commands that write to files what a model computes."""
     logits = _instrument(
         commands, "logits", "write the logits after every token of a text", "X.npy"
     )
@@ -400,7 +401,7 @@ def _instruments(commands: Subparsers) -> None:
 
 
 def _instrument(commands: Subparsers, name: str, what: str, out: str) -> Parser:
-    """A command that runs a model exactly over a text and writes an array."""
+    """Add a command that runs a model exactly over a text and writes an array."""
     # set_defaults below changes the parent's own actions, hence a parent of its own.
     parser = commands.add_parser(
         name, parents=[_engine_parent()], help=f"{what}; activations and KV cache in float32"
@@ -455,7 +456,7 @@ def _quantize(commands: Subparsers) -> None:
 
 
 def _engine_parent() -> Parser:
-    """Of every command that runs a model."""
+    """Return the options of every command that runs a model."""
     parent = Parser(add_help=False)
     add_engine(parent.add_argument_group("engine"))
     return parent
@@ -468,7 +469,7 @@ def _speculation_parent() -> Parser:
 
 
 def _sampling_parent() -> Parser:
-    """Of commands that let it answer."""
+    """Return the options of commands that write answers."""
     parent = Parser(add_help=False)
     add_sampling(parent.add_argument_group("sampling", ADVISED))
     return parent

@@ -16,7 +16,7 @@ _ALIKE = 0.75  # of difflib's ratio, from which on a word is taken for a mistype
 
 
 class Parser(argparse.ArgumentParser):
-    """Its errors quote what was typed; the page of `--help`, which is long, is only named."""
+    """A parser whose errors quote what was typed and name `--help`, whose page is long."""
 
     def error(self, message: str) -> NoReturn:
         said = one_line(message[:_LONGEST_ERROR])
@@ -58,7 +58,8 @@ class at_least:  # noqa: N801  argparse shows the name
 
 
 def mistyped(word: str, commands: Iterable[str]) -> str:
-    """A sentence where the word is no file and looks like a command; "" where it may be a model."""
+    """Return a sentence if the word is no file and looks like a command, "" if it may be a
+    model."""
     if not word.isascii() or not word.isalpha() or Path(word).exists():
         return ""
     found = difflib.get_close_matches(word, commands, 1, _ALIKE)

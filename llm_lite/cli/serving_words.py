@@ -74,7 +74,8 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
 
 
 def server_config(arguments: argparse.Namespace) -> ServerConfig:
-    """RequestError for what cannot be, and where others could reach it without a key."""
+    """Return the server's configuration. RequestError for values that cannot be, and if others
+    could reach it without a key."""
     from llm_lite.server.config import ServerConfig, is_loopback, page_history
 
     key = _key(arguments)
@@ -104,7 +105,7 @@ def server_config(arguments: argparse.Namespace) -> ServerConfig:
 
 
 def serving_options(arguments: argparse.Namespace) -> StartServing:
-    """RequestError."""
+    """Return the options of serving. RequestError for values out of range."""
     for name, low, high in (("parallel", 1, 64), ("queue", 0, 4096)):
         value = getattr(arguments, name)
         if not low <= value <= high:
@@ -119,7 +120,7 @@ def serving_options(arguments: argparse.Namespace) -> StartServing:
 
 
 def _key(arguments: argparse.Namespace) -> str:
-    """Never quoted in what is said of it."""
+    """Return the key, "" for none. Errors never quote it."""
     given = arguments.api_key
     if arguments.no_key:
         if given:

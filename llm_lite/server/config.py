@@ -14,8 +14,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ServerConfig(Struct, frozen=True):
-    """These fields say where a server listens, who may ask, and how much. Times are in seconds,
-    sizes in bytes."""
+    """The configuration of a server: where it listens, who may ask, and how much. Times are in
+    seconds, sizes in bytes."""
 
     host: str = "127.0.0.1"
     port: int = 8080  # 0: one that is free

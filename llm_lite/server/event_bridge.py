@@ -21,8 +21,8 @@ class ClientLeft(Exception):  # noqa: N818 - nothing failed
 
 
 class RequestEvents:
-    """These are the events of one request that are not taken yet. `when_full` is called once, in
-    the loop, where they are too many."""
+    """The events of one request that are not taken yet. `when_full` is called once, in the loop, if
+    they are too many."""
 
     def __init__(self, most: int, when_full: Callable[[], None]) -> None:
         self._most, self._when_full = most, when_full

@@ -35,7 +35,7 @@ class Body(msgspec.Struct, kw_only=True):
 
 
 class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """These are the parameters in the path and the query of an address."""
+    """The base class of the parameters in the path and the query of an address."""
 
 
 class Custom:

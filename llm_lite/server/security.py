@@ -43,8 +43,8 @@ Headers = dict[bytes, bytes]
 
 
 class Guard:
-    """It passes on what may be asked. `open_paths` are for all, without a key; one that ends
-    with a slash stands for all below it."""
+    """A filter of requests. `open_paths` are for all, without a key; one that ends with a slash
+    stands for all below it."""
 
     def __init__(self, app: ASGIApp, shared: Shared, open_paths: Iterable[str]) -> None:
         self._app, self._shared = app, shared

@@ -20,7 +20,7 @@ class ScriptedModes:
         self.last: ModeSwitch | None = None
         self._switched, self._is_cancelled = switched, False
 
-    def ask(self, mode: Mode, activations: Activations) -> None:
+    def request(self, mode: Mode, activations: Activations) -> None:
         if self.last is not None and self.last.is_under_way:
             raise RequestError(f"the weight mode is being switched to {self.last.mode}: wait")
         number = self.last.number + 1 if self.last else 1

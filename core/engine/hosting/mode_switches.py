@@ -26,7 +26,7 @@ class ModeSwitches:
         """Return the switch under way, or else the last one."""
         return self._last
 
-    def ask(self, mode: Mode, activations: Activations) -> None:
+    def request(self, mode: Mode, activations: Activations) -> None:
         """Start a switch of the mode. RequestError while another one is under way."""
         with self._lock:
             before = self._last

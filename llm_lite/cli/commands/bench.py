@@ -89,7 +89,8 @@ def _curve(runner: Runner, arguments: argparse.Namespace) -> tuple[PassCost, ...
 
 
 def _conversation(asked: int | None, runner: Runner) -> int:
-    """Tokens; by default 2000 where that takes seconds, none where it would take minutes."""
+    """Return the tokens of the measured conversation: by default 2000 if that takes seconds, and 0
+    if it would take minutes."""
     if asked is not None:
         return asked
     device = runner.choice.device

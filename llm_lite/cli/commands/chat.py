@@ -58,7 +58,8 @@ def _local(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
 
 
 def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
-    """RequestError where nobody answers at the address, or has no such model."""
+    """Connect to the server at the address. RequestError if nobody answers there, or it has no such
+    model."""
     from llm_lite.core.remote.address import read_address, read_key
     from llm_lite.core.remote.client import Client, Exchange
     from llm_lite.core.remote.connecting import chosen, connect

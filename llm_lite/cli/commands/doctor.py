@@ -84,7 +84,7 @@ def _kernels_reason() -> str:
 
 
 def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Speed and size of every mode that fits into memory, and the one to choose."""
+    """Measure speed and size of every mode that fits into memory, and recommend one."""
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     told: set[str] = set()
 

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _left_out(texts: Sequence[Sequence[int]], most: int) -> str:
-    """Of texts in tokens, a sentence where an encoder does not read all of them."""
+    """Return a sentence if an encoder does not read all of the texts, given in tokens."""
     longer = [number for number, ids in enumerate(texts, 1) if len(ids) > most]
     if not longer:
         return ""

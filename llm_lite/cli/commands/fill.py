@@ -52,7 +52,8 @@ def _told(text: str, tokens: tuple[int, ...], masks: tuple[Mask, ...]) -> dict[s
 
 
 def _show(file: ModelFile, text: str, masks: tuple[Mask, ...]) -> None:
-    """The sentence with each candidate; of several masks, with the likeliest of the others."""
+    """Print the sentence with each candidate; the other masks of several have their likeliest
+    token."""
     best = [mask.candidates[0].text for mask in masks]
     for number, mask in enumerate(masks):
         if len(masks) > 1:

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _backends(arguments: argparse.Namespace) -> Iterator[StudyBackend]:
-    """Where both are meant, Vulkan only if there is a device."""
+    """Yield the backends to measure; if both are meant, Vulkan only if there is a device."""
     named = arguments.on == "vulkan" or arguments.device is not None
     if named or (arguments.on == "both" and any(device.usable for device in list_devices())):
         yield "vulkan"

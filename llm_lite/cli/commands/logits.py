@@ -23,7 +23,7 @@ from llm_lite.core.messages import ExecutorInfo
 
 
 def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np.float32]:
-    """Of an encoder-decoder those behind the target's tokens."""
+    """Return the logits behind each token; of an encoder-decoder, behind the target's tokens."""
     if runner.source_encoder is None:
         if target is not None:
             raise RequestError("--decoder-tokens: the model is no encoder-decoder")

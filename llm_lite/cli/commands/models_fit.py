@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fit(asked: Fitting, options: EngineOptions, gb_s: float) -> Fit | str:
-    """Or why there is none in this mode."""
+    """Return how the model fits in this mode, or why it cannot be computed."""
     try:
         # Its speed is of a context that is half full.
         return asked.fit(options, gb_s)

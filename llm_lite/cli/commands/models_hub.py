@@ -46,7 +46,7 @@ def search_models(arguments: argparse.Namespace) -> int:
 
 
 def bytes_of(text: str) -> int:
-    """RequestError for what is no size."""
+    """Return the bytes of a size such as 4GB. RequestError for any other text."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT]?)B?", text.strip().upper())
     if match is None:
         raise RequestError(f"--size is {quote(text)}, expected a size such as 800MB or 4GB")

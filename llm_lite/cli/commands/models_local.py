@@ -127,7 +127,7 @@ def _agreed(plan: Removal) -> bool:
 
 
 def _can_ask() -> bool:
-    """Whether somebody is there to answer."""
+    """Return True if a person at a terminal can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

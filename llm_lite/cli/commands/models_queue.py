@@ -78,7 +78,7 @@ def show_queue(arguments: argparse.Namespace) -> int:
 
 
 def _id_of(jobs: Jobs, text: str) -> str:
-    """An id, or its beginning where no other begins so."""
+    """Return the id that is this text, or the only one that begins with it."""
     found = [job.id for job in jobs if job.id.startswith(text)]
     if len(found) == 1 or text in found:
         return text if text in found else found[0]
@@ -154,7 +154,8 @@ def carried_out(addition: commands.Addition) -> QueuedJob:
 
 
 def run_all() -> Jobs:
-    """Everything that can be carried out, deletions that wait too; the jobs in the end."""
+    """Carry out all jobs that can run, waiting deletions too, and return the jobs as they are
+    then."""
     line, follower = JobLine(), _Follower(None)
     shown = ""
     try:
@@ -181,11 +182,12 @@ class _Follower:
 
     @property
     def works(self) -> bool:
-        """Whether no other program carries the queue out."""
+        """Return True if no other program carries the queue out."""
         return self._state is None or self._state.works or not is_worked(queue_folder())
 
     def state(self) -> QueueState:
-        """The newest, after a moment; what is wrong with the queue itself is told once."""
+        """Return the newest state, after a moment; a problem of the queue itself is printed
+        once."""
         while True:
             try:
                 self._state = self._states.get(timeout=_TICK)

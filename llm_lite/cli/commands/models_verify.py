@@ -42,6 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _model(text: str) -> LocalModel | None:
-    """None for a path that is none of the models of this machine."""
+    """Return the model of this machine at a path; None if there is none."""
     path = catalog.resolve(text).absolute()
     return next((model for model in local_models() if model.path == path), None)

@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    """`serving_options` say whether answers are drafted; the engine loads the model that drafts."""
+    """Return the engine's options: `serving_options` says whether answers are drafted, and the
+    engine loads the model that drafts."""
     options = engine_options(arguments)
     return options if options.draft_model else replace(options, speculate="off")
 
@@ -72,7 +73,7 @@ def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
 def _serve_directly(
     arguments: argparse.Namespace, name: str, config: ServerConfig, options: StartServing
 ) -> int:
-    """An encoder's vectors of texts, or an encoder-decoder's targets, without an engine."""
+    """Serve an encoder's vectors of texts, or an encoder-decoder's targets, without an engine."""
     service: EncoderService | TargetService | None = None
     with ExitStack() as stack:
         server = Server(lambda: service, config, tell_lines, say, lambda: name)
@@ -101,7 +102,7 @@ def _serve_directly(
 
 
 def _begin(engine: Engine, options: StartServing) -> None:
-    """RequestError where the model cannot be served."""
+    """Start serving. RequestError if the model cannot be served."""
     engine.send(options)
     changed = wait_for(engine, ServingChanged)
     if not changed.is_on:
@@ -167,7 +168,7 @@ def _show_example(address: str, config: ServerConfig, body: Mapping[str, object]
 
 
 def _others(config: ServerConfig) -> tuple[str, ...]:
-    """Addresses for other machines, where it listens on all and `address` is that of this one."""
+    """Return the addresses for other machines, if the server listens on all addresses."""
     return network_addresses() if config.host in ("0.0.0.0", "::") else ()
 
 

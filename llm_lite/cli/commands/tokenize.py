@@ -130,7 +130,7 @@ def _print_merges(told: TokenizedText, steps: MergeSteps) -> None:
 
 
 def _print_lattice(lattice: Lattice) -> None:
-    """Every token that fits; those of the best path have a mark."""
+    """Print every token that fits; those of the best path have a mark."""
     best = set(lattice.best)
     for number, edge in enumerate(lattice.edges):
         mark = "*" if number in best else " "

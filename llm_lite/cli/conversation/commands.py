@@ -1,4 +1,4 @@
-"""What can be typed after a slash in a conversation: a table of commands."""
+"""The commands that can be typed after a slash in a conversation, as a table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def is_command(line: str) -> bool:
 
 
 def run_command(talk: Conversation, line: str) -> None:
-    """RequestError for an unknown name, and for what a command refuses."""
+    """Run the command of a line. RequestError for an unknown name, and for what a command
+    refuses."""
     name, _, argument = checked(line)[1:].partition(" ")
     command = COMMANDS.get(name.strip())
     if command is None:
@@ -94,7 +95,8 @@ def _retry(talk: Conversation, argument: str) -> None:
 
 
 def _edit(talk: Conversation, argument: str) -> None:
-    """With a text, that is asked in the place of the last question; else it is there to edit."""
+    """Ask the given text in the place of the last question; without one, put that question into the
+    line to edit."""
     question = talk.undo()
     if argument:
         talk.ask(argument)
@@ -117,7 +119,7 @@ def _model(talk: Conversation, argument: str) -> None:
 
 
 def _one_of(asked: str, known: tuple[str, ...], name: str) -> str:
-    """The value that was typed, or the one that begins so."""
+    """Return the known value that was typed, or the only one that begins with what was typed."""
     if asked in known:
         return asked
     found = [value for value in known if value.startswith(asked)]
@@ -127,7 +129,7 @@ def _one_of(asked: str, known: tuple[str, ...], name: str) -> str:
 
 
 def _option(name: str, known: tuple[str, ...], talk: Conversation, argument: str) -> None:
-    """An option of the engine with a few values."""
+    """Change an option of the engine that has a few values, and print it."""
     if argument:
         value: Any = _one_of(argument, known, name)
         talk.reconfigure(replace(talk.options, **{name: value}))
@@ -181,7 +183,7 @@ def _choose(row: Option, talk: Conversation, argument: str) -> None:
 
 
 def _advised_by(talk: Conversation, field: str) -> str:
-    """Where the value is from, if neither from the person nor the program's own."""
+    """Return the source of a value that the model advises, "" if the person chose the value."""
     known = talk.model.sampling_defaults
     source = next((default.source for default in known if default.name == field), "")
     return f" ({source})" if source and field not in talk.chosen else ""
@@ -244,7 +246,7 @@ def _set_grammar(talk: Conversation, argument: str) -> None:
 
 
 def _take(talk: Conversation, sampling: SamplingOptions) -> None:
-    """RequestError for what no answer could be made with."""
+    """Use these options from now on. RequestError if no answer could be made with them."""
     check(sampling)
     check_grammar(sampling)
     names = ("stop", "logit_bias", "json_schema", "grammar")
@@ -252,7 +254,7 @@ def _take(talk: Conversation, sampling: SamplingOptions) -> None:
 
 
 def _set_gains(talk: Conversation, argument: str) -> None:
-    """From the next step on; RequestError where the model has no such head."""
+    """Set gains of heads from the next step on. RequestError if the model has no such head."""
     talk.refuse_elsewhere("gains")
     if argument == "off":
         talk.gains = {}
@@ -267,7 +269,7 @@ def _set_gains(talk: Conversation, argument: str) -> None:
 
 
 def _export(talk: Conversation, argument: str) -> None:
-    """RequestError where nothing was written."""
+    """Write attention maps to a file. RequestError if nothing was written."""
     talk.refuse_elsewhere("attention")
     path, *names = argument.split() or [""]
     if not names:
@@ -318,7 +320,7 @@ def _stats(talk: Conversation, argument: str) -> None:
 
 
 def _say_again(talk: Conversation, argument: str) -> None:
-    """The conversation as it is."""
+    """Print the conversation as it is."""
     for message in _all(talk):
         say(f"{message.role}:")
         for line in message.content.split("\n"):

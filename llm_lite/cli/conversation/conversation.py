@@ -55,12 +55,12 @@ class Conversation(Struct):
 
     @property
     def sampling(self) -> SamplingOptions:
-        """As the person chose, else as the model advises."""
+        """Return the options that the person chose, over those that the model advises."""
         return self.model.sampling(**self.chosen)
 
     @property
     def completes(self) -> bool:
-        """Whether the conversation is one text, which the model continues."""
+        """Return True if the conversation is one text, which the model continues."""
         return completes(self.model, self.form, raw=self.raw)
 
     def ask(self, question: str) -> None:
@@ -70,7 +70,7 @@ class Conversation(Struct):
         self.messages = (*asked, _message(answer))
 
     def retry(self) -> None:
-        """Another answer in the place of the last one, with another seed."""
+        """Answer again with another seed, in the place of the last answer."""
         before = self._in_form(self.last_turn()[0])
         if self.sampling.temperature == 0:
             say("at temperature 0 the answer is the same for every seed")
@@ -98,7 +98,7 @@ class Conversation(Struct):
         return before[-1].content
 
     def last_turn(self) -> tuple[tuple[ChatMessage, ...], ChatMessage]:
-        """What was said up to the last question, and its answer. RequestError where there is no
+        """Return the messages up to the last question, and its answer. RequestError if there is no
         answer yet."""
         if not self.messages:
             raise RequestError("there is no answer yet")
@@ -121,7 +121,7 @@ class Conversation(Struct):
         self.options, self.executor, self.model = options, changed.executor, changed.model
 
     def newest_cache(self) -> CacheStatus | None:
-        """What the engine said last of its cache."""
+        """Return the newest status of the cache that the engine sent."""
         for event in self.engine.poll():
             report(event)
             if isinstance(event, CacheStatus):
@@ -129,7 +129,7 @@ class Conversation(Struct):
         return self.cache
 
     def refuse_elsewhere(self, command: str) -> None:
-        """RequestError where the model computes on another machine."""
+        """Raise RequestError if the model computes on another machine."""
         if self.executor.backend == "remote":
             raise RequestError(
                 f"/{command}: {self.executor.device} computes elsewhere; that can be done to a "
@@ -137,7 +137,8 @@ class Conversation(Struct):
             )
 
     def _in_form(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-        """What the person said as questions, or as pieces of the text that is continued."""
+        """Return the messages with the person's as questions, or as pieces of the text that is
+        continued."""
         role: Role = "text" if self.completes else "user"
         said = ("user", "text")
         return tuple(replace(m, role=role) if m.role in said else m for m in messages)
@@ -173,7 +174,7 @@ class Conversation(Struct):
 
 
 def completes(model: ModelInfo, form: str, *, raw: bool = False) -> bool:
-    """Whether a conversation of this form is one text, which the model continues."""
+    """Return True if the conversation is one text, which the model continues."""
     return not raw and (form == "completion" or (form == "auto" and not model.has_chat_template))
 
 
@@ -182,7 +183,8 @@ def _message(answer: HeardAnswer) -> ChatMessage:
 
 
 def checked(text: str, source: str = "the line") -> str:
-    """Bytes that are no UTF-8 reach Python as lone surrogates: refuse them with a sentence."""
+    """Return a text that is valid UTF-8. RequestError if it is not: its other bytes reach Python as
+    lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -34,7 +34,7 @@ class LineHistory(History):
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """The newest first."""
+        """Return the lines of the history, the newest first."""
         lines = self._tail().splitlines()
         return [text for text in map(_text, reversed(lines)) if text]
 
@@ -57,7 +57,7 @@ class LineHistory(History):
             os.close(file)
 
     def _tail(self) -> bytes:
-        """The last whole lines of the file."""
+        """Return the last whole lines of the file."""
         with contextlib.suppress(OSError), os.fdopen(self._open(os.O_RDONLY), "rb") as file:
             begin = max(0, os.fstat(file.fileno()).st_size - KEPT)
             file.seek(begin)
@@ -87,7 +87,7 @@ class FullEditor:
         )
 
     def read(self, draft: str = "") -> str:
-        """A message: EOFError at the end, KeyboardInterrupt for Ctrl-C."""
+        """Read a message. EOFError at the end of the input, KeyboardInterrupt for Ctrl-C."""
         handler = signal.getsignal(signal.SIGINT)
         try:
             return self._session.prompt(PROMPT, default=draft)
@@ -147,7 +147,7 @@ def history_path() -> Path:
 
 
 def _text(line: bytes) -> str:
-    """The text of a line; "" where there is none."""
+    """Return the text of a line of the history, "" if the line has none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

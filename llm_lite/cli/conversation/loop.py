@@ -63,8 +63,9 @@ def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
 
 
 def make_editor(commands: Mapping[str, SlashCommand]) -> Read:
-    """A function that reads a message: EOFError at the end, KeyboardInterrupt for Ctrl-C,
-    RequestError for a line that cannot be read; the next one can be."""
+    """Return a function that reads a message. It raises EOFError at the end of the input,
+    KeyboardInterrupt for Ctrl-C, and RequestError for a line that cannot be read, after which the
+    next one can be."""
     plain = os.environ.get("TERM", "dumb") in ("dumb", "") and sys.platform != "win32"
     if plain or not sys.stdout.isatty():
         return read_plain

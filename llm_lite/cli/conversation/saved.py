@@ -53,7 +53,7 @@ def open_kept(talk: Conversation, argument: str) -> None:
 
 
 def _wait_for_cache(talk: Conversation) -> None:
-    """The engine says what came of it in its log."""
+    """Wait until the engine has sent the cache's status, and print what it logs."""
     while True:
         for event in talk.engine.wait(1.0):
             report(event)

@@ -1,1 +1,2 @@
-"""What commands share: standard streams, signals, how a command ends, the answer as it comes."""
+"""The parts that commands share: standard streams, signals, how a command ends, the answer as it
+streams."""

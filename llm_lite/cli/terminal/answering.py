@@ -1,4 +1,4 @@
-"""What the engine says while a command waits for it: answers stream out, warnings are told."""
+"""Waiting for the engine: answers are printed as they stream, warnings too."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ E = TypeVar("E")
 
 
 class Engine(Protocol):
-    """What answers: the engine of this process, or one elsewhere."""
+    """The engine that answers, in this process or on another machine."""
 
     def send(self, command: Command) -> None: ...
 
@@ -126,7 +126,7 @@ def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
 
 
 def _hear(answer: HeardAnswer, split: Split, shown: bool) -> None:
-    """What is new of thoughts and of what is said."""
+    """Print what is new of the thoughts and of the visible text, and store it in `answer`."""
     thought, said = split.thought[len(answer.thought) :], split.visible_text[len(answer.text) :]
     if shown:
         stream_thought(thought)
@@ -167,13 +167,13 @@ def _drafts(stats: GenerationStats) -> str:
 
 
 def wait_for_model(engine: Engine) -> ModelLoaded:
-    """RequestError where it cannot be loaded."""
+    """Wait for the model. RequestError if it cannot be loaded."""
     return wait_for(engine, ModelLoaded)
 
 
 def wait_for(engine: Engine, kind: type[E], *, cancel: bool = False) -> E:
-    """The next event of a kind; RequestError for a LoadFailed before. With `cancel`, Ctrl-C
-    cancels the load."""
+    """Wait for the next event of a kind. RequestError for a LoadFailed before it. With `cancel`,
+    Ctrl-C cancels the load."""
     if not cancel:
         return _next(engine, kind)
     with interrupts.noted() as interrupted:
@@ -199,7 +199,7 @@ def _next(engine: Engine, kind: type[E], cancelled: Callable[[], bool] = lambda:
 
 
 def report(event: Event) -> None:
-    """What a person should know of at once."""
+    """Print the warnings that an event carries."""
     if isinstance(event, Logged) and event.level == "warning":
         warn(event.text)
     elif isinstance(event, FileDamaged):

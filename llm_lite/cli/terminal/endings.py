@@ -1,4 +1,4 @@
-"""How a command ends: one sentence and an exit code for whatever goes wrong. Decided here alone.
+"""The end of a command: one sentence and an exit code for every error. They are decided here alone.
 
 Exit codes: 0; 1 after an expected error or where the system refuses something; 2 for wrong usage;
 70 after a defect of the program; 130 after Ctrl-C. A defect is one sentence too, and its traceback
@@ -24,7 +24,8 @@ PRINT_TRACEBACKS = "LLM_LITE_TRACEBACK"
 
 
 def ended(work: Callable[[], int]) -> int:
-    """The exit code of `work`, or of what it raised; SystemExit, of wrong usage, passes through."""
+    """Return the exit code of `work`, or of what it raised; SystemExit, for wrong usage, passes
+    through."""
     try:
         try:
             code = work()
@@ -40,7 +41,7 @@ def ended(work: Callable[[], int]) -> int:
 
 
 def leave(code: int) -> int:
-    """`code`, for the interpreter to end with; or the end, at once, where that would be a crash.
+    """Return `code`, for the interpreter to end with; end at once if that would be a crash.
 
     A thread inside C++ that comes back while the interpreter goes down is ended in the middle of
     its frames, upon which C++ aborts. So does a pool of threads that nobody joins.
@@ -60,7 +61,7 @@ def catch_all() -> None:
 
 
 def sentence(error: BaseException) -> str:
-    """What is told of an error that is no defect; "" where it is one."""
+    """Return the sentence for an error that is no defect, "" for a defect."""
     return str(error) if isinstance(error, LlmLiteError) else system_errors.sentence(error)
 
 
@@ -94,7 +95,7 @@ def _of_defect(error: BaseException) -> str:
 
 
 def _kept(error: BaseException) -> str:
-    """Where the traceback is."""
+    """Store or print the traceback, and return a sentence that says where it is."""
     import tempfile  # none of these before there is a defect
     import traceback
 

@@ -1,4 +1,4 @@
-"""What commands share: a text read as tokens, and what a report says of the executor."""
+"""The parts that commands share: a text read as tokens, and a report's fields on the executor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from llm_lite.core.messages import ChatMessage, ExecutorInfo
 
 
 def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
-    """What --tokens, --text or --text-file give; texts that cannot fit are refused unread."""
+    """Return the tokens of --tokens, --text or --text-file; texts that cannot fit are refused
+    unread."""
     tokenizer = file.tokenizer
     if arguments.tokens is not None:
         return read_ids("--tokens", arguments.tokens)
@@ -25,7 +26,7 @@ def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
 
 
 def read_ids(option: str, text: str) -> list[int]:
-    """Token ids; RequestError that names the option."""
+    """Return token ids. RequestError, which names the option, if they are no numbers."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
@@ -34,7 +35,8 @@ def read_ids(option: str, text: str) -> list[int]:
 
 
 def executor_fields(info: ExecutorInfo) -> dict[str, str]:
-    """Of a report with `--json`: what the numbers were computed on, and how exactly."""
+    """Return the fields of a report with `--json` that say what the numbers were computed on, and
+    how exactly."""
     return {
         "backend": info.backend,
         "device": info.device,

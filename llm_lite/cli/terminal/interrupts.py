@@ -35,7 +35,7 @@ _ending_since: float | None = None
 
 
 def install() -> None:
-    """From now on; where the program was started to ignore Ctrl-C, not at all."""
+    """Handle Ctrl-C from now on, unless the program was started to ignore it."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
         if hasattr(signal, "setitimer"):  # all systems but Windows
@@ -49,15 +49,16 @@ def answered() -> None:
 
 
 def lost() -> None:
-    """An interrupt was raised where Python lets no exception through, as in a finalizer: it comes
-    once more when that is over."""
+    """Raise an interrupt once more later: it came where Python lets no exception through, as in a
+    finalizer."""
     answered()
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
 
 def pressed() -> bool:
-    """Whether there was one that nobody answered: what fails now may have failed of it."""
+    """Return True if there was an interrupt that no code answered: what fails now may have failed
+    because of it."""
     return _ending_since is not None
 
 
@@ -67,8 +68,8 @@ def end() -> None:
 
 
 class Noted:
-    """Whether Ctrl-C was pressed: without a lock, as a handler may be interrupted by the next one,
-    which would wait for the lock that the first holds."""
+    """A flag for Ctrl-C without a lock: a handler may be interrupted by the next one, which would
+    wait for the lock that the first holds."""
 
     def __init__(self) -> None:
         self._pressed = False
@@ -82,8 +83,7 @@ class Noted:
 
 @contextlib.contextmanager
 def noted() -> Iterator[Noted]:
-    """Inside, the first Ctrl-C is only noted, so that no token is lost; the second is as one
-    outside."""
+    """Note the first Ctrl-C inside, so that no token is lost; the second acts as one outside."""
     pressed = Noted()
     before = signal.getsignal(signal.SIGINT)
     if not callable(before):  # ignored
@@ -118,7 +118,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 class Ended(SystemExit):
-    """By a signal; the exit code is the one that a shell gives to that."""
+    """The end by a signal, with the exit code that a shell gives to it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -126,7 +126,8 @@ class Ended(SystemExit):
 
 
 def ends_in_order(main: Callable[P, int]) -> Callable[P, int]:
-    """A command's `main`, that cleans up at SIGTERM and SIGHUP and returns 143 or 129."""
+    """Wrap a command's `main`, so that it cleans up at SIGTERM and SIGHUP and returns 143 or
+    129."""
 
     @wraps(main)
     def ended(*words: P.args, **named: P.kwargs) -> int:
@@ -143,7 +144,8 @@ def ends_in_order(main: Callable[P, int]) -> Callable[P, int]:
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Signals raise `Ended` in the main thread; one that is ignored, as by nohup, stays so.
+    """Raise `Ended` for signals in the main thread; a signal that is ignored, as by nohup, stays
+    so.
 
     A second one long after the first ends the process at once: cleaning up must have failed."""
     first: float | None = None

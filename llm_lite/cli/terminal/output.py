@@ -41,7 +41,8 @@ def prepare() -> None:
 
 
 def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Without a buffer, as PYTHONUNBUFFERED asks for, what a system call leaves is lost unseen."""
+    """Return the stream with a buffer: without one, as PYTHONUNBUFFERED asks for, what a system
+    call does not take is lost unseen."""
     encoding, lines = stream.encoding, stream.line_buffering
     raw: Any = stream.detach()
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding, line_buffering=lines)
@@ -56,7 +57,7 @@ def _stand_in(number: int, flags: int, mode: str) -> Any:
 
 
 def show(text: str = "") -> None:
-    """Lines of a report, on standard output."""
+    """Print lines of a report on standard output."""
     _write(lines(text) + "\n")
 
 
@@ -69,18 +70,18 @@ def show_json(value: Any) -> None:
 
 
 def stream(text: str) -> None:
-    """A piece of an answer, at once. To a file or a pipe it goes as it is: there it is data."""
+    """Print a piece of an answer at once. A file or a pipe gets it unchanged: there it is data."""
     _write(lines(text) if sys.stdout.isatty() else text)
     finish()
 
 
 def shows_thoughts() -> bool:
-    """To a file or a pipe goes what the model says, and nothing that it thought before."""
+    """Return True on a terminal: a file or a pipe gets the answer without its thoughts."""
     return sys.stdout.isatty()
 
 
 def stream_thought(text: str) -> None:
-    """A piece of a model's thoughts, dimmed; on a terminal only."""
+    """Print a piece of a model's thoughts, dimmed; on a terminal only."""
     if not text or not shows_thoughts():
         return
     plain = os.environ.get("TERM") == "dumb"
@@ -98,40 +99,40 @@ def finish() -> None:
 
 
 def say(text: str) -> None:
-    """A sentence on standard error; nobody is told where that cannot be written."""
+    """Print a sentence on standard error; a failure to write is ignored."""
     _tell(one_line(text) + "\n")
 
 
 def tell_lines(text: str) -> None:
-    """Several lines on standard error, as of a traceback."""
+    """Print several lines on standard error, as of a traceback."""
     _tell(lines(text).rstrip("\n") + "\n")
 
 
 def warn(text: str) -> None:
-    """A sentence on standard error that says who speaks."""
+    """Print a sentence on standard error, behind the program's name."""
     say(f"llm-lite: {text}")
 
 
 def tell(note: str) -> None:
-    """As `warn`; nothing where there is nothing to say."""
+    """Print a note as `warn` does, unless it is empty."""
     if note:
         warn(note)
 
 
 def tell_written(path: Path, kind: str, shape: Sequence[int]) -> None:
-    """What was written into a file, on standard error."""
+    """Print on standard error what was written into a file."""
     sizes = ", ".join(map(str, shape))
     say(f"{path}: {kind}, float32 [{sizes}]")
 
 
 def prompt(text: str) -> None:
-    """What stands before the line that is typed."""
+    """Print the text before the line that is typed."""
     finish()
     _tell(one_line(text))
 
 
 def overwrite(text: str, *, last: bool = False) -> None:
-    """A line on standard error that the next one takes the place of, where a terminal is."""
+    """Print a line on standard error that the next one overwrites on a terminal."""
     if not sys.stderr.isatty():
         say(text)
         return
@@ -158,7 +159,7 @@ def _tell(text: str) -> None:
 
 
 def _fail(error: OSError) -> None:
-    """The reader that left, as of `| head`, passes through; for all else there is a sentence."""
+    """Pass on that the reader left, as of `| head`; raise LlmLiteError for any other failure."""
     abandon(sys.stdout)
     if isinstance(error, BrokenPipeError):
         raise error
@@ -177,14 +178,15 @@ def abandon(stream: Any) -> None:
 
 
 def size_text(nbytes: int) -> str:
-    """As people say it: 98 MB, 4.7 GB."""
+    """Return a size as people write it: 98 MB, 4.7 GB."""
     if nbytes >= 999_500_000:
         return f"{nbytes / 1e9:.1f} GB"
     return f"{nbytes / 1e6:.0f} MB" if nbytes >= 999_500 else f"{nbytes / 1e3:.0f} kB"
 
 
 def parameters_text(count: int) -> str:
-    """As models are called by it: 135M, 4.0B; "" where it is not known."""
+    """Return a count of parameters as names of models have it: 135M, 4.0B; "" if it is not
+    known."""
     if not count:
         return ""
     if count >= 999.5e6:

@@ -1,4 +1,5 @@
-"""How alike texts are, as lines for a terminal: a table, or of many texts the closest of each."""
+"""The similarities of texts, as lines for a terminal: a table, or the closest of each if there are
+many."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _WIDTH = 100  # where no terminal says its own
 
 
 def similarity_table(texts: Sequence[str], cosines: np.ndarray, columns: int) -> Iterator[str]:
-    """`cosines` [texts, texts]; `columns`: of the terminal, 0 where there is none."""
+    """Yield the lines of `cosines` [texts, texts]; the terminal has `columns`, 0 if there is
+    none."""
     count, room = len(texts), columns or _WIDTH
     number = len(str(count))
     longest = max(map(width, texts))
@@ -61,12 +63,12 @@ def _bar(value: float) -> str:
 
 
 def width(text: str) -> int:
-    """Columns that a terminal takes for the text on one line."""
+    """Return the columns that a terminal takes for the text on one line."""
     return sum(map(_columns, one_line(text)))
 
 
 def fitted(text: str, room: int) -> str:
-    """As wide as `room`, cut with an ellipsis where it is longer."""
+    """Return the text in `room` columns, cut with an ellipsis if it is longer."""
     plain = one_line(text)
     if width(plain) > room:
         kept, used = "", 0

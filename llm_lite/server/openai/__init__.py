@@ -1,2 +1,1 @@
-"""These modules answer at the addresses of OpenAI's protocol:
-https://platform.openai.com/docs/api-reference"""
+"""The addresses of OpenAI's protocol: https://platform.openai.com/docs/api-reference"""

@@ -130,7 +130,7 @@ def _likelihoods(delta: Delta, plan: ChatPlan) -> Likelihoods | None:
 
 
 class ChatStream:
-    """It writes chunks of several choices, each with its index."""
+    """The writer of chunks of several choices, each with its index."""
 
     def __init__(
         self, head: AnswerHead, plan: ChatPlan, choices: list[Choice], wants_usage: bool

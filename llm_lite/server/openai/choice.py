@@ -101,7 +101,8 @@ class Delta(Struct, frozen=True):
 
 
 class Choice:
-    """It is fed the events of an answer; `delta` returns what they brought since its last call."""
+    """One choice of an answer: it is fed events, and `delta` returns the text and calls that are
+    new since its last call."""
 
     def __init__(self, plan: ToolPlan, *, keeps_tokens: bool = False) -> None:
         self._plan, self._keeps_tokens = plan, keeps_tokens

@@ -1,4 +1,4 @@
-"""These fields, types and bodies are shared by several addresses."""
+"""Fields, types and bodies that several addresses share."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ async def _pieces(
 
 
 class _Writer:
-    """It numbers the events that it writes."""
+    """A writer that numbers its events."""
 
     def __init__(self) -> None:
         self._count = 0

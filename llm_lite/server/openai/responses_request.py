@@ -184,7 +184,7 @@ def _messages(body: ResponseRequest) -> tuple[ChatMessage, ...]:
 
 
 class _MessageBuilder:
-    """It makes messages of items: calls that follow each other become one assistant's, and
+    """A builder of messages from items: calls that follow each other become one assistant's, and
     results stand in the order of their calls."""
 
     def __init__(self) -> None:

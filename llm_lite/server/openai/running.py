@@ -40,7 +40,7 @@ class Usage(Struct, kw_only=True):
 
 
 class Timings(Struct, kw_only=True):
-    """These numbers say how fast an answer was, by the names of llama.cpp's server."""
+    """The speed of an answer, by the names of llama.cpp's server."""
 
     cache_n: Annotated[Count, about("Tokens of the prompt that the cache had.")]
     prompt_n: Annotated[Count, about("Tokens of the prompt that were read.")]

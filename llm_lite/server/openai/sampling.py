@@ -77,7 +77,7 @@ def type_of(row: Option, seed: type[Seed] = Seed) -> Any:
 if TYPE_CHECKING:
 
     class _Options(AnswerBody, kw_only=True):
-        """These options are read by name."""
+        """The options, which are read by name."""
 
         temperature: float | None = None
         top_p: float | None = None

@@ -87,7 +87,7 @@ class AnswerStats(Struct):
 
 
 class WrittenAnswer(Struct, kw_only=True):
-    """These fields are all of an answer so far; with `finished`, also how it ended."""
+    """All of an answer so far; with `finished`, also how it ended."""
 
     text: LongText
     thought: LongText = ""

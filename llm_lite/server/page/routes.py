@@ -36,7 +36,7 @@ LONGEST = 200_000  # characters that are read as Markdown
 
 
 class Renderer:
-    """It renders one text at a time; any thread may call it."""
+    """A renderer of one text at a time; any thread may call it."""
 
     def __init__(self) -> None:
         self._process = SandboxProcess(WORKER)
@@ -141,7 +141,7 @@ class Modes:
         if (service.options.mode, service.options.activations) == (body.mode, body.activations):
             return JSONResponse({"switch": switch_of(service)})
         try:
-            service.modes.ask(body.mode, body.activations)
+            service.modes.request(body.mode, body.activations)
         except RequestError as error:
             raise ApiError(409, str(error)) from None
         return JSONResponse({"switch": switch_of(service)}, 202)

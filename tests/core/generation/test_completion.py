@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_lite.core.generation.prompt import RoleEnds, encode_text, role_ends
+from llm_lite.core.generation.prompt import RoleEnds, encode_completion, role_ends
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import ChatMessage, GenerationStarted, TokenDecoded
 from llm_lite.core.records import replace
@@ -36,14 +36,14 @@ def test_answers_enter_as_their_tokens_and_what_is_typed_as_text():
     own = TOKENIZER.encode(" of old", parse_special=False)
     end = next(iter(TOKENIZER.end_ids))
     said = (text("In days <|im_end|>"), answer(" of old", *own, end), text("!"))
-    encoded = encode_text(TOKENIZER, said)
+    encoded = encode_completion(TOKENIZER, said)
     assert not any(TOKENIZER.is_special(t) for t in encoded.ids if t != TOKENIZER.bos_id)
     assert TOKENIZER.decode(encoded.ids, skip_special=True) == "In days <|im_end|> of old\n\n!"
     at = [place for place, owner in enumerate(encoded.owners) if owner == 1]
     assert [encoded.ids[place] for place in at] == own
     assert sorted(set(encoded.owners)) in ([-1, 0, 1, 2], [0, 1, 2])
     assert encoded.thinking is None and not encoded.roles.begins_line
-    assert encode_text(TOKENIZER, (text("A poem:\n"),)).roles.begins_line
+    assert encode_completion(TOKENIZER, (text("A poem:\n"),)).roles.begins_line
 
 
 MARKS = RoleEnds(("\nUser:", "<|user|>"), frozenset(), begins_line=True)

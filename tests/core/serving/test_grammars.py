@@ -68,7 +68,7 @@ def test_an_answer_whose_mask_is_late_goes_on_in_another_mode(client, served_mod
     service = serve(client)
     late = Asked(service, tokens=PROMPT, sampling=FORCED)
     assert held.asked.wait(PATIENCE)
-    service.modes.ask("int8", "a32")
+    service.modes.request("int8", "a32")
     client.until(ExecutorChanged)
     held.set()
     assert late.finished().stop_reason == "end"

@@ -61,7 +61,7 @@ def test_answers_go_on_in_the_new_mode(client, hook, served):
     reached = hook.block_step(len(hook.steps) + 20)
     asked = Asked(served, tokens=(7, 5, 6), sampling=LONG)
     assert reached.wait(PATIENCE)
-    served.modes.ask("int8", "a8")
+    served.modes.request("int8", "a8")
     hook.heard = True
     changed = client.until(ExecutorChanged)
     assert (changed.executor.mode, changed.executor.activations) == ("int8", "a8")
@@ -82,25 +82,25 @@ def test_who_asks_while_the_executor_is_replaced_is_answered(client, served, mon
         return make(*arguments)
 
     monkeypatch.setattr(drafts, "Batch", slow)
-    served.modes.ask("int8", "auto")
+    served.modes.request("int8", "auto")
     client.until(ServingChanged)
     assert len(asked[0].tokens()) == 12
     assert served.executor.mode == "int8"
 
 
 def test_it_tells_how_far_it_is_and_is_one_at_a_time(client, served, making):
-    served.modes.ask("int8", "auto")
+    served.modes.request("int8", "auto")
     assert making.begun.wait(PATIENCE)
     assert client.until(LoadStarted).mode == "int8"
     last = served.modes.last
     assert (last.phase, last.stage, last.fraction) == ("preparing", "converting weights", 0.3)
     with pytest.raises(RequestError, match="switched to int8"):
-        served.modes.ask("fp16", "auto")
+        served.modes.request("fp16", "auto")
     assert len(Asked(served, tokens=(5, 6)).tokens()) == 12, "meanwhile clients are answered"
     making.go_on.set()
     client.until(ServingChanged)
     assert served.modes.last.phase == "done"
-    served.modes.ask("fp16", "auto")
+    served.modes.request("fp16", "auto")
     client.until(ServingChanged)
     assert (served.executor.mode, served.modes.last.number) == ("fp16", 2)
 
@@ -108,7 +108,7 @@ def test_it_tells_how_far_it_is_and_is_one_at_a_time(client, served, making):
 @pytest.mark.parametrize("who", ["the client", "the window"])
 def test_it_is_cancelled(client, served, making, who):
     before = served.executor
-    served.modes.ask("int8", "auto")
+    served.modes.request("int8", "auto")
     assert making.begun.wait(PATIENCE)
     if who == "the client":
         served.modes.cancel()
@@ -125,7 +125,7 @@ def test_a_mode_that_does_not_fit_is_a_sentence_and_no_question(client, served, 
     sentence = "int8 weights need 9 GiB: mode int4 fits"
     making.problem = DoesNotFitError(sentence, None, ())
     making.go_on.set()
-    served.modes.ask("int8", "auto")
+    served.modes.request("int8", "auto")
     assert client.until(LoadFailed).message == sentence
     assert (served.modes.last.phase, served.modes.last.problem) == ("failed", sentence)
     assert not client.of(LoadNeedsMemory)
@@ -136,7 +136,7 @@ def test_a_mode_that_does_not_fit_is_a_sentence_and_no_question(client, served, 
 def test_clients_hear_of_no_path(client, served, making):
     making.problem = FileError("/home/somebody/model.gguf", "it has changed")
     making.go_on.set()
-    served.modes.ask("int8", "auto")
+    served.modes.request("int8", "auto")
     assert "somebody" in client.until(LoadFailed).message
     assert served.modes.last.problem == "it has changed"
 
@@ -146,7 +146,7 @@ def test_the_answer_of_the_window_goes_on_too(client, served, making):
     client.send(Generate(7, HELLO, long))
     client.until(TokenDecoded)
     making.go_on.set()
-    served.modes.ask("int8", "auto")
+    served.modes.request("int8", "auto")
     client.until(ExecutorChanged)
     finished = client.of(GenerationFinished) or [client.until(GenerationFinished)]
     assert finished[0].stats.new_tokens == 60
