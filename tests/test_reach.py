@@ -12,7 +12,7 @@ BEGIN += tuple(f"llm_lite.cli.commands.{action.module}" for action in ACTIONS.va
 WORKERS = (
     "llm_lite.core.text.sandbox.worker",
     "llm_lite.core.generation.grammars.worker",
-    "llm_lite.core.attachments.pdf_worker",
+    "llm_lite.core.text.pdf_worker",
     "llm_lite.core.convert.stages.worker",
     "llm_lite.desktop.widgets.markup.worker",
     "llm_lite.server.page.markdown_worker",

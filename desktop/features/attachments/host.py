@@ -51,7 +51,7 @@ class FileReader(Host):
         return found
 
     def _work(self) -> None:
-        from llm_lite.core.attachments.pdf import end_process
+        from llm_lite.core.attachments import end_process
 
         while (file := self._next()) is not None:
             if file.key in self._known:
@@ -66,7 +66,7 @@ class FileReader(Host):
             return self._waiting.popleft() if self._waiting else None
 
     def _read(self, file: DraftFile) -> list[Act]:
-        from llm_lite.core.attachments.reading import FoundModelError, read_attachment
+        from llm_lite.core.attachments import FoundModelError, read_attachment
         from llm_lite.core.text.sandbox.process import cancelled_by
 
         try:

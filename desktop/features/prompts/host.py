@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import get_args
 
-from llm_lite.core.attachments.decoding import decode
+from llm_lite.core.attachments import decode
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.places import expanded, plain_name, user_folder

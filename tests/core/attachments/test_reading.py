@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from llm_lite.core.attachments import pdf as pdfs_of_program
-from llm_lite.core.attachments.decoding import decode
-from llm_lite.core.attachments.reading import (
+from llm_lite.core import attachments
+from llm_lite.core.attachments import (
     LARGEST_TEXT,
     FoundModelError,
+    decode,
     read_attachment,
 )
 from llm_lite.core.errors import FileError
@@ -30,7 +30,7 @@ def file(tmp_path):
 @pytest.fixture(scope="module", autouse=True)
 def no_process_is_left():
     yield
-    pdfs_of_program.end_process()
+    attachments.end_process()
 
 
 TEXTS = {
@@ -169,13 +169,13 @@ def test_a_pdf_that_takes_too_much_ends_alone(file, monkeypatch):
     path = file("bomb.pdf", pdf("words"))
     tight = Limits(cpu_seconds=60.0, wall_seconds=600.0, memory_bytes=1 << 20)
     with pytest.raises(FileError) as error:
-        pdfs_of_program.pdf_text(path, path.read_bytes() + bytes(40 << 20), tight)
+        attachments.pdf_text(path, path.read_bytes() + bytes(40 << 20), tight)
     assert "bomb.pdf" in str(error.value)
     assert read_attachment(path).text, "the next one is read by another process"
 
 
 def test_a_long_pdf_is_cut_between_pages_and_that_is_known(file, monkeypatch):
-    monkeypatch.setattr(pdfs_of_program, "PAGES", 2)
+    monkeypatch.setattr(attachments, "PAGES", 2)
     read = read_attachment(file("four.pdf", pdf("one", "two", "three", "four")))
     assert read.text.endswith("two") and read.is_cut and read.whole > len(read.text)
 

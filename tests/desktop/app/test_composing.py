@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from llm_lite.core import attachments
 from llm_lite.core.attached_text import Attachment
-from llm_lite.core.attachments import pdf, reading
 from llm_lite.core.errors import FileError
 from llm_lite.desktop.features.attachments.host import FileReader
 from llm_lite.desktop.features.attachments.model import AttachFiles, FileRead
@@ -71,7 +71,7 @@ class Gate:
 
     def __init__(self, monkeypatch):
         self.entered, self.open, self.names = threading.Event(), threading.Event(), []
-        monkeypatch.setattr(reading, "read_attachment", self.read)
+        monkeypatch.setattr(attachments, "read_attachment", self.read)
 
     def read(self, path):
         self.names.append(path.name)
@@ -116,7 +116,7 @@ def test_a_file_that_is_put_aside_and_comes_back_meanwhile_stays(tmp_path, monke
 def test_the_process_for_pdfs_ends_while_nobody_reads(tmp_path, monkeypatch):
     """It is one for all: ended later, it would be that of the next file."""
     reader, running = FileReader(), []
-    monkeypatch.setattr(pdf, "end_process", lambda: running.append(reader._is_running))
+    monkeypatch.setattr(attachments, "end_process", lambda: running.append(reader._is_running))
     (tmp_path / "a").write_text("a")
     files = named(tmp_path / "a")
     until(lambda: poll(reader, files), lambda told: told)
