@@ -29,7 +29,7 @@ from llm_lite.core.models.description.tensors import Shapes
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES
-from llm_lite.core.models.gemma4.architecture import GEMMA_4
+from llm_lite.core.models.gemma4 import GEMMA_4
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.quant.blocks.legacy import Q4_0, Q4_1, Q8_0
 from llm_lite.core.quant.blocks.tiles import INT4, INT8

@@ -22,7 +22,7 @@ from llm_lite.core.models.gemma2 import GEMMA_2
 from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
-from llm_lite.core.models.gemma4.architecture import GEMMA_4
+from llm_lite.core.models.gemma4 import GEMMA_4
 from llm_lite.core.models.gpt1 import GPT_1
 from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.formats import huggingface_reader as reader
-from llm_lite.core.models import gemma3, ministral3, smollm3
+from llm_lite.core.models import gemma3, gemma4, ministral3, smollm3
 from llm_lite.core.models.description import decoder, rope
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import rows_of
 from llm_lite.core.models.gemma3n import config as gemma3n
-from llm_lite.core.models.gemma4 import config as gemma4
 from llm_lite.core.models.registry import ARCHITECTURES
 from tests.families import family_of
 from tests.family_checks import write_case

@@ -1,8 +1,20 @@
-"""The fields of Gemma 4, under GGUF's keys and those of transformers' checkpoints."""
+"""Gemma 4 (text, dense): its fields and names, of GGUF files and of transformers' checkpoints, and
+its graph.
+
+The graph is Gemma 3's layer with an embedding of the token for every layer, keys and values that
+later layers share, and heads of two widths, of sliding and of full attention.
+
+Full layers rotate a part of each head, whose pairs lie as far apart as those of the whole head: the
+other pairs have factors that leave no angle (`rope_freqs`, as in GGUF's files). Where a full layer
+has no matrix of values, they are its keys before their norm. Values are normed too; every layer's
+output is multiplied by a number. Sources: transformers' `modeling_gemma4.py`, gguf-py's constants.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +24,10 @@ from msgspec import Struct
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_COUNT, ROPE_BASE, ROPE_FACTOR, SOFTCAP
+from llm_lite.core.models.blocks import cached_attention, residual_stream
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import rope
+from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import (
     FieldRow,
     Known,
@@ -24,10 +38,13 @@ from llm_lite.core.models.description.rows import (
     number,
     row,
 )
-from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, caches_to_share
-from llm_lite.core.models.model import ModelShape
+from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
+from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, caches_to_share, owner_of
+from llm_lite.core.models.gemma3n.graph import per_layer_inputs
+from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plain_text import quote
-from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import NotedMeta, replace
 
@@ -216,3 +233,178 @@ class Gemma4Config(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     @property
     def own_caches(self) -> int:
         return self.layers - self.shared_caches
+
+
+def plan(
+    config: Gemma4Config, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
+) -> Plan:
+    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
+    x = b.embed(b.weight(shared.EMBEDDING), "embedding")
+    x = b.scale(x, "embedding.scaled", factor=math.sqrt(config.width))
+    inputs = per_layer_inputs(b, config, x) if config.layer_width else None
+    x = residual_stream(b, config.shape, x, partial(_layer, b, config, options, inputs))
+    x = b.output_rows(x, "output.rows")
+    x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
+    head = shared.HEAD if b.has(shared.HEAD) else shared.EMBEDDING
+    logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
+    if config.softcap:
+        logits = b.softcap(logits, "logits.cap", scale=1 / config.softcap, cap=config.softcap)
+    return b.finish(logits)
+
+
+def _layer(
+    b: PlanBuilder,
+    config: Gemma4Config,
+    options: BuildOptions,
+    inputs: Tensor | None,
+    x: Tensor,
+    layer: int,
+) -> Tensor:
+    at, w = f"layers.{layer}", f"blk.{layer}."
+    h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), config.eps, at + ".attention.norm")
+    y = _attention(b, config, options, h, layer)
+    y = b.rms_norm(
+        y, b.weight(w + "post_attention_norm.weight"), config.eps, at + ".attention.post_norm"
+    )
+    x = b.add(x, y, at + ".attention.residual")
+    x = _feed_forward(b, config, x, layer)
+    if inputs is not None:
+        x = _per_layer(b, config, x, inputs, layer)
+    return b.scale(x, at + ".scaled", weight=b.weight(w + "layer_output_scale.weight"))
+
+
+def _attention(
+    b: PlanBuilder, config: Gemma4Config, options: BuildOptions, h: Tensor, layer: int
+) -> Tensor:
+    at, w, eps = f"layers.{layer}.attention", f"blk.{layer}.", config.eps
+    shape, slides = config.shape_at(layer), config.sliding[layer]
+    d = shape.head_dim
+    rotate = partial(
+        b.rope,
+        head_dim=d,
+        rotary_dim=d,
+        theta=config.sliding_theta if slides else config.theta,
+        half_split=True,
+        factors=None if slides else b.weight(rope.FACTORS),
+    )
+    q = b.matmul(h, b.weight(w + "attn_q.weight"), at + ".q")
+    q = b.rms_norm(q, b.weight(w + "attn_q_norm.weight"), eps, at + ".q_norm")
+    q = rotate(q, at + ".q_rope")
+    owner, kv = owner_of(layer, config.sliding, config.own_caches), None
+    if owner == layer:
+        k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
+        v = k
+        if b.has(w + "attn_v.weight"):
+            v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
+        k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), eps, at + ".k_norm")
+        kv = rotate(k, at + ".k_rope"), b.rms_norm(v, None, eps, at + ".v_norm", width=d)
+    window = config.window if slides else 0
+    y = cached_attention(
+        b, shape, options, q, kv, at, layer=layer, owner=owner, window=window, scale=1.0
+    )
+    return b.matmul(y, b.weight(w + "attn_output.weight"), at + ".output")
+
+
+def _feed_forward(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -> Tensor:
+    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
+    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate")
+    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up")
+    h = b.gelu_mul(gate, up, at + ".gelu_mul")
+    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down")
+    y = b.rms_norm(y, b.weight(w + "post_ffw_norm.weight"), config.eps, at + ".post_norm")
+    return b.add(x, y, at + ".residual")
+
+
+def _per_layer(
+    b: PlanBuilder, config: Gemma4Config, x: Tensor, inputs: Tensor, layer: int
+) -> Tensor:
+    """Return what the token's embedding for this layer adds."""
+    at, w, n = f"layers.{layer}.per_layer", f"blk.{layer}.", config.layer_width
+    gate = b.matmul(x, b.weight(w + "inp_gate.weight"), at + ".gate")
+    h = b.columns(inputs, at + ".input", first=layer * n, count=n)
+    h = b.gelu_mul(gate, h, at + ".gelu_mul")
+    h = b.matmul(h, b.weight(w + "proj.weight"), at + ".project")
+    h = b.rms_norm(h, b.weight(w + "post_norm.weight"), config.eps, at + ".norm")
+    return b.add(x, h, at + ".residual")
+
+
+def _shares(config: Gemma4Config, layer: int) -> bool:
+    return layer >= config.own_caches
+
+
+def _may_lack_values(config: Gemma4Config, layer: int) -> bool:
+    return _shares(config, layer) or not config.sliding[layer]
+
+
+def _none_of_layers(config: Gemma4Config, layer: int) -> bool:
+    return not config.layer_width
+
+
+def _of_inputs(*rows: NameRow) -> tuple[NameRow, ...]:
+    """Mark rows of the embedding for every layer as optional, as larger models lack it."""
+    return tuple(replace(row, optional=_none_of_layers) for row in rows)
+
+
+_TENSORS = (
+    *shared.MODEL_TENSORS,
+    of_model(rope.FACTORS, None, "rotary_pairs"),
+    *_of_inputs(
+        of_model(PER_LAYER_TABLE, "embed_tokens_per_layer.weight", "table_rows", "layers_width"),
+        of_model(
+            "per_layer_model_proj.weight",
+            "per_layer_model_projection.weight",
+            *("layers_width", "width"),
+        ),
+        of_model("per_layer_proj_norm.weight", "per_layer_projection_norm.weight", "layer_width"),
+        of_layer("inp_gate.weight", "per_layer_input_gate.weight", "layer_width", "width"),
+        of_layer("proj.weight", "per_layer_projection.weight", "width", "layer_width"),
+        of_layer("post_norm.weight", "post_per_layer_input_norm.weight", "width"),
+    ),
+    shared.ATTENTION_NORM,
+    shared.QUERY,
+    replace(shared.KEY, optional=_shares),
+    replace(shared.VALUE, optional=_may_lack_values),
+    shared.ATTENTION_OUTPUT,
+    replace(shared.QUERY_NORM, shape=("head_dims",)),
+    replace(shared.KEY_NORM, shape=("head_dims",), optional=_shares),
+    of_layer("post_attention_norm.weight", "post_attention_layernorm.weight", "width"),
+    of_layer("ffn_norm.weight", "pre_feedforward_layernorm.weight", "width"),
+    *shared.GATED,
+    of_layer("post_ffw_norm.weight", "post_feedforward_layernorm.weight", "width"),
+    replace(of_layer("layer_output_scale.weight", "layer_scalar", "width"), spread=True),
+)
+GEMMA_4 = Architecture(
+    title="Gemma 4",
+    gguf="gemma4",
+    model_types=("gemma4_text", "gemma4"),
+    config=Gemma4Config,
+    tensors=_TENSORS,
+    graph=plan,
+    must_be=(
+        ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),
+        ("attention_bias", False, "biases are"),
+        ("enable_moe_block", False, "mixtures of experts are"),
+    ),
+    defaults={
+        "hidden_size": 2304,
+        "hidden_size_per_layer_input": 256,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "num_kv_shared_layers": 0,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "max_position_embeddings": 131072,
+        "sliding_window": 512,
+    },
+    vocabularies=(
+        ("vocab_size", shared.EMBEDDING),
+        ("vocab_size_per_layer_input", PER_LAYER_TABLE),
+    ),
+    tied=True,
+    on_disk=frozenset({PER_LAYER_TABLE}),
+    of_config=factors_of_full_layers,
+    of_fields=lambda config: [],
+)

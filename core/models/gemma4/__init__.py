@@ -1,1 +1,0 @@
-"""Gemma 4 (text, dense): its fields and names, and its graph."""
