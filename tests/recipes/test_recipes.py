@@ -120,7 +120,7 @@ def test_an_op_of_a_form_of_its_own_without_its_check_does_not_compile(tmp_path)
     ("recipe", "names"),
     [
         ("A model", {"model": "qwen3"}),
-        ("A weight format", {"format": "q4_0"}),
+        ("A weight format", {"family": "legacy", "format": "q4_0"}),
     ],
 )
 def test_the_places_of_what_is_there_exist(recipe, names):
