@@ -27,7 +27,6 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import (
     CacheKept,
-    ChatMessage,
     CheckKept,
     KeepConversation,
     KeptChecked,
@@ -115,7 +114,7 @@ class KeptConversations:
         size, path = _size(command.path), Path(command.path)
         identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
         prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)
-        encoded = _encoded(runner, command.messages, command.thinking)
+        encoded = _encoded(runner, command)
         total = len(encoded.ids)
         tokens = common(prefix.held.tokens, encoded.ids, total)
         if tokens < LEAST or prefix.held.gaps:
@@ -133,7 +132,7 @@ class KeptConversations:
         begun = time.perf_counter()
         session, path = runner.session, Path(command.path)
         try:
-            encoded = _encoded(runner, command.messages, command.thinking)
+            encoded = _encoded(runner, command)
             identity = self._identity_of(runner)
             cache_transfer.open_saved(runner, path, identity, command.conversation)
         except LlmLiteError as error:
@@ -199,11 +198,11 @@ class KeptConversations:
         self._emit(CacheKept(command.conversation, command.path, *kept, problem))
 
 
-def _encoded(runner: Runner, messages: tuple[ChatMessage, ...], thinking: bool) -> Encoded:
+def _encoded(runner: Runner, command: CheckKept | ResumeKept) -> Encoded:
     """Encode the conversation as a `Read` of it does."""
-    spoken = is_open_answer(messages)
-    check_size(runner.model_file.tokenizer, messages, runner.session.context)
-    return encode(runner.model_file, messages, spoken, thinking)
+    messages, file = command.messages, runner.model_file
+    check_size(file.tokenizer, messages, runner.session.context)
+    return encode(file, messages, is_open_answer(messages), command.thinking, command.tools)
 
 
 def _problem(error: LlmLiteError) -> str:

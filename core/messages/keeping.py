@@ -10,6 +10,7 @@ from typing import Literal
 
 from llm_lite.core.messages.answers import ChatMessage, PromptToken
 from llm_lite.core.messages.kinds import Command, Event
+from llm_lite.core.messages.tools import ToolSpec
 
 # Why a kept file is of no use: what it was made with differs, the conversation begins otherwise, or
 # it will never be of use again.
@@ -34,6 +35,7 @@ class CheckKept(Command, frozen=True):
     path: str
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
+    tools: tuple[ToolSpec, ...] = ()  # that are offered
 
 
 class ResumeKept(Command, frozen=True):
@@ -44,6 +46,7 @@ class ResumeKept(Command, frozen=True):
     path: str
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
+    tools: tuple[ToolSpec, ...] = ()  # that are offered
 
 
 class MakeTitle(Command, frozen=True):

@@ -26,7 +26,7 @@ class Asked(Stage):
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
         self._begin(source, engine)
         self._load(prompt)
-        self._ask()
+        self._send_prompt()
         self._told = self._report()
 
 

@@ -23,7 +23,7 @@ from llm_lite.core.messages import (
     TitleMade,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import begun, owner_of
+from llm_lite.desktop.features.chat.reading import begun, offered, owner_of
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
@@ -149,7 +149,9 @@ def due(state: AppState) -> Result:
     stale = offer.phase in ("ready", "unfit") and offer.asked != now
     if offer.phase == "waiting" or stale:
         messages = conversation(state, state.messages)
-        command = CheckKept(offer.conversation, offer.path, messages, state.thinking)
+        command = CheckKept(
+            offer.conversation, offer.path, messages, state.thinking, offered(state)
+        )
         return _with(state, offer=replace(offer, phase="checking", asked=now)), (command,)
     always = state.resume.mode == "always" and not state.resume.dismissed
     if offer.phase == "ready" and always and not obstacle(state):
@@ -160,8 +162,8 @@ def due(state: AppState) -> Result:
 def run_with(state: AppState) -> RunWith | None:
     if state.model is None or state.executor is None:
         return None
-    how = state.executor
-    return (state.model.path, how.mode, how.activations, how.keys, how.values)
+    how, tools = state.executor, offered(state)
+    return (state.model.path, how.mode, how.activations, how.keys, how.values, tools)
 
 
 def resume(action: Resume, state: AppState, now: float) -> Result:
@@ -173,7 +175,8 @@ def resume(action: Resume, state: AppState, now: float) -> Result:
     messages, request = conversation(state, state.messages), state.next_request
     lead = len(messages) - len(state.messages)
     offer = replace(offer, phase="resuming", request=request, lead=lead)
-    command = ResumeKept(request, offer.conversation, offer.path, messages, state.thinking)
+    kept = (offer.conversation, offer.path)
+    command = ResumeKept(request, *kept, messages, state.thinking, offered(state))
     return _with(replace(state, next_request=request + 1), offer=offer), (command,)
 
 

@@ -10,13 +10,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Unfit
+from llm_lite.core.messages import ToolSpec, Unfit
 from llm_lite.core.records import replace
 
 ResumeMode = Literal["off", "ask", "always"]
 OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
 BUDGET = 2 << 30
-RunWith = tuple[str, str, str, str, str]  # model, mode, activations, types of keys and values
+# Model, mode, activations, types of keys and values, and the tools that are offered.
+RunWith = tuple[str, str, str, str, str, tuple[ToolSpec, ...]]
 
 
 class KeptCache(Struct, frozen=True):

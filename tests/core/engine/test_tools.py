@@ -4,10 +4,16 @@ to say a call."""
 import pytest
 
 from llm_lite.core.messages import (
+    CacheKept,
     ChatMessage,
+    CheckKept,
     GenerationFinished,
     GenerationStarted,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
     ModelLoaded,
+    ResumeKept,
     ToolSpec,
 )
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -47,6 +53,21 @@ def test_functions_are_told_a_call_is_made_and_its_result_is_read(client, caller
     assert "<tool_response>12 degrees</tool_response>" in prompt_of(client)
     reused = client.of(GenerationStarted)[-1].reused_tokens
     assert reused >= before + len(said) - 1, "the first round is in the cache as it was said"
+
+
+def test_a_kept_cache_of_a_conversation_with_functions_is_resumed_whole(client, caller, tmp_path):
+    client.load(caller, exact("cpu"))
+    _, said = client.ask(1, (ASKED,), GREEDY, tools=(SPEC,), conversation=7)
+    answer = ChatMessage("assistant", TOKENIZER.decode(said), tuple(said))
+    path, messages = str(tmp_path / "7.kv"), (ASKED, answer)
+    client.send(KeepConversation(7, path, 1 << 30))
+    assert client.until(CacheKept).problem == ""
+    client.load(caller, exact("cpu"))
+    client.send(CheckKept(7, path, messages, tools=(SPEC,)))
+    found = client.until(KeptChecked)
+    assert found.tokens == found.total - 1 > len(said), "the last token was never read"
+    client.send(ResumeKept(2, 7, path, messages, tools=(SPEC,)))
+    assert len(client.until(KeptResumed).prompt) == found.tokens
 
 
 def test_a_function_with_a_control_token_ends_the_request_with_a_sentence(client, caller):
