@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.answer import Emit, encode, peak_rss_bytes
-from llm_lite.core.generation.prompt import check_size
+from llm_lite.core.generation.answer import Emit, peak_rss_bytes
+from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import alternatives

@@ -16,8 +16,8 @@ from msgspec import Struct
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
-from llm_lite.core.generation.answer import Emit, cache_status, encode, is_open_answer
-from llm_lite.core.generation.prompt import Encoded, check_size
+from llm_lite.core.generation.answer import Emit, cache_status
+from llm_lite.core.generation.prompt import Encoded, check_size, encode, is_open_answer
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix

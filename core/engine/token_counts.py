@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.generation.answer import encode, is_open_answer
-from llm_lite.core.generation.prompt import ChatFile, check_size
+from llm_lite.core.generation.prompt import ChatFile, check_size, encode, is_open_answer
 from llm_lite.core.messages import CountTokens, TokensCounted
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer

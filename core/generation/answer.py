@@ -10,7 +10,7 @@ from typing import Protocol, assert_never
 
 from msgspec import Struct, field
 
-from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
+from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
 from llm_lite.core.generation.endings import Endings
@@ -41,11 +41,9 @@ from llm_lite.core.messages import (
     PromptToken,
     StopReason,
     TokenDecoded,
-    ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.records import replace
-from llm_lite.core.text.continued import is_text
 from llm_lite.core.text.tokenizer import Tokenizer
 
 Emit = Callable[[Event], None]
@@ -163,7 +161,7 @@ class Answer(Struct):
         prompt.check_size(file.tokenizer, conversation, runner.session.context, command.overflow)
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
-        return encode(
+        return prompt.encode(
             file, command.messages, command.continue_last, command.thinking, command.tools
         )
 
@@ -324,41 +322,6 @@ def name_of(messages: Sequence[ChatMessage]) -> str:
     first = next((m.content for m in messages if m.role in ("user", "text")), "")
     line = " ".join(first[:400].split())
     return line if len(line) <= 48 else line[:47] + "…"
-
-
-def encode(
-    file: prompt.ChatFile,
-    messages: Sequence[ChatMessage],
-    continue_last: bool,
-    thinking: bool = True,
-    tools: Sequence[ToolSpec] = (),
-) -> prompt.Encoded:
-    """Encode a conversation in the model's own template, or else in a plain format; as one text if
-    it is a text that is continued. FileError if the template is at fault."""
-    tokenizer = file.tokenizer
-    if is_text(messages):
-        return prompt.encode_completion(tokenizer, messages)
-    try:
-        encoded = prompt.encode_chat(
-            tokenizer,
-            file.template,
-            messages,
-            continue_last=continue_last,
-            thinking=thinking,
-            tools=tools,
-        )
-    except UnsupportedError as error:  # the template's own fault
-        raise FileError(file.path, str(error)) from error
-    if file.template.origin != "model":
-        begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
-        encoded.roles = prompt.role_ends(tokenizer, begins_line=begins_line, in_chat=True)
-    return encoded
-
-
-def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
-    """Return True if the last message is an answer with content: it is left open when read."""
-    last = messages[-1] if messages else None
-    return last is not None and last.role == "assistant" and bool(last.content + last.thought)
 
 
 def peak_rss_bytes() -> int:

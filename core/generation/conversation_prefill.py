@@ -8,15 +8,9 @@ from msgspec import Struct, field
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
-from llm_lite.core.generation.answer import (
-    ChatRunner,
-    Emit,
-    cache_status,
-    encode,
-    is_open_answer,
-    name_of,
-)
+from llm_lite.core.generation.answer import ChatRunner, Emit, cache_status, name_of
 from llm_lite.core.generation.prefill import Prefilled, PrefillOptions
+from llm_lite.core.generation.prompt import encode, is_open_answer
 from llm_lite.core.generation.steps import prefill_steps
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read

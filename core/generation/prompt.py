@@ -16,7 +16,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
+from llm_lite.core.errors import (
+    FileError,
+    LlmLiteError,
+    RequestError,
+    TooLongError,
+    UnsupportedError,
+)
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,
@@ -28,7 +34,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
-from llm_lite.core.text.continued import pieces
+from llm_lite.core.text.continued import is_text, pieces
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 from llm_lite.core.tools.declared import offered
@@ -158,6 +164,41 @@ def check_size(
 
 def utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def encode(
+    file: ChatFile,
+    messages: Sequence[ChatMessage],
+    continue_last: bool,
+    thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
+) -> Encoded:
+    """Encode a conversation in the model's own template, or else in a plain format; as one text if
+    it is a text that is continued. FileError if the template is at fault."""
+    tokenizer = file.tokenizer
+    if is_text(messages):
+        return encode_completion(tokenizer, messages)
+    try:
+        encoded = encode_chat(
+            tokenizer,
+            file.template,
+            messages,
+            continue_last=continue_last,
+            thinking=thinking,
+            tools=tools,
+        )
+    except UnsupportedError as error:  # the template's own fault
+        raise FileError(file.path, str(error)) from error
+    if file.template.origin != "model":
+        begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
+        encoded.roles = role_ends(tokenizer, begins_line=begins_line, in_chat=True)
+    return encoded
+
+
+def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
+    """Return True if the last message is an answer with content: it is left open when read."""
+    last = messages[-1] if messages else None
+    return last is not None and last.role == "assistant" and bool(last.content + last.thought)
 
 
 def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.answer import ChatRunner, encode
+from llm_lite.core.generation.answer import ChatRunner
 from llm_lite.core.generation.prefill import chunks
+from llm_lite.core.generation.prompt import encode
 from llm_lite.core.generation.sampling import Sampler
 from llm_lite.core.generation.session import Session
 from llm_lite.core.kv_cache.provenance import common

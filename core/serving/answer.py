@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation import prompt
-from llm_lite.core.generation.answer import encode, peak_rss_bytes
+from llm_lite.core.generation.answer import peak_rss_bytes
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
+from llm_lite.core.generation.prompt import encode
 from llm_lite.core.generation.sampling import Sampler, check_bias
 from llm_lite.core.generation.speculation.decoder import DraftCounts
 from llm_lite.core.generation.steps import PATIENCE, choose_next

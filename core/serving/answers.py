@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.answer import encode
-from llm_lite.core.generation.prompt import check_size
+from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.messages import (
     AnswerRequest,

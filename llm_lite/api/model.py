@@ -26,11 +26,10 @@ from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN
-from llm_lite.core.generation.prompt import Encoded, check_size, encode_raw
+from llm_lite.core.generation.prompt import Encoded, check_size, encode, encode_raw
 from llm_lite.core.generation.sampling import check, check_bias
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import text_of

@@ -1,8 +1,8 @@
 """`Guard` stands before every address and decides who may ask.
 
 - A page of another server may make a browser send requests here. Its Origin is not ours, so it is
-  refused, unless it was named (`--cors-origin`); a body has to be of type application/json, which a
-  browser sends for a page of another server only after it has asked.
+  refused, unless it was named (`--cors-origin`); and `call.read_body` takes only the type
+  application/json, which a browser sends for a page of another server only after it has asked.
 - A name of another server may be made to lead here (DNS rebinding). The Host of such a request is
   that name, so names are known: those of loopback, of this machine, and those that were given.
   Addresses in digits are no names.

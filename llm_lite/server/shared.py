@@ -184,7 +184,7 @@ class Shared:
         self._noted: set[tuple[str, str]] = set()  # ignored fields, by path
         self.service_of, self.coming = service_of, coming
         self.began = time.time()
-        self.active = 0  # requests that have come whole
+        self.active = 0  # requests, without those whose body is still coming
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
         self.bodies = IncomingBodies(min(config.requests, affordable(config.connections) // 2))
         self.body_bytes = 0  # of requests that come, or are read

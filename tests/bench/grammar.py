@@ -19,7 +19,7 @@ from statistics import median
 import jsonschema
 
 from llm_lite.core.generation import guide, sampling, steps
-from llm_lite.core.generation.answer import encode
+from llm_lite.core.generation.prompt import encode
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ChatMessage, EngineOptions, SamplingOptions

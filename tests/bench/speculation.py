@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.cli.engine_words import speculation
-from llm_lite.core.generation.answer import Answer, encode
-from llm_lite.core.generation.prompt import begun_with
+from llm_lite.core.generation.answer import Answer
+from llm_lite.core.generation.prompt import begun_with, encode
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.generation.speculation import speculation as speculation_module
 from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of

@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache.colors import (
-    OVERVIEW,
-    CacheWindow,
-    Rows,
-    positions_of,
-    rows_of,
-)
 from llm_lite.desktop.features.cache.model import PointAt
+from llm_lite.desktop.features.cache.picture import (
+    OVERVIEW,
+    CachePicture,
+    CacheWindow,
+    cache_picture,
+    positions_of,
+)
 from llm_lite.desktop.features.cache.state import age, layer_bytes, reused_positions
 from llm_lite.desktop.features.chat.places import bring_into_sight
 from llm_lite.desktop.features.chat.reading import token_id
@@ -92,7 +92,7 @@ def draw_cache_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> l
     room, corner = imgui.get_content_region_avail().x, imgui.get_cursor_screen_pos()
     width = float(max(round(room - gutter - ui.u(1)), 32))
     window = window_of(state, zoom, int(width))
-    rows = rows_of(state, ui, window)
+    rows = cache_picture(state, ui, window)
     left = float(round(corner.x + gutter))
     top = _draw_overview(state, ui, rows, zoom, window, ImVec2(left, round(corner.y)))
     axis = ui.theme.size("small") + ui.u(2)
@@ -146,7 +146,7 @@ def label(layer: CacheLayerInfo) -> str:
 
 
 def _draw_overview(
-    state: AppState, ui: Ui, rows: Rows, zoom: CacheZoom, window: CacheWindow, at: ImVec2
+    state: AppState, ui: Ui, rows: CachePicture, zoom: CacheZoom, window: CacheWindow, at: ImVec2
 ) -> float:
     """Draw the whole context in a line, with what is in sight outlined; return its lower end."""
     assert state.model is not None
@@ -169,7 +169,12 @@ def _draw_overview(
 
 
 def _draw_rows(
-    state: AppState, ui: Ui, rows: Rows, zoom: CacheZoom, window: CacheWindow, frame: MapFrame
+    state: AppState,
+    ui: Ui,
+    rows: CachePicture,
+    zoom: CacheZoom,
+    window: CacheWindow,
+    frame: MapFrame,
 ) -> list[Action]:
     draw, gap = imgui.get_window_draw_list(), 1.0 if frame.row >= SPACED else 0.0
     for first, count, row in runs([rows.row_of[g[0]] for g in frame.groups], joined=not gap):

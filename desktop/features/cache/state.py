@@ -28,9 +28,8 @@ from llm_lite.core.records import replace
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1
-Provenance = tuple[
-    tuple[int, int], ...
-]  # token, number of its computation: both count on from there
+# Pairs of a token and the number of its computation: both count on from there.
+ComputedRuns = tuple[tuple[int, int], ...]
 WARN, ALARM = 0.80, 0.95  # shares of the context from which its end is announced
 
 
@@ -51,7 +50,7 @@ class CacheState(Struct, frozen=True):
     status: CacheStatus | None = None
     prompt: tuple[PromptToken, ...] = ()  # by position, up to what was decoded since
     reused: int = 0  # first tokens, that the last answer found computed
-    made: Provenance = ()
+    made: ComputedRuns = ()
     computed: int = 0  # tokens so far, in all
     all_owners: tuple[int, ...] = ()
     forgotten: Spans = ()

@@ -12,15 +12,6 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout, PooledPrefix
 from llm_lite.desktop.attention.colors import stops
-from llm_lite.desktop.features.cache.colors import (
-    ANSWERS,
-    FREE,
-    SYSTEMS,
-    TEMPLATES,
-    USERS,
-    Rows,
-    kind_colors,
-)
 from llm_lite.desktop.features.cache.map import (
     draw_cache_map,
     draw_zoom,
@@ -32,6 +23,15 @@ from llm_lite.desktop.features.cache.map import (
 from llm_lite.desktop.features.cache.memory import day, draw_line, draw_list
 from llm_lite.desktop.features.cache.model import AskMeasure, ColorCache
 from llm_lite.desktop.features.cache.overflow import headroom
+from llm_lite.desktop.features.cache.picture import (
+    ANSWERS,
+    FREE,
+    SYSTEMS,
+    TEMPLATES,
+    USERS,
+    CachePicture,
+    kind_colors,
+)
 from llm_lite.desktop.features.cache.state import (
     ColorBy,
     held,
@@ -203,7 +203,7 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
     if state.cache.by == "owner":
         _draw_kinds(state, ui)
         return
-    rows = ui.local(Rows)
+    rows = ui.local(CachePicture)
     if state.cache.problem:
         wrapped(ui, state.cache.problem)
         return
@@ -221,7 +221,7 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
     text(ui, f"{high}  {note}", "muted", "small")
 
 
-def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
+def _ends(state: AppState, rows: CachePicture) -> tuple[str, str, str]:
     scale = rows.scale
     assert scale is not None
     if state.cache.by == "age":

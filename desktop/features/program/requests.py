@@ -212,10 +212,9 @@ def _send(
     forced: tuple[Token, ...] = (),
 ) -> Result:
     state, stop = end_reading(state)
-    request, lead = (
-        state.next_request,
-        len(command.messages) - len(shown) + (not command.continue_last),
-    )
+    request = state.next_request
+    answered = shown if command.continue_last else shown[:-1]  # without the empty answer
+    lead = len(command.messages) - len(answered)  # the prompt has a system message before them
     tools = offered(state)
     style = state.model.tool_style if tools and state.model else ""
     state = replace(

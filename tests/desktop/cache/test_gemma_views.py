@@ -9,8 +9,8 @@ from llm_lite.core.messages import LoadModel, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention import work
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.features.cache.colors import Rows
 from llm_lite.desktop.features.cache.map import group_label, label, strips
+from llm_lite.desktop.features.cache.picture import CachePicture
 from llm_lite.desktop.features.cache.state import held, used_bytes
 from llm_lite.desktop.features.cache.view import alike
 from llm_lite.desktop.features.chat.model import Send
@@ -57,7 +57,7 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     assert sorted(map(len, groups)) == [4, 16], "a strip for rings, one for whole caches"
     assert [group_label(layers, group) for group in groups] == ["16 of 20 +12", "4 of 20 +3"]
     _, y0, _, y1 = one.driver.rect("kv_cache.map")
-    rows = one.ui.local(Rows).row_of
+    rows = one.ui.local(CachePicture).row_of
     assert len(rows) == 20 and (y1 - y0) % 2 == 0
     measured = replace(one.state, cache=replace(one.state.cache, by="key-norm"))
     assert len(strips(measured)) == 20, "of what differs from layer to layer each has a row"

@@ -5,7 +5,8 @@ import pytest
 
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache.colors import (
+from llm_lite.desktop.features.cache.map import whose
+from llm_lite.desktop.features.cache.picture import (
     CacheWindow,
     Scale,
     greatest,
@@ -14,7 +15,6 @@ from llm_lite.desktop.features.cache.colors import (
     positions_of,
     shade,
 )
-from llm_lite.desktop.features.cache.map import whose
 from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
 

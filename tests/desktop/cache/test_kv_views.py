@@ -13,9 +13,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache.colors import Rows, kind_colors, kinds, pack
 from llm_lite.desktop.features.cache.map import CacheZoom, ranges, value_at, window_of
 from llm_lite.desktop.features.cache.model import ColorCache
+from llm_lite.desktop.features.cache.picture import CachePicture, kind_colors, kinds, pack
 from llm_lite.desktop.features.cache.state import (
     layer_bytes,
     reserved_bytes,
@@ -145,7 +145,7 @@ def test_layers_that_are_alike_are_told_once():
 def test_colours_of_owners_are_on_the_picture(cache_view, scene):
     """What is drawn for a position is the colour that the legend gives its owner."""
     one, _ = cache_view()
-    rows = one.ui.local(Rows)
+    rows = one.ui.local(CachePicture)
     texels, top = rows.picture._texels(), rows.picture._top
     x0, _, x1, _ = one.driver.rect("kv_cache.map")
     window = window_of(one.state, one.ui.local(CacheZoom), int(x1 - x0))

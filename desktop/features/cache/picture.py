@@ -76,7 +76,7 @@ class Scale(Struct, frozen=True):
         return found
 
 
-class Rows(Struct):
+class CachePicture(Struct):
     """The picture that was made last; `row_of` gives its row by number of the layer in the
     layout."""
 
@@ -89,10 +89,10 @@ class Rows(Struct):
     spread: tuple[Any, Floats] | None = None  # measurement, [layers, 2]
 
 
-def rows_of(state: AppState, ui: Ui, window: CacheWindow) -> Rows:
+def cache_picture(state: AppState, ui: Ui, window: CacheWindow) -> CachePicture:
     """Return the picture, made anew where what it shows has changed; while an answer is written, at
     most once in PERIOD seconds."""
-    rows = ui.local(Rows)
+    rows = ui.local(CachePicture)
     rows.picture.begin()
     cache, model = state.cache, state.model
     assert model is not None
@@ -116,7 +116,7 @@ def rows_of(state: AppState, ui: Ui, window: CacheWindow) -> Rows:
     return rows
 
 
-def _build(rows: Rows, state: AppState, ui: Ui, window: CacheWindow) -> None:
+def _build(rows: CachePicture, state: AppState, ui: Ui, window: CacheWindow) -> None:
     assert state.model is not None
     whole = CacheWindow(0.0, float(state.model.context), window.pixels)
     everything = CacheLayerInfo(0, (), state.model.context, 0, 0, 0)
@@ -139,7 +139,7 @@ def _values(state: AppState) -> MeasuredCache | None:
 
 
 def _row(
-    rows: Rows, state: AppState, ui: Ui, window: CacheWindow, number: int
+    rows: CachePicture, state: AppState, ui: Ui, window: CacheWindow, number: int
 ) -> NDArray[np.uint32]:
     assert state.model is not None
     layer, slots = state.model.cache.layers[number], state.cache.slots
@@ -201,7 +201,7 @@ def _owner_row(
     return paint(kind_colors(ui.theme.palette)[found], alpha.astype(np.float32), local)
 
 
-def _row_values(rows: Rows, state: AppState, number: int) -> Floats:
+def _row_values(rows: CachePicture, state: AppState, number: int) -> Floats:
     """Return values by position; norms are given as shares of the layer's own spread."""
     measured = _values(state)
     if measured is None:
@@ -214,7 +214,7 @@ def _row_values(rows: Rows, state: AppState, number: int) -> Floats:
     return found
 
 
-def _scale(rows: Rows, state: AppState) -> Scale | None:
+def _scale(rows: CachePicture, state: AppState) -> Scale | None:
     """Return the scale of what is shown; None where there is nothing to show yet."""
     if state.cache.by == "age":
         if not state.context_used:
