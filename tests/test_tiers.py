@@ -142,9 +142,11 @@ def test_what_the_tables_name_exists():
         ("tests/core/serving/test_x.py::test_y", "numpy", True),
         ("tests/core/serving/test_x.py::test_y", "cpu", False),
         ("tests/core/models/test_x.py::test_y", "numpy", False),
+        ("tests/core/models/test_x.py::test_y", "vulkan", True),
+        ("tests/core/exec/test_x.py::test_y", "vulkan", False),
     ],
 )
-def test_cases_on_numpy_beside_others(place, backend, again):
+def test_cases_on_executors_beside_others(place, backend, again):
     item = SimpleNamespace(nodeid=place, callspec=SimpleNamespace(params={"backend": backend}))
-    assert tiers.is_on_numpy_again(item) == again
-    assert not tiers.is_on_numpy_again(SimpleNamespace(nodeid=place))
+    assert tiers.is_on_another_again(item) == again
+    assert not tiers.is_on_another_again(SimpleNamespace(nodeid=place))

@@ -48,6 +48,14 @@ THOROUGH: Mapping[str, str] = {
     "tests/core/metrics/test_kernel_study.py::test_every_shader": "teaching forms of one product",
     "tests/desktop/person/test_person.py::test_a_planted_defect": "defects of the person's checks",
     "tests/desktop/person/test_person.py::test_a_field_that_stays": "defects of the same checks",
+    # Each op runs on the software GPU first; these are combinations, and tunings of other GPUs.
+    "tests/core/exec/vulkan/test_vulkan_shared_steps.py": "steps of several sequences",
+    "tests/core/exec/vulkan/test_vulkan_fusion.py": "ops that share a dispatch",
+    "tests/core/exec/vulkan/test_vulkan_seen.py": "what a token sees, in all tunings",
+    "tests/core/exec/vulkan/test_vulkan_halves.py": "halves in all tunings",
+    "tests/core/exec/vulkan/test_vulkan_attention.py::test_workgroups": "tunings of attention",
+    "tests/core/exec/vulkan/test_vulkan_model.py::test_tunings": "tunings of a whole model",
+    "tests/core/exec/vulkan/test_vulkan_model.py::test_tiles": "weights as another GPU has them",
     # A smaller model, or a shorter text, shows the same.
     "tests/server/test_real_model.py::test_one_of_as_many": "reads a prompt of 128 functions",
     "tests/core/serving/test_smollm2_served.py::test_texts_are_the_same": "a tiny model does, too",
@@ -61,16 +69,23 @@ THOROUGH: Mapping[str, str] = {
     "tests/desktop/attention/test_slots.py::test_no_frame_overflows": "random conversations",
 }
 
-# Where the executors are the subject. Elsewhere what runs on the C++ executor and on Vulkan runs on
-# NumPy's, the slowest and the simplest, in the second tier.
-ON_NUMPY = ("tests/core/exec", "tests/core/models")
+# Where the executors are the subject, and a model and an engine that run on all of them. Elsewhere
+# what runs on the C++ executor, too, runs on NumPy's and on Vulkan's in the second tier: the one is
+# the slowest, and on a software GPU the other compiles the shaders of each model first.
+ON_EACH = {
+    "numpy": ("tests/core/exec", "tests/core/models"),
+    "vulkan": (
+        *("tests/core/exec", "tests/core/engine/test_engine.py"),
+        "tests/core/models/test_huggingface_logits.py::test_llama",
+    ),
+}
 
 
-def is_on_numpy_again(item: pytest.Item) -> bool:
-    """Tell whether a test is a case on NumPy of one that runs on other executors too."""
+def is_on_another_again(item: pytest.Item) -> bool:
+    """Tell whether a test is a case on NumPy or Vulkan of one that runs on the C++ executor, too."""
     case = getattr(item, "callspec", None)
-    on_numpy = case is not None and case.params.get("backend") == "numpy"
-    return on_numpy and not item.nodeid.startswith(ON_NUMPY)
+    backend = case.params.get("backend") if case is not None else None
+    return backend in ON_EACH and not item.nodeid.startswith(ON_EACH[backend])
 
 
 @dataclass(frozen=True)
@@ -201,7 +216,7 @@ class Tiers:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         for item in items:
-            if item.nodeid.startswith(self.thorough) or is_on_numpy_again(item):
+            if item.nodeid.startswith(self.thorough) or is_on_another_again(item):
                 item.add_marker("thorough")
         names = [item.nodeid for item in items if item.get_closest_marker("thorough")]
         for group, one in self.groups.items():
