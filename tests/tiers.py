@@ -53,7 +53,9 @@ THOROUGH: Mapping[str, str] = {
     "tests/core/exec/vulkan/test_vulkan_fusion.py": "ops that share a dispatch",
     "tests/core/exec/vulkan/test_vulkan_seen.py": "what a token sees, in all tunings",
     "tests/core/exec/vulkan/test_vulkan_halves.py": "halves in all tunings",
-    "tests/core/exec/vulkan/test_vulkan_attention.py::test_workgroups": "tunings of attention",
+    "tests/core/exec/vulkan/test_vulkan_attention.py::test_attention": "tunings of attention",
+    "tests/core/exec/vulkan/test_vulkan_attention.py::test_workgroups": "the same",
+    "tests/core/exec/cpu/test_cpu_attention_deep.py::test_rows": "long caches with holes",
     "tests/core/exec/vulkan/test_vulkan_model.py::test_tunings": "tunings of a whole model",
     "tests/core/exec/vulkan/test_vulkan_model.py::test_tiles": "weights as another GPU has them",
     # A smaller model, or a shorter text, shows the same.
@@ -62,6 +64,8 @@ THOROUGH: Mapping[str, str] = {
     "tests/core/inspect/test_smollm2_attention.py": "maps of tiny models are compared, too",
     "tests/desktop/lesson/test_lesson.py::test_every_number_on_smollm2": "tiny models are, too",
     "tests/core/hub/fit/test_guard.py::test_what_is_offered": "quantizes the bundled model",
+    "tests/core/hub/fit/test_estimate.py::test_an_encoder_decoder_counts": "starts a translator",
+    "tests/core/hub/remote/test_hostile_answers.py::test_of_one_model": "hundreds of answers",
     "tests/core/generation/speculation/test_trees.py::test_long": "thousands of tokens",
     "tests/core/generation/speculation/test_stepwise.py::test_long": "thousands of tokens",
     "tests/core/generation/speculation/test_slice.py::test_bits_are_those": "a model of 35 layers",
@@ -82,7 +86,7 @@ ON_EACH = {
 
 
 def is_on_another_again(item: pytest.Item) -> bool:
-    """Tell whether a test is a case on NumPy or Vulkan of one that runs on the C++ executor, too."""
+    """Tell whether a test is a case on NumPy or Vulkan of one that runs on C++, too."""
     case = getattr(item, "callspec", None)
     backend = case.params.get("backend") if case is not None else None
     return backend in ON_EACH and not item.nodeid.startswith(ON_EACH[backend])
