@@ -66,7 +66,7 @@ def test_one_at_a_time(visit, service):
     service.modes.go_on.clear()
     open_modes(person)
     person.page.select_option("#modes [name=mode]", "int8")
-    service.modes.ask("int4", "auto")  # somebody else, before the page hears of it
+    service.modes.request("int4", "auto")  # somebody else, before the page hears of it
     person.expected = "409"
     person.page.click("#switch-mode")
     person.page.wait_for_selector(".mode-problem:not([hidden])")
