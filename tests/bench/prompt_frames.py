@@ -27,7 +27,7 @@ class Asked(Stage):
         self._begin(source, engine)
         self._load(prompt)
         self._send_prompt()
-        self._told = self._report()
+        self._reported = self._report()
 
 
 def measure(
