@@ -116,7 +116,7 @@ def encode_for_display(
         session.hidden(ids)
     seconds = time.perf_counter() - started
     tokens = (*_encoded_tokens(tokenizer, first, 0), *_encoded_tokens(tokenizer, second, 1))
-    return TextEncoded(asked.request, tokens, left_out, masks, seconds)
+    return TextEncoded(tokens, left_out, masks, seconds)
 
 
 def _ids(tokenizer: Tokenizer, asked: EncodeText) -> list[int]:

@@ -58,19 +58,20 @@ class Clients:
             self._is_asleep = False
         return self._is_asleep
 
-    def start(self, options: StartServing, host: ModelHost) -> None:
-        """Serve the model in use, or say why not."""
+    def start(self, options: StartServing, host: ModelHost) -> str:
+        """Serve the model in use; return "", or why it cannot be, as a sentence."""
         from llm_lite.core.serving.serving import Serving
 
         self.stop()
         if host.runner is None:
             self._emit(ServingChanged(False, problem=host.no_runner))
-            return
+            return host.no_runner
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
         self._serving = serving  # before an event reports it
         serving.use_runner(host.runner)
         if not serving.is_on:
             self._serving = None
+        return "" if serving.is_on else serving.problem
 
     def stop(self) -> None:
         """End all answers; their positions in the cache are lost."""

@@ -6,6 +6,7 @@ can be compared token by token although the answers have parted long before.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -24,6 +25,7 @@ from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
+    CommandProgress,
     CompareRuns,
     EngineOptions,
     Forced,
@@ -34,7 +36,6 @@ from llm_lite.core.messages import (
     RunToken,
     SamplingOptions,
     StopReason,
-    TaskProgress,
 )
 from llm_lite.core.metrics.divergence import compare
 from llm_lite.core.records import replace
@@ -91,12 +92,12 @@ class Run(Struct):
 
     def _emit_token(self, choice: TokenChoice) -> bool:
         assert self._decoder is not None
-        tokenizer, request = self.runner.model_file.tokenizer, self.command.request
+        tokenizer = self.runner.model_file.tokenizer
         self.tokens.append(choice.token)
         ended = choice.token in tokenizer.end_ids
         text = self._decoder.flush() if ended else self._decoder.feed(choice.token)
         best = alternatives(tokenizer, choice.best)
-        self.emit(RunToken(request, self.number, choice.token, text, choice.probability, best))
+        self.emit(RunToken(self.number, choice.token, text, choice.probability, best))
         if ended:
             self._finish("end")
         return not ended
@@ -104,7 +105,6 @@ class Run(Struct):
     def _emit_ready(self) -> None:
         self.emit(
             RunReady(
-                self.command.request,
                 self.number,
                 self.runner.executor_info,
                 self.runner.model_info.weight_bytes,
@@ -124,7 +124,7 @@ class Run(Struct):
             context_used=self.runner.session.context_used,
             peak_rss_bytes=peak_rss_bytes(),
         )
-        self.emit(RunFinished(self.command.request, self.number, reason, stats))
+        self.emit(RunFinished(self.number, reason, stats))
 
 
 def compare_runs(command: CompareRuns, context: TaskContext) -> None:
@@ -137,9 +137,10 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
     with ExitStack() as stack:
         stack.callback(_restore, context, context.runner.session.tokens())
         a, b = (_open(command, number, prompt, context, stack) for number in RUNS)
+        sampling = _sampling(command)
         for run in (a, b):
             run.runner.session.set_gains(context.runner.session.gains, throughout=True)
-            run.begin(prompt, _sampling(command))
+            run.begin(prompt, sampling)
         answering = [a, b]
         while answering:
             answering = [run for run in answering if run.step()]
@@ -154,7 +155,7 @@ def _sampling(command: CompareRuns) -> SamplingOptions:
     seed = command.sampling.seed
     return replace(
         command.sampling,
-        seed=command.request if seed is None else seed,
+        seed=secrets.randbelow(1 << 32) if seed is None else seed,
         json_schema="",
         grammar="",
         stop=(),
@@ -195,14 +196,14 @@ def _progress(command: CompareRuns, number: int, context: TaskContext) -> loader
         if context.should_stop():
             raise CancelledError("stopped")
         name = f"{stage}, run {'AB'[number]}"
-        context.emit(TaskProgress(command.request, name, (number + fraction) / len(RUNS)))
+        context.emit(CommandProgress(name, (number + fraction) / len(RUNS)))
 
     return report
 
 
 def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
     """Compute KL(A || B) at every token of A's answer, when both have read A's answer up to it."""
-    request, tokens = a.command.request, a.tokens
+    tokens = a.tokens
     read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
     step = min(LONGEST_STEP, a.runner.session.max_outputs, b.runner.session.max_outputs)
     at = 0
@@ -218,10 +219,10 @@ def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
             forced.append(
                 _forced(a, score_token(row_a, token), score_token(row_b, token), float(kl))
             )
-        context.emit(RunsForced(request, at, tuple(forced)))
+        context.emit(RunsForced(at, tuple(forced)))
         at += len(rows_a)
         context.between()
-        context.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
+        context.emit(CommandProgress("asking B for what A said", at / len(tokens)))
 
 
 def _forced(run: Run, by_a: TokenChoice, by_b: TokenChoice, kl: float) -> Forced:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,7 +13,7 @@ from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.hosting.idle_work import forget_learned_drafts
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.engine.hosting.switching import CLIENTS_SECONDS, Switching
-from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
+from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.task_context import TaskContext
@@ -23,28 +24,32 @@ from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Answer, Emit, cache_status
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.generation.prompt import spelled
+from llm_lite.core.handles import Handle
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
-    Command,
+    CacheStatus,
+    CheckKept,
     Event,
     ForgetLearnedDrafts,
     Generate,
     GenerationFinished,
+    KeepConversation,
     Level,
     MakeTitle,
     OpenCache,
     Read,
     ReadTarget,
     Reconfigure,
+    ResumeKept,
     SaveCache,
     SpellTokens,
     StartServing,
+    StepRequest,
     StopServing,
     SwitchMode,
     TargetFinished,
     Task,
-    TaskFinished,
     Translate,
 )
 
@@ -64,44 +69,22 @@ class Dispatcher(Struct, frozen=True):
     clients: Clients
     emit: Emit
     log: Callable[[Level, str], None]
-    stopped: Callable[[int], bool]  # by the number of a command
-    answered: Callable[[int], None]  # the next answer may begin
+    stopped: Callable[[Handle], bool]
+    answered: Callable[[Handle], None]  # the next answer may begin
     closing: Callable[[], bool]
     waiting: Callable[[], bool]  # whether there is another command
 
-    def run(self, number: int, command: Command) -> None:
-        """Execute a command; LlmLiteError if no event reports what went wrong."""
-        host = self.host()
-        if isinstance(command, Reconfigure | SwitchMode):
-            self.switching().submit(number, command)  # taken up at once: no answer is running
-        elif isinstance(command, Generate):
-            self._generate(number, command)
-        elif isinstance(command, Read):
-            self._converse(
-                number, ConversationPrefill(command, self.emit, self._is_stopped(number))
-            )
-        elif isinstance(command, Translate):
-            self._translate(number, command)
-        elif isinstance(command, ReadTarget):
-            self._read_target(command)
-        elif isinstance(command, SpellTokens):
-            if host.file is not None:
-                self.emit(spelled(host.file.tokenizer, command))
-        elif isinstance(command, SaveCache | OpenCache):
-            host.file_away(command)
-        elif isinstance(command, KeptCommand):
-            self.kept.do(host.runner, command)
-        elif isinstance(command, ForgetLearnedDrafts):
-            forget_learned_drafts(host.runner, self.log, self.emit)
-        elif isinstance(command, MakeTitle):
-            is_over = lambda: self.stopped(number) or self.waiting()  # noqa: E731
-            entitle(host, command, self.emit, is_over)
-        elif isinstance(command, StartServing):
-            self.clients.start(command, host)
-        elif isinstance(command, StopServing):
-            self.clients.stop()
-        elif isinstance(command, Task):
-            self._task(number, command)
+    def run(self, handle: Handle) -> None:
+        """Carry a command out. LlmLiteError where it cannot be."""
+        run, is_done = _COMMANDS.get(type(handle.command), (None, True))
+        if run is not None:
+            run(self, handle, handle.command)
+        elif isinstance(handle.command, Task):
+            self._task(handle, handle.command)
+        elif isinstance(handle.command, StepRequest):
+            return  # served with what else waits
+        if is_done:
+            handle.end()
 
     def serve(self) -> None:
         """Serve waiting requests although no answer runs."""
@@ -110,8 +93,10 @@ class Dispatcher(Struct, frozen=True):
             try:
                 self.step_requests.serve(host.loaded, self.waiting)
             except DeviceError as error:
-                host.fall_back(error)
-                self.step_requests.serve(host.loaded, self.waiting)
+                try:
+                    host.fall_back(error)
+                finally:  # where no executor takes over, the request fails again, and ends
+                    self.step_requests.serve(host.loaded, self.waiting)
         except LlmLiteError as error:
             self.log("error", str(error))
 
@@ -124,16 +109,25 @@ class Dispatcher(Struct, frozen=True):
             if not self.switching().drop(preparation):
                 host.switch(preparation)
 
-    def _is_stopped(self, number: int) -> Callable[[], bool]:
-        return partial(self.stopped, number)
+    def _is_stopped(self, handle: Handle) -> Callable[[], bool]:
+        return partial(self.stopped, handle)
 
-    def _generate(self, number: int, command: Generate) -> None:
-        self._converse(number, Answer(command, self._emit_of(number), self._is_stopped(number)))
+    def _change_model(self, handle: Handle, command: Reconfigure | SwitchMode) -> None:
+        self.switching().submit(handle)  # taken up at once: no answer is running
 
-    def _translate(self, number: int, command: Translate) -> None:
-        self._steps(number, Translation(command, self._emit_of(number), self._is_stopped(number)))
+    def _generate(self, handle: Handle, command: Generate) -> None:
+        answer = Answer(command, self._emit_of(handle), self._is_stopped(handle))
+        self._converse(handle, answer)
 
-    def _read_target(self, command: ReadTarget) -> None:
+    def _read(self, handle: Handle, command: Read) -> None:
+        reading = ConversationPrefill(command, self._emit_of(handle), self._is_stopped(handle))
+        self._converse(handle, reading)
+
+    def _translate(self, handle: Handle, command: Translate) -> None:
+        work = Translation(command, self._emit_of(handle), self._is_stopped(handle))
+        self._steps(handle, work)
+
+    def _read_target(self, handle: Handle, command: ReadTarget) -> None:
         """Read a target; a failure is only logged, and shows by the empty cache."""
         runner = self.host().runner
         if runner is None:
@@ -144,36 +138,75 @@ class Dispatcher(Struct, frozen=True):
             self.log("warning", str(error))
         self.emit(cache_status(runner.session))
 
-    def _emit_of(self, number: int) -> Emit:
+    def _spell(self, handle: Handle, command: SpellTokens) -> None:
+        file = self.host().file
+        if file is not None:
+            handle.emit(spelled(file.tokenizer, command))
+
+    def _file_away(self, handle: Handle, command: SaveCache | OpenCache) -> None:
+        self.host().file_away(command)
+
+    def _keep(self, handle: Handle, command: KeepConversation) -> None:
+        self.kept.keep(self.host().runner, handle, command)
+
+    def _check_kept(self, handle: Handle, command: CheckKept) -> None:
+        self.kept.check(self.host().runner, command, handle.emit)
+
+    def _resume_kept(self, handle: Handle, command: ResumeKept) -> None:
+        self.kept.resume(self.host().runner, command, handle.emit)
+
+    def _forget_learned(self, handle: Handle, command: ForgetLearnedDrafts) -> None:
+        forget_learned_drafts(self.host().runner, self.log, self.emit)
+
+    def _title(self, handle: Handle, command: MakeTitle) -> None:
+        is_over = lambda: self.stopped(handle) or self.waiting()  # noqa: E731
+        entitle(self.host(), command, handle.emit, is_over)
+
+    def _start_serving(self, handle: Handle, command: StartServing) -> None:
+        handle.end(self.clients.start(command, self.host()))
+
+    def _stop_serving(self, handle: Handle, command: StopServing) -> None:
+        self.clients.stop()
+
+    def _emit_of(self, handle: Handle) -> Emit:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished | TargetFinished):
-                self.answered(number)  # the window may ask again now
-            self.emit(event)
+                self.answered(handle)  # the window may ask again now
+            if isinstance(event, CacheStatus):
+                self.emit(event)  # of the engine: the result of a command is its own last event
+            else:
+                handle.emit(event)
 
         return emit
 
-    def _converse(self, number: int, work: Answer | ConversationPrefill) -> None:
+    def _converse(self, handle: Handle, work: Answer | ConversationPrefill) -> None:
         """Run work that needs a model which continues texts; fail it for an encoder-decoder."""
         runner = self.host().runner
         if runner is not None and runner.translator is not None:
-            work.fail(WRITES_TARGETS.format(name=runner.model_info.name))
-            return
-        self._steps(number, work)
+            self._fail(handle, work, WRITES_TARGETS.format(name=runner.model_info.name))
+        else:
+            self._steps(handle, work)
 
-    def _steps(self, number: int, work: Answer | ConversationPrefill | Translation) -> None:
+    def _steps(self, handle: Handle, work: Answer | ConversationPrefill | Translation) -> None:
         host = self.host()
         if host.runner is None:
-            work.fail(host.no_runner)
+            self._fail(handle, work, host.no_runner)
             return
-        is_stopped, serve = self._is_stopped(number), partial(self.clients.step, host, waits=False)
+        is_stopped, serve = self._is_stopped(handle), partial(self.clients.step, host, waits=False)
         try:
             run_steps(work, host, self.step_requests, self.switching(), is_stopped, serve)
         except (LlmLiteError, CancelledError) as error:
             self.log("error", str(error))
-            work.fail(str(error))
+            self._fail(handle, work, str(error))
 
-    def _task(self, number: int, command: Task) -> None:
-        """Run a long task that is no answer; an event reports how it ended in any case."""
+    def _fail(
+        self, handle: Handle, work: Answer | ConversationPrefill | Translation, problem: str
+    ) -> None:
+        work.fail(problem)
+        handle.end(problem)
+
+    def _task(self, handle: Handle, command: Task) -> None:
+        """Run a long task that is no answer, and end it."""
         host = self.host()
         message = host.no_runner
         if host.file is not None and host.loaded is not None:
@@ -182,8 +215,8 @@ class Dispatcher(Struct, frozen=True):
                 host.loaded,
                 host.options,
                 host.device,
-                self.emit,
-                should_stop=self._is_stopped(number),
+                handle.emit,
+                should_stop=self._is_stopped(handle),
                 closing=self.closing,
                 waiting=self.waiting,
                 variants=host.variants,
@@ -193,4 +226,25 @@ class Dispatcher(Struct, frozen=True):
             trim_heap()
         if message:
             self.log("warning", message)
-        self.emit(TaskFinished(command.request, message))
+        handle.end(message)
+
+
+# By command, and whether it has ended then: else what it was handed to ends it.
+_COMMANDS: dict[type[Any], tuple[Callable[[Dispatcher, Handle, Any], None], bool]] = {
+    Generate: (Dispatcher._generate, True),
+    Read: (Dispatcher._read, True),
+    Translate: (Dispatcher._translate, True),
+    ReadTarget: (Dispatcher._read_target, True),
+    Reconfigure: (Dispatcher._change_model, False),
+    SwitchMode: (Dispatcher._change_model, False),
+    SpellTokens: (Dispatcher._spell, True),
+    SaveCache: (Dispatcher._file_away, True),
+    OpenCache: (Dispatcher._file_away, True),
+    KeepConversation: (Dispatcher._keep, False),
+    CheckKept: (Dispatcher._check_kept, True),
+    ResumeKept: (Dispatcher._resume_kept, True),
+    ForgetLearnedDrafts: (Dispatcher._forget_learned, True),
+    MakeTitle: (Dispatcher._title, True),
+    StartServing: (Dispatcher._start_serving, True),
+    StopServing: (Dispatcher._stop_serving, True),
+}

@@ -1,6 +1,6 @@
 """The worker thread between the window and the model: commands in, events out.
 
-Nothing else is shared. Stop, CancelLoad and Shutdown act at once, everything else in order.
+Nothing else is shared. Cancel, Stop, CancelLoad and Shutdown act at once, everything else in order.
 Whatever a command raises ends that command and is reported; the engine goes on. A load that does
 not end after it was cancelled is left to itself, with its thread, and another thread goes on with
 the model that was there before.
@@ -20,18 +20,21 @@ from typing import TYPE_CHECKING
 from llm_lite.core import system_errors
 from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.dispatcher import Dispatcher
+from llm_lite.core.engine.failures import fail
 from llm_lite.core.engine.hosting.idle_work import work_while_idle
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
-from llm_lite.core.engine.hosting.switching import Request, Switching
+from llm_lite.core.engine.hosting.switching import Switching
 from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.priority import lower_thread_priority
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing_thread import Tokenizing
 from llm_lite.core.generation.grammars.matchers import matchers
+from llm_lite.core.handles import CLOSING, Handle, Outbox, Report, cancel
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.messages import (
     AttentionPart,
+    Cancel,
     CancelLoad,
     Command,
     Event,
@@ -39,10 +42,8 @@ from llm_lite.core.messages import (
     Generate,
     KeepConversation,
     Level,
-    LoadFailed,
     LoadModel,
     Logged,
-    ModelLoaded,
     Reconfigure,
     Shutdown,
     StepRequest,
@@ -51,7 +52,6 @@ from llm_lite.core.messages import (
     TokenizeText,
     Translate,
 )
-from llm_lite.core.messages.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
+UNFINISHED = "an answer is still being written: stop it first, or wait for its end"
 _DONE_IN_ANY_CASE = KeepConversation | ForgetLearnedDrafts  # also when the window is closing
 
 
@@ -79,24 +80,23 @@ class Engine:
         self._outbox = Outbox(wake)
         self._emit = self._outbox.emit
         # None wakes a worker that waits.
-        self._commands: queue.SimpleQueue[tuple[int, Command] | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Handle | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._sent = 0  # commands are numbered
-        self._stop_through = 0  # the last command that a Stop is meant for
-        self._cancel_through = 0  # the last one that a CancelLoad is meant for
-        self._answering: set[int] = set()  # numbers of Generate commands not finished yet
-        self._loads: set[int] = set()  # numbers of LoadModel commands not finished yet
-        self._loading: tuple[int, LoadModel] | None = None  # the one under way
+        self._open: list[Handle] = []  # of commands that have not ended
+        self._answering: set[Handle] = set()  # of answers not finished yet
+        self._loads: set[Handle] = set()  # of models not loaded yet
+        self._loading: Handle | None = None  # the load under way
         self._late: threading.Timer | None = None  # rings when that one should have been cancelled
         self._closing = False
+        self._is_closed = False  # no command is carried out any more
         self._variants = variants
         self._worker = 0  # its number: a thread that has another one was left to itself
-        self._modes = ModeSwitches(self.send)
+        self._modes = ModeSwitches(self.submit)
         self._host = self._make_host(device)
-        self._switching = Switching(self._host.prepare, self._emit_superseded)
-        self._step_requests = StepRequestServer(self._emit, self._log)
+        self._switching = Switching(self._host.prepare, self._end_superseded)
+        self._step_requests = StepRequestServer()
         self._kept = KeptConversations(self._emit, self._log)
-        self._tokenizing = Tokenizing(self._emit)
+        self._tokenizing = Tokenizing()
         rouse = partial(self._commands.put, None)
         self._clients = Clients(self._emit, self._log, rouse, lambda: self._closing, self._modes)
         self._dispatcher = Dispatcher(
@@ -107,7 +107,7 @@ class Engine:
             self._clients,
             self._emit,
             self._log,
-            self._stopped,
+            self._is_stopped,
             self._answered,
             lambda: self._closing,
             lambda: not self._commands.empty(),
@@ -115,42 +115,61 @@ class Engine:
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
-    def send(self, command: Command) -> None:
+    def submit(self, command: Command) -> Handle:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
-        if isinstance(command, TokenizeText):
-            self._tokenizing.submit(command, self._host.file)
-            return
+        handle = Handle(command, self._outbox.put)
         with self._lock:
-            self._sent += 1
-            number = self._sent
-            if isinstance(command, Stop):
-                self._stop_through = number
-                return
-            if isinstance(command, CancelLoad):
-                self._cancel_through = number
-                self._cancel_load()
-                return
+            self._open = [one for one in self._open if not one.is_over]
+            if self._is_closed:
+                handle.end("" if isinstance(command, Shutdown) else CLOSING)
+                return handle
+            if isinstance(command, Stop | CancelLoad):
+                self._cancel(loads=isinstance(command, CancelLoad))
+                handle.end()
+                return handle
+            if isinstance(command, Cancel):
+                cancel(self._open, command)
+                handle.end()
+                return handle
             if isinstance(command, Shutdown):
                 self._closing = True
+            if isinstance(command, Generate | Translate):
+                if self._answering:
+                    fail(handle, UNFINISHED)
+                    return handle
+                self._answering.add(handle)
+            self._open.append(handle)
             if isinstance(command, LoadModel):
-                self._loads.add(number)
+                handle.on_cancel = partial(self._watch_cancelled, handle)
+                self._loads.add(handle)
             if isinstance(command, Reconfigure):
-                self._switching.supersede(number)
+                self._switching.supersede(handle)
             is_beside = self._answering and not self._loads
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
-                self._switching.submit(number, command)
-                return
-            refused = isinstance(command, Generate | Translate) and bool(self._answering)
-            if isinstance(command, Generate | Translate) and not refused:
-                self._answering.add(number)
+                self._switching.submit(handle)
+                return handle
+        if isinstance(command, TokenizeText):
+            self._tokenizing.submit(handle, command, self._host.file)
+            return handle
         if isinstance(command, StepRequest):
-            self._step_requests.submit(command)
-        if refused:
-            problem = "an answer is still being written: stop it first, or wait for its end"
-            if (event := failure_of(command, problem)) is not None:
-                self._emit(event)
-        else:  # a StepRequest too: it wakes a worker that waits
-            self._commands.put((number, command))
+            self._step_requests.submit(handle)
+        self._commands.put(handle)  # a StepRequest too: it wakes a worker that waits
+        return handle
+
+    def _cancel(self, *, loads: bool) -> None:
+        """Cancel all loads and changes of the model, or else everything but these and what is
+        served beside an answer."""
+        for handle in self._open:
+            is_load = isinstance(handle.command, LoadModel | Reconfigure | SwitchMode)
+            if is_load == loads and not isinstance(handle.command, StepRequest | TokenizeText):
+                handle.cancel()
+
+    def _watch_cancelled(self, handle: Handle) -> None:
+        """Leave a load that was cancelled behind, if it does not notice that in time."""
+        if handle is self._loading:
+            self._late = threading.Timer(CANCEL_SECONDS, self._leave_behind, (handle,))
+            self._late.daemon = True
+            self._late.start()
 
     def frame(self, drawing: bool) -> None:
         """Mark the begin or the end of a frame, which has a core to itself meanwhile."""
@@ -158,18 +177,19 @@ class Engine:
         for executor in runner.executors if runner is not None else ():
             executor.leave_a_core(drawing)
 
-    def poll(self) -> list[Event]:
-        """Return the events since the last call, in order; never waits."""
+    def poll(self) -> list[Report]:
+        """Return the reports since the last call, in order; never waits."""
         return self._outbox.poll()
 
-    def wait(self, timeout: float) -> list[Event]:
-        """Return the events as `poll` does, but wait up to `timeout` seconds for the first one."""
+    def wait(self, timeout: float) -> list[Report]:
+        """Return the reports as `poll` does, but wait up to `timeout` seconds for the first one."""
         return self._outbox.wait(timeout)
 
     def close(self, timeout: float = 2.0) -> bool:
         """Stop whatever runs and end the thread; whether it ended in time (seconds)."""
-        self.send(Shutdown())
+        self.submit(Shutdown())
         self._thread.join(timeout)
+        self._end_open()  # of a thread that did not end
         return not self._thread.is_alive()
 
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
@@ -193,46 +213,49 @@ class Engine:
         """Use another device from now on, or none, as the drawing side lost the old one."""
         self._host.device = device
 
-    def _cancel_load(self) -> None:
-        """Cancel a load; one that does not notice that in time is left behind."""
-        if self._loading is not None:
-            self._late = threading.Timer(CANCEL_SECONDS, self._leave_behind, self._loading)
-            self._late.daemon = True
-            self._late.start()
-
-    def _leave_behind(self, number: int, command: LoadModel) -> None:
+    def _leave_behind(self, handle: Handle) -> None:
         """Leave a load behind that did not end in time: its thread keeps what it waits for; another
         takes over."""
         with self._lock:
-            if self._closing or self._loading is None or self._loading[0] != number:
+            if self._closing or self._loading is not handle:
                 return
             self._loading = None
-            self._loads.discard(number)
+            self._loads.discard(handle)
             self._worker += 1
             stuck, self._host = self._host, self._make_host(self._host.device)
             stuck.hand_over(self._host)
-            self._switching = Switching(self._host.prepare, self._emit_superseded)
+            self._switching = Switching(self._host.prepare, self._end_superseded)
             self._thread = self._start_worker()
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
-        self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
+        fail(handle, "loading was cancelled", cancelled=True)
 
     def _make_host(self, device: Device | None) -> ModelHost:
         """Make the host of this worker; events of a worker that was abandoned are dropped."""
         number = self._worker
 
         def emit(event: Event) -> None:
-            if number != self._worker:
-                return
-            if isinstance(event, ModelLoaded):
-                with self._lock:  # on this event it may be changed beside the first answer
-                    self._loads -= {self._loading[0]} if self._loading else set()
-            self._emit(event)
+            if number == self._worker:
+                self._emit(event)
 
         def log(level: Level, text: str) -> None:
             emit(Logged(level, text, time.time()))
 
         closing = lambda: self._closing  # noqa: E731
-        return ModelHost(device, emit, log, self._cancelled, closing, self._variants, self._modes)
+        return ModelHost(
+            device,
+            emit,
+            log,
+            self._is_cancelled,
+            closing,
+            self._has_loaded,
+            self._variants,
+            self._modes,
+        )
+
+    def _has_loaded(self, handle: Handle) -> None:
+        """Let the new model be changed beside its first answer."""
+        with self._lock:
+            self._loads.discard(handle)
 
     def _start_worker(self) -> threading.Thread:
         thread = threading.Thread(
@@ -247,15 +270,26 @@ class Engine:
         if self._host.device is not None:
             lower_thread_priority()
         while worker == self._worker:
-            number, command = self._next()
-            if isinstance(command, Shutdown):
+            handle = self._next()
+            if isinstance(handle.command, Shutdown):
                 for last in (self._kept.finish, self._clients.stop, self._host.unload):
                     self._attempt(last)
+                handle.end()
+                self._end_open()
                 return
-            if not self._closing or isinstance(command, _DONE_IN_ANY_CASE):
-                self._execute(worker, number, command)
+            if not self._closing or isinstance(handle.command, _DONE_IN_ANY_CASE):
+                self._execute(worker, handle)
+            else:
+                handle.end(CLOSING)
 
-    def _next(self) -> tuple[int, Command]:
+    def _end_open(self) -> None:
+        """End the commands that were not carried out before the engine closed."""
+        with self._lock:
+            self._is_closed = True
+            for handle in self._open:
+                handle.end(CLOSING)
+
+    def _next(self) -> Handle:
         """Return the next command; while none waits, clients are served a step at a time, passes of
         the model are measured, and the files in use are checked a slice at a time."""
         while True:
@@ -274,22 +308,22 @@ class Engine:
 
         return work_while_idle(self._host, is_wanted, self._log, self._emit)
 
-    def _execute(self, worker: int, number: int, command: Command) -> None:
+    def _execute(self, worker: int, handle: Handle) -> None:
         """Run one command; a defect ends the command, not the program."""
-        is_over = self._cancelled if isinstance(command, LoadModel) else self._stopped
-        with cancelled_by(partial(is_over, number)):
-            problem = self._attempt(partial(self._dispatch, number, command))
+        is_over = self._is_cancelled if isinstance(handle.command, LoadModel) else self._is_stopped
+        with cancelled_by(partial(is_over, handle)):
+            problem = self._attempt(partial(self._dispatch, handle))
         if worker != self._worker:
             return
         if problem is None:
             self._attempt(self._dispatcher.serve)
         else:
             self._attempt(self._host.start_over)
-            if (event := failure_of(command, problem)) is not None:
-                self._emit(event)
         with self._lock:
-            self._answering.discard(number)
-            self._loads.discard(number)
+            self._answering.discard(handle)
+            self._loads.discard(handle)
+        if problem is not None:
+            fail(handle, problem)
         self._attempt(self._dispatcher.finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
@@ -305,22 +339,22 @@ class Engine:
             return system_errors.defect(error)
         return None
 
-    def _answered(self, number: int) -> None:
+    def _answered(self, handle: Handle) -> None:
         with self._lock:
-            self._answering.discard(number)
+            self._answering.discard(handle)
 
-    def _dispatch(self, number: int, command: Command) -> None:
-        if isinstance(command, LoadModel):
-            self._load(number, command)
+    def _dispatch(self, handle: Handle) -> None:
+        if isinstance(handle.command, LoadModel):
+            self._load(handle, handle.command)
         else:
-            self._dispatcher.run(number, command)
+            self._dispatcher.run(handle)
 
-    def _load(self, number: int, command: LoadModel) -> None:
+    def _load(self, handle: Handle, command: LoadModel) -> None:
         host = self._host
         with self._lock:
-            self._loading = (number, command)
+            self._loading = handle
         try:
-            is_loaded = host.load(number, command)
+            is_loaded = host.load(handle, command)
         finally:
             with self._lock:
                 if host is self._host:
@@ -332,17 +366,15 @@ class Engine:
             if matchers().is_used and host.file is not None:  # a schema was checked before
                 matchers().warm(host.file.tokenizer)
 
-    def _cancelled(self, number: int) -> bool:
-        ended = self._closing or self._cancel_through >= number
-        return ended or self._switching.is_superseded(number)
+    def _is_cancelled(self, handle: Handle) -> bool:
+        """Return whether a load or a change of the model is to end."""
+        return self._is_stopped(handle) or self._switching.is_superseded(handle)
 
-    def _emit_superseded(self, request: Request) -> None:
-        path = str(self._host.file.path) if self._host.file else ""
-        asked = request.command.request if isinstance(request.command, Reconfigure) else 0
-        self._emit(LoadFailed(path, "a newer change has taken its place", True, asked))
+    def _is_stopped(self, handle: Handle) -> bool:
+        return self._closing or handle.is_cancelled
 
-    def _stopped(self, number: int) -> bool:
-        return self._closing or self._stop_through >= number
+    def _end_superseded(self, handle: Handle) -> None:
+        fail(handle, "a newer change has taken its place", cancelled=True)
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

@@ -19,6 +19,7 @@ from llm_lite.core.files.writing import make_folder
 from llm_lite.core.generation.answer import Emit, cache_status
 from llm_lite.core.generation.prompt import Encoded, check_size, encode, is_open_answer
 from llm_lite.core.generation.token_texts import labelled
+from llm_lite.core.handles import Handle
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.kv_cache.prefix_pool import LEAST
@@ -37,12 +38,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 
-KeptCommand = KeepConversation | CheckKept | ResumeKept
 SHARE = 0.5  # of the memory that is free, which a copy may take
 CLOSING_SECONDS = 0.7  # for a file that is being written when the program ends
 
 
 class _Copy(Struct):
+    handle: Handle
     command: KeepConversation
     prefix: Prefix
     identity: on_disk.Identity
@@ -62,18 +63,10 @@ class KeptConversations:
         self._known: dict[str, tuple[on_disk.Identity, tuple[int, ...]]] = {}  # what a file has
         self._identity: tuple[object, str] = (None, "")
 
-    def do(self, runner: Runner | None, command: KeptCommand) -> None:
-        match command:
-            case KeepConversation():
-                self.keep(runner, command)
-            case CheckKept():
-                self.check(runner, command)
-            case ResumeKept():
-                self.resume(runner, command)
-
-    def keep(self, runner: Runner | None, command: KeepConversation) -> None:
-        """Copy what the cache holds and have it written."""
+    def keep(self, runner: Runner | None, handle: Handle, command: KeepConversation) -> None:
+        """Copy what the cache holds and have it written; the handle ends then."""
         if runner is None or runner.session.context_used < LEAST:
+            handle.end()
             return
         begun = time.perf_counter()
         try:
@@ -83,31 +76,33 @@ class KeptConversations:
                 identity = replace(identity, gains=made[0].gains)
             holds = (identity, runner.session.tokens())
             if self._known.get(command.path) == holds and Path(command.path).is_file():
+                handle.end()
                 return
             problem = self._obstacle(runner, command)
             if problem:
                 self._log("info", f"the cache was not kept: {problem}")
+                handle.end()
                 return
             prefix = runner.session.take_out()
         except LlmLiteError as error:  # the device gives it no more; the model's file has changed
-            self._emit(CacheKept(command.conversation, command.path, problem=str(error)))
+            handle.finish(CacheKept(command.conversation, command.path, problem=str(error)))
             return
         held_up = time.perf_counter() - begun
         self._known[command.path] = holds
-        copy = _Copy(command, prefix, identity, begun, held_up)
+        copy = _Copy(handle, command, prefix, identity, begun, held_up)
         self._thread = threading.Thread(target=self._write, args=(copy,), name="keeping")
         self._thread.daemon = True  # a disk that hangs holds up nobody
         self._thread.start()
 
-    def check(self, runner: Runner | None, command: CheckKept) -> None:
+    def check(self, runner: Runner | None, command: CheckKept, emit: Emit) -> None:
         """Emit how much of the conversation the file has, or why it cannot be used."""
         if runner is None:
             return
         event = partial(KeptChecked, command.conversation, command.path)
         try:
-            self._emit(event(*self._worth(runner, command)))
+            emit(event(*self._worth(runner, command)))
         except LlmLiteError as error:
-            self._emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
+            emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
 
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
         """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
@@ -123,11 +118,11 @@ class KeptConversations:
             return 0, total, size, "context"
         return tokens, total, size, ""
 
-    def resume(self, runner: Runner | None, command: ResumeKept) -> None:
+    def resume(self, runner: Runner | None, command: ResumeKept, emit: Emit) -> None:
         """Bring the file's rows into the cache."""
         event = partial(KeptResumed, command.request, command.conversation, command.path)
         if runner is None:
-            self._emit(event(unfit="failed", problem="no model is loaded"))
+            emit(event(unfit="failed", problem="no model is loaded"))
             return
         begun = time.perf_counter()
         session, path = runner.session, Path(command.path)
@@ -136,7 +131,7 @@ class KeptConversations:
             identity = self._identity_of(runner)
             cache_transfer.open_saved(runner, path, identity, command.conversation)
         except LlmLiteError as error:
-            self._emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
+            emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
             return
         self._known[command.path] = (identity, session.tokens())
         session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
@@ -144,7 +139,7 @@ class KeptConversations:
             session.clear()  # what was forgotten within, or a window that can not go back
         labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
         seconds, total = time.perf_counter() - begun, len(encoded.ids)
-        self._emit(event(labels, total, seconds, "" if labels else "beginning"))
+        emit(event(labels, total, seconds, "" if labels else "beginning"))
         self._emit(cache_status(session, session.context_used))
 
     def finish(self) -> None:
@@ -186,6 +181,7 @@ class KeptConversations:
         except (CancelledError, RequestError) as error:
             self._log("info", f"the cache was not kept: {error}")
             self._known.pop(command.path, None)
+            copy.handle.end()
             return
         except LlmLiteError as error:
             problem = f"The conversation's cache could not be kept: {error}"
@@ -195,7 +191,7 @@ class KeptConversations:
             self._known.pop(command.path, None)
         count, seconds = len(copy.prefix.held.tokens), time.perf_counter() - copy.begun
         kept = (count, size, copy.identity.model, copy.held_up, seconds)
-        self._emit(CacheKept(command.conversation, command.path, *kept, problem))
+        copy.handle.finish(CacheKept(command.conversation, command.path, *kept, problem))
 
 
 def _encoded(runner: Runner, command: CheckKept | ResumeKept) -> Encoded:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import queue
-from collections import deque
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from llm_lite.core.engine.encoding_requests import EncodingRequests
+from llm_lite.core import system_errors
+from llm_lite.core.encoding.masked import encode_for_display
+from llm_lite.core.encoding.pooling import cosines
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
 from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.engine.token_counts import TokenCounter
-from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
-from llm_lite.core.generation.answer import Emit
+from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import alternatives
+from llm_lite.core.handles import Handle
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
-    AttentionRows,
-    CacheMeasured,
     CompareGains,
     CompareTexts,
     CountTokens,
@@ -38,43 +38,37 @@ from llm_lite.core.messages import (
     Inspect,
     LensResult,
     LensRow,
-    Level,
     MapsExported,
     MeasureCache,
     ReadAttentionRows,
     SetGains,
-    StepRequest,
+    TextsCompared,
     TokenFollowed,
-    TokensCounted,
 )
 
-T = TypeVar("T", bound=StepRequest)
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
+SUPERSEDED = "a newer request has taken its place"
+_CUT = (ReadAttentionRows, MeasureCache)  # into slices of that time
+# Of these, one that waits gives way to a later one.
+_NEWEST_ONLY = (ReadAttentionRows, EncodeText, CompareTexts)
 
 
 class StepRequestServer:
     """Keeps the gains that were set, and the requests that wait. `submit` is for any thread."""
 
-    def __init__(
-        self,
-        emit: Emit,
-        log: Callable[[Level, str], None],
-    ) -> None:
-        self._emit = emit
-        self._log = log
-        self._waiting: queue.SimpleQueue[StepRequest] = queue.SimpleQueue()
+    def __init__(self) -> None:
+        self._submitted: queue.SimpleQueue[Handle] = queue.SimpleQueue()
+        self._waiting: list[Handle] = []
+        self._failed: Handle | None = None  # on a device that was lost
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
         self._rows_reader: AttentionRowsReader | None = None  # at the runner of the last request
-        self._rows_wanted: ReadAttentionRows | None = None  # wanted, or begun
-        self._measures: deque[MeasureCache] = deque()
-        self._encoding = EncodingRequests(emit)
-        self._counter = TokenCounter(emit)
-        self._measuring: Measuring | None = None  # at the first of these
+        self._measuring: Measuring | None = None  # of the request that was cut
+        self._counter = TokenCounter()
 
-    def submit(self, request: StepRequest) -> None:
-        self._waiting.put(request)
+    def submit(self, handle: Handle) -> None:
+        self._submitted.put(handle)
 
     def reset(self) -> None:
         """Reset the gains to 1, as another model is loaded."""
@@ -93,60 +87,62 @@ class StepRequestServer:
         self._answering_with_own = False
 
     def serve(self, runner: AnyRunner | None, hurry: Callable[[], bool]) -> None:
-        """Serve what waits. DeviceError passes through, after the request was answered.
+        """Serve what waits. DeviceError passes through: the request waits for the executor that
+        takes over; one that fails again ends.
 
         Long requests are cut into slices; once there is `hurry`, the rest waits for the next call.
         """
-        while (request := self._next()) is not None:
-            if isinstance(request, ReadAttentionRows):
-                self._rows_wanted = request
-            elif isinstance(request, MeasureCache):
-                self._measures.append(request)
-            elif isinstance(request, EncodeText | CompareTexts):
-                self._encoding.submit(request)
-            else:
-                self._guard(request, self._serve, runner)
-        self._encoding.serve(runner)
-        while self._rows_wanted is not None:
-            self._guard(self._rows_wanted, self._serve_rows, runner)
-            if hurry():
-                return
-        while self._measures:
-            self._guard(self._measures.popleft(), self._serve_measure, runner)
+        self._take_submitted()
+        for handle in [one for one in self._waiting if not isinstance(one.command, _CUT)]:
+            self._serve(handle, runner)
+        while self._waiting:
+            self._serve(self._waiting[0], runner)
             if hurry():
                 return
 
-    def _next(self) -> StepRequest | None:
-        try:
-            return self._waiting.get_nowait()
-        except queue.Empty:
-            return None
+    def _take_submitted(self) -> None:
+        while not self._submitted.empty():  # only this thread takes any
+            handle = self._submitted.get()
+            if isinstance(handle.command, _NEWEST_ONLY):
+                for older in [h for h in self._waiting if type(h.command) is type(handle.command)]:
+                    self._waiting.remove(older)
+                    older.end(SUPERSEDED)
+            self._waiting.append(handle)
+        self._waiting.sort(key=lambda one: isinstance(one.command, MeasureCache))  # behind the rest
 
-    def _guard(
-        self, request: T, serve: Callable[[T, AnyRunner | None], None], runner: AnyRunner | None
-    ) -> None:
-        try:
-            serve(request, runner)
-        except LlmLiteError as error:
-            self._refuse(request, str(error))
-            if isinstance(error, DeviceError):
-                raise
-
-    def _serve_rows(self, request: ReadAttentionRows, runner: AnyRunner | None) -> None:
-        if runner is None:
-            self._refuse(request, NO_MODEL)
+    def _serve(self, handle: Handle, runner: AnyRunner | None) -> None:
+        self._waiting.remove(handle)
+        if handle.is_cancelled:
+            handle.end()
             return
+        try:
+            if runner is None:
+                raise RequestError(NO_MODEL)
+            _SERVERS[type(handle.command)](self, handle, handle.command, runner)
+        except DeviceError as error:
+            if handle is self._failed:
+                handle.end(str(error))
+            else:
+                self._failed = handle
+                self._waiting.insert(0, handle)
+            raise
+        except (LlmLiteError, CancelledError) as error:
+            handle.end(str(error))
+        except BaseException as error:
+            handle.end(system_errors.sentence(error) or system_errors.defect(error))
+            raise
+
+    def _rows(self, handle: Handle, request: ReadAttentionRows, runner: AnyRunner) -> None:
         source = runner.attention_of(request.part)
         if self._rows_reader is None or self._rows_reader.source is not source:
             self._rows_reader = AttentionRowsReader(source)
-        self._rows_wanted = None  # a defect ends the request, not every step from here on
         rows = self._rows_reader.read(request, SERVE_SECONDS)
         if rows is None:
-            self._rows_wanted = request
+            self._waiting.insert(0, handle)
         else:
-            self._emit(rows)
+            handle.finish(rows)
 
-    def _serve_measure(self, request: MeasureCache, loaded: AnyRunner | None) -> None:
+    def _measure(self, handle: Handle, request: MeasureCache, loaded: AnyRunner) -> None:
         runner = _writing(loaded)
         work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
         if work is None or work.request is not request or work.source is not runner.attention:
@@ -154,84 +150,90 @@ class StepRequestServer:
         measured = work.advance(SERVE_SECONDS)
         if measured is None:
             self._measuring = work
-            self._measures.appendleft(request)
+            self._waiting.insert(0, handle)
         else:
-            self._emit(measured)
+            handle.finish(measured)
 
-    def _serve(self, request: StepRequest, runner: AnyRunner | None) -> None:
-        if runner is None:
-            self._refuse(request, NO_MODEL)
-        elif isinstance(request, SetGains):
-            self._set(request.gains, runner)
-        elif isinstance(request, ExportMaps):
-            self._export(request, runner)
-        elif isinstance(request, CountTokens):
-            self._counter.submit(request, runner.model_file, runner.model_info.context)
-        elif isinstance(request, FollowToken):
-            self._emit(TokenFollowed(request.request, traced(runner, request)))
-        else:
-            self._serve_writing(request, _writing(runner))
-
-    def _serve_writing(self, request: StepRequest, runner: Runner) -> None:
-        """Serve a request that inspects a text while it is being written."""
-        if isinstance(request, Inspect):
-            self._emit(self._lens(request, runner))
-        elif isinstance(request, CompareGains) and not runner.session.context_used:
-            self._refuse(request, "there is nothing to compare: the cache is empty")
-        elif isinstance(request, CompareGains):
-            self._emit(GainsEffect(request.request, lens.divergence(runner.session)))
-
-    def _set(self, gains: Gains, runner: AnyRunner) -> None:
-        runner.check_gains(gains)
-        self._gains = gains
+    def _set(self, handle: Handle, request: SetGains, runner: AnyRunner) -> None:
+        runner.check_gains(request.gains)
+        self._gains = request.gains
         if not self._answering_with_own:
-            runner.set_gains(gains)
+            runner.set_gains(request.gains)
+        handle.end()
 
-    def _lens(self, request: Inspect, runner: Runner) -> LensResult:
+    def _compare_gains(self, handle: Handle, request: CompareGains, loaded: AnyRunner) -> None:
+        runner = _writing(loaded)
+        if not runner.session.context_used:
+            raise RequestError("there is nothing to compare: the cache is empty")
+        handle.finish(GainsEffect(lens.divergence(runner.session)))
+
+    def _lens(self, handle: Handle, request: Inspect, loaded: AnyRunner) -> None:
+        runner = _writing(loaded)
         tokenizer = runner.model_file.tokenizer
         rows = tuple(
             LensRow(layer, alternatives(tokenizer, likeliest(logits)))
             for layer, logits in lens.lens(runner.session, request.position)
         )
-        return LensResult(request.request, request.position, rows)
+        handle.finish(LensResult(request.position, rows))
 
-    def _export(self, request: ExportMaps, runner: AnyRunner) -> None:
-        def done(message: str) -> None:
-            self._emit(MapsExported(request.request, request.path, message))
+    def _trace(self, handle: Handle, request: FollowToken, runner: AnyRunner) -> None:
+        handle.finish(TokenFollowed(traced(runner, request)))
+
+    def _count(self, handle: Handle, request: CountTokens, runner: AnyRunner) -> None:
+        self._counter.submit(handle, request, runner.model_file, runner.model_info.context)
+
+    def _export(self, handle: Handle, request: ExportMaps, runner: AnyRunner) -> None:
+        def done(problem: str) -> None:
+            if not problem:
+                handle.emit(MapsExported(request.path))
+            handle.end(problem)
 
         source = runner.attention_of(request.part)
         write_later(snapshot(source, request.heads), Path(request.path), done)
 
+    def _encode(self, handle: Handle, request: EncodeText, loaded: AnyRunner) -> None:
+        runner = _encoding(loaded)
+        tokenizer = runner.model_file.tokenizer
+        handle.finish(encode_for_display(runner.session, tokenizer, request, runner.most_tokens))
+
+    def _compare_texts(self, handle: Handle, request: CompareTexts, loaded: AnyRunner) -> None:
+        """Compare the texts. They share steps, so that the maps of the last text stay."""
+        runner = _encoding(loaded)
+        if len(request.texts) < 2:
+            raise RequestError(f"expected two texts or more, found {len(request.texts)}")
+        started = time.perf_counter()
+        found = cosines(runner.embed(request.texts))
+        seconds = time.perf_counter() - started
+        handle.finish(TextsCompared(tuple(map(tuple, found.tolist())), seconds))
+
     def _in_force(self, runner: Runner) -> Gains:
         return self._gains or tuple((1.0,) * len(row) for row in runner.gains)
 
-    def _refuse(self, request: StepRequest, message: str) -> None:
-        if isinstance(request, ReadAttentionRows):
-            self._rows_wanted = None
-            self._emit(
-                AttentionRows(request.request, request.position, request.direction, (), message)
-            )
-        elif isinstance(request, Inspect):
-            self._emit(LensResult(request.request, request.position, (), message))
-        elif isinstance(request, CompareGains):
-            self._emit(GainsEffect(request.request, math.nan, message))
-        elif isinstance(request, ExportMaps):
-            self._emit(MapsExported(request.request, request.path, message))
-        elif isinstance(request, MeasureCache):
-            what = request.what
-            self._emit(CacheMeasured(request.request, what, request.first, 0, (), message))
-        elif isinstance(request, CountTokens):
-            self._emit(TokensCounted(request.request, message=message))
-        elif isinstance(request, FollowToken):
-            self._emit(TokenFollowed(request.request, None, message))
-        else:
-            self._log("error", message)
+
+_SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], None]] = {
+    SetGains: StepRequestServer._set,
+    CompareGains: StepRequestServer._compare_gains,
+    Inspect: StepRequestServer._lens,
+    ReadAttentionRows: StepRequestServer._rows,
+    MeasureCache: StepRequestServer._measure,
+    ExportMaps: StepRequestServer._export,
+    FollowToken: StepRequestServer._trace,
+    CountTokens: StepRequestServer._count,
+    EncodeText: StepRequestServer._encode,
+    CompareTexts: StepRequestServer._compare_texts,
+}
 
 
-def _writing(runner: AnyRunner | None) -> Runner:
-    """Return the runner that writes text. RequestError if there is no model, or an encoder."""
-    if runner is None:
-        raise RequestError(NO_MODEL)
+def _writing(runner: AnyRunner) -> Runner:
+    """Return the runner that writes text. RequestError if it is an encoder."""
     if not isinstance(runner, Runner):
         raise RequestError(loader.encoder_refusal(runner.model_file))
+    return runner
+
+
+def _encoding(runner: AnyRunner) -> EncoderRunner:
+    """Return the runner that makes vectors of texts. RequestError if it writes text."""
+    if not isinstance(runner, EncoderRunner):
+        name = runner.model_info.name
+        raise RequestError(f"{name} is no encoder, as BERT is: it makes no vectors of texts here")
     return runner

@@ -16,6 +16,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import place_of, remove
 from llm_lite.core.messages import (
     AnalyzeTensors,
+    CommandProgress,
     CompareRuns,
     DivergenceMeasured,
     DropVariant,
@@ -30,7 +31,6 @@ from llm_lite.core.messages import (
     StepProfiled,
     StudyKernels,
     Task,
-    TaskProgress,
     TensorReport,
     VariantDropped,
     VariantKept,
@@ -48,7 +48,7 @@ LOADING = 0.1  # of the time that a measurement takes, about
 
 
 def run_task(task: Task, context: TaskContext) -> str:
-    """Run a task, which emits its results; return "" or, if it did not end, a sentence."""
+    """Run a task, which emits its results; return "" or, if it could not be done, a sentence."""
     try:
         _TASKS[type(task)](task, context)
     except CancelledError:
@@ -59,12 +59,10 @@ def run_task(task: Task, context: TaskContext) -> str:
 
 
 class _Report:
-    """Reports how far `request` is, from `low` to `high`; CancelledError to stop it."""
+    """Reports how far a task is, from `low` to `high`; CancelledError to stop it."""
 
-    def __init__(
-        self, request: int, context: TaskContext, low: float = 0.0, high: float = 1.0
-    ) -> None:
-        self._request, self._context = request, context
+    def __init__(self, context: TaskContext, low: float = 0.0, high: float = 1.0) -> None:
+        self._context = context
         self._low, self._high = low, high
 
     def __call__(self, stage: str, fraction: float) -> None:
@@ -72,7 +70,7 @@ class _Report:
             raise CancelledError("stopped")
         self._context.between()
         whole = self._low + (self._high - self._low) * fraction
-        self._context.emit(TaskProgress(self._request, stage, whole))
+        self._context.emit(CommandProgress(stage, whole))
 
 
 def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
@@ -88,9 +86,9 @@ def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
     def prepared(options: EngineOptions) -> EngineOptions:
         return replace(options, context=task.chunk, query_budget=0)
 
-    request, half = task.request, LOADING / 2
-    reports = _Report(request, context, 0.0, half), _Report(request, context, half, LOADING)
-    scoring = _Report(request, context, LOADING, 1.0)
+    half = LOADING / 2
+    reports = _Report(context, 0.0, half), _Report(context, half, LOADING)
+    scoring = _Report(context, LOADING, 1.0)
     with (
         loader.started(context.file, prepared(task.tested), context.device, reports[0]) as tested,
         loader.started(context.file, prepared(task.reference), context.device, reports[1]) as other,
@@ -102,21 +100,21 @@ def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
             lambda done, total: scoring(f"{done:,} of {total:,} tokens", done / total),
             context.should_stop,
         )
-    context.emit(DivergenceMeasured(request, report))
+    context.emit(DivergenceMeasured(report))
 
 
 def _study_kernels(task: StudyKernels, context: TaskContext) -> None:
     def emit_study(found: KernelStudy) -> None:
-        context.emit(KernelsStudied(task.request, found))
+        context.emit(KernelsStudied(found))
 
     products = products_on(task.backend, context.device, context.options.threads)
-    study(products, _Report(task.request, context), emit_study)
+    study(products, _Report(context), emit_study)
 
 
 def _analyze(task: AnalyzeTensors, context: TaskContext) -> None:
-    report = _Report(task.request, context)
+    report = _Report(context)
     rows = analyze(context.file.file.tensors, task.mode, report, context.file.path)
-    context.emit(TensorReport(task.request, task.mode, rows))
+    context.emit(TensorReport(task.mode, rows))
 
 
 def _keep(task: KeepVariant, context: TaskContext) -> None:
@@ -124,10 +122,10 @@ def _keep(task: KeepVariant, context: TaskContext) -> None:
         raise RequestError("no folder was given to keep variants in")
     path = place_of(context.variants, context.file, task.mode)
     make_folder(context.variants)
-    progress = _Report(task.request, context)
+    progress = _Report(context)
     report = quantize(context.file, path, task.mode, replace=True, progress=progress)
     context.file.kept[task.mode] = path
-    context.emit(VariantKept(task.request, task.mode, str(path), report.nbytes))
+    context.emit(VariantKept(task.mode, str(path), report.nbytes))
 
 
 def _drop(task: DropVariant, context: TaskContext) -> None:
@@ -137,19 +135,19 @@ def _drop(task: DropVariant, context: TaskContext) -> None:
         raise RequestError(f"no variant in {task.mode} is kept of this model")
     nbytes = remove(path)
     del context.file.kept[task.mode]
-    context.emit(VariantDropped(task.request, task.mode, nbytes))
+    context.emit(VariantDropped(task.mode, nbytes))
 
 
 def _profile_step(task: ProfileStep, context: TaskContext) -> None:
-    found = profile_step(context.runner, task.tokens, _Report(task.request, context))
-    context.emit(StepProfiled(task.request, found))
+    found = profile_step(context.runner, task.tokens, _Report(context))
+    context.emit(StepProfiled(found))
 
 
 def _measure_modes(task: MeasureModes, context: TaskContext) -> None:
-    report = _Report(task.request, context)
+    report = _Report(context)
     rows = measure_modes(context.file, task.options, context.device, report)
     device = context.runner.executor_info.device
-    context.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
+    context.emit(ModesMeasured(device, rows, *recommend(rows)))
 
 
 _TASKS: dict[type[Any], Callable[[Any, TaskContext], None]] = {

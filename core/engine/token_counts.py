@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.generation.prompt import ChatFile, check_size, encode, is_open_answer
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import CountTokens, TokensCounted
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -15,21 +15,18 @@ from llm_lite.core.text.tokenizer import Tokenizer
 AT_ONCE = 1 << 18  # characters that are encoded together; longer texts are cut at ends of lines
 _TRIES = 6
 
-Emit = Callable[[TokensCounted], None]
-
 
 class TokenCounter:
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._waiting: deque[tuple[CountTokens, ChatFile, int]] = deque()
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Handle, CountTokens, ChatFile, int]] = deque()
         self._lock = threading.Lock()
         self._is_running = False
 
-    def submit(self, request: CountTokens, file: ChatFile, context: int) -> None:
-        """Count a request's tokens on a thread; an event follows. A conversation that is certainly
-        longer than `context` tokens is reported without its length."""
+    def submit(self, handle: Handle, request: CountTokens, file: ChatFile, context: int) -> None:
+        """Count a request's tokens on a thread, which finishes the handle. A conversation that is
+        certainly longer than `context` tokens is refused."""
         with self._lock:
-            self._waiting.append((request, file, context))
+            self._waiting.append((handle, request, file, context))
             if self._is_running:
                 return
             self._is_running = True
@@ -41,16 +38,16 @@ class TokenCounter:
                 if not self._waiting:
                     self._is_running = False
                     return
-                request, file, context = self._waiting.popleft()
+                handle, request, file, context = self._waiting.popleft()
             try:
                 found = counted(request, file.tokenizer)
                 if request.messages:
                     found = replace(found, conversation=count_conversation(request, file, context))
-                self._emit(found)
+                handle.finish(found)
             except LlmLiteError as error:
-                self._emit(TokensCounted(request.request, message=str(error)))
+                handle.end(str(error))
             except Exception as error:  # a defect costs this request only
-                self._emit(TokensCounted(request.request, message=f"not counted: {error!r}"))
+                handle.end(f"not counted: {error!r}")
 
 
 def count_conversation(request: CountTokens, file: ChatFile, context: int) -> int:
@@ -72,7 +69,7 @@ def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:
             length, count = fitting(tokenizer, text, count, request.most[place])
         tokens.append(count)
         kept.append(length)
-    return TokensCounted(request.request, tuple(tokens), tuple(kept))
+    return TokensCounted(tuple(tokens), tuple(kept))
 
 
 def count_tokens(tokenizer: Tokenizer, text: str) -> int:

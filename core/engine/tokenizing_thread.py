@@ -5,35 +5,37 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 
 from llm_lite.core.engine.prompt_stages import prompt_stages
 from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.handles import Handle
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.tokenizers import NamedTokenizer, name_of, open_tokenizer
 from llm_lite.core.messages.inspecting.tokenizing import TextTokenized, TokenizedText, TokenizeText
 
 _KEPT = 2  # tokenizers of other models
 NO_TOKENIZER = "no model is loaded, and no tokenizer is chosen"
-
-Emit = Callable[[TextTokenized], None]
+SUPERSEDED = "a newer request has taken its place"
 
 
 class Tokenizing:
     """Tokenizes texts on a thread of its own. `submit` is for any thread. Of requests that wait,
     the last of a slot is answered."""
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._waiting: OrderedDict[int, tuple[TokenizeText, ModelFile | None]] = OrderedDict()
+    def __init__(self) -> None:
+        # By slot.
+        self._waiting: OrderedDict[int, tuple[Handle, TokenizeText, ModelFile | None]]
+        self._waiting = OrderedDict()
         self._lock = threading.Lock()
         self._is_running = False
         self._opened: OrderedDict[str, NamedTokenizer] = OrderedDict()  # the thread's own
 
-    def submit(self, request: TokenizeText, file: ModelFile | None) -> None:
-        """Tokenize a text; the answer follows as an event. `file` is the model in use."""
+    def submit(self, handle: Handle, request: TokenizeText, file: ModelFile | None) -> None:
+        """Tokenize a text and finish the handle. `file` is the model in use."""
         with self._lock:
-            self._waiting[request.slot] = (request, file)
+            if request.slot in self._waiting:
+                self._waiting[request.slot][0].end(SUPERSEDED)
+            self._waiting[request.slot] = (handle, request, file)
             if self._is_running:
                 return
             self._is_running = True
@@ -45,21 +47,22 @@ class Tokenizing:
                 if not self._waiting:
                     self._is_running = False
                     return
-                _, (request, file) = self._waiting.popitem(last=False)
-            self._emit(self._answer(request, file))
+                _, (handle, request, file) = self._waiting.popitem(last=False)
+            try:
+                handle.finish(self._tokenized(request, file))
+            except LlmLiteError as error:
+                problem = str(error)
+            except Exception as error:  # a defect costs this request only
+                problem = f"the text could not be cut: {error!r}"
+            else:
+                continue
+            self._opened.pop(request.source, None)  # it may have changed
+            handle.end(problem)
 
-    def _answer(self, request: TokenizeText, file: ModelFile | None) -> TextTokenized:
-        try:
-            source = self._source(request, file)
-            result = _stages(request, source, file)
-            counts = tuple(source.count(sample) for sample in request.samples)
-            return TextTokenized(request.request, result, counts)
-        except LlmLiteError as error:
-            problem = str(error)
-        except Exception as error:  # a defect costs this request only
-            problem = f"the text could not be cut: {error!r}"
-        self._opened.pop(request.source, None)  # it may have changed
-        return TextTokenized(request.request, message=problem)
+    def _tokenized(self, request: TokenizeText, file: ModelFile | None) -> TextTokenized:
+        source = self._source(request, file)
+        result = _stages(request, source, file)
+        return TextTokenized(result, tuple(source.count(sample) for sample in request.samples))
 
     def _source(self, request: TokenizeText, file: ModelFile | None) -> NamedTokenizer:
         if not request.source:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from llm_lite.core import system_errors
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder, replaced
 from llm_lite.core.finite import checked
@@ -120,6 +121,9 @@ def write_later(taken: Snapshot, path: Path, done: Callable[[str], None]) -> Non
             write(taken, path)
         except (LlmLiteError, MemoryError) as error:
             done(str(error) or "there is not enough memory for the maps")
+        except BaseException as error:
+            done(system_errors.sentence(error) or system_errors.defect(error))
+            raise
         else:
             done("")
 

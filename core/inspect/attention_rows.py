@@ -45,7 +45,7 @@ class AttentionRowsReader:
         a rollout would need too much memory; NotFiniteError where the weights are no numbers.
         """
         self._check(request)
-        weights, message = np.zeros(self._values(request), np.float32), ""
+        weights, note = np.zeros(self._values(request), np.float32), ""
         if request.mode == "rollout":
             if self._rollout is None:
                 self._rollout = Rollout(self.source)
@@ -61,10 +61,10 @@ class AttentionRowsReader:
             causal = self._kind(request).is_causal
             first, what = (request.position, " that follow") if causal else (0, "")
             if (rows.start, rows.stop) != (first, self.source.length):
-                message = f"of the tokens{what}, {rows.start} to {rows.stop - 1} are told"
+                note = f"of the tokens{what}, {rows.start} to {rows.stop - 1} are told"
         self.source.checked(weights, f"the attention weights of token {request.position}")
         values = tuple(weights.tolist())
-        return AttentionRows(request.request, request.position, request.direction, values, message)
+        return AttentionRows(request.position, request.direction, values, note)
 
     def _needed(self, request: ReadAttentionRows) -> int:
         """Return how many rows the rollout must reach."""

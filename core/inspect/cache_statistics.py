@@ -57,9 +57,7 @@ class Measuring:
                 return None
         values = tuple(tuple(row) for row in self._values.tolist())
         version = self._session.committed.version
-        return CacheMeasured(
-            self.request.request, self.request.what, self.request.first, version, values
-        )
+        return CacheMeasured(self.request.what, self.request.first, version, values)
 
     def _check(self) -> None:
         session = self._session

@@ -28,7 +28,6 @@ class CompareElsewhere(Command, frozen=True):
     both at once. The events are those of CompareRuns, except for what B would say of A's tokens:
     servers do not tell that. The owner of both engines executes it."""
 
-    request: int
     messages: tuple[ChatMessage, ...]
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
@@ -64,7 +63,6 @@ class KeepVariant(Task, frozen=True):
 
 
 class VariantKept(Event, frozen=True):
-    request: int
     mode: Mode
     path: str
     nbytes: int
@@ -77,7 +75,6 @@ class DropVariant(Task, frozen=True):
 
 
 class VariantDropped(Event, frozen=True):
-    request: int
     mode: Mode
     nbytes: int  # that it took
 
@@ -85,7 +82,6 @@ class VariantDropped(Event, frozen=True):
 class RunReady(Event, frozen=True):
     """A run of CompareRuns can answer."""
 
-    request: int
     run: int  # 0: A, 1: B
     executor: ExecutorInfo
     weight_bytes: int
@@ -94,7 +90,6 @@ class RunReady(Event, frozen=True):
 
 
 class RunToken(Event, frozen=True):
-    request: int
     run: int
     token: int
     text: str  # what became whole characters with this token; may be ""
@@ -103,7 +98,6 @@ class RunToken(Event, frozen=True):
 
 
 class RunFinished(Event, frozen=True):
-    request: int
     run: int
     stop_reason: StopReason
     stats: GenerationStats  # of the time that this run itself took
@@ -120,24 +114,8 @@ class Forced(Struct, frozen=True):
 class RunsForced(Event, frozen=True):
     """Some more tokens of A's answer, from place `first` on."""
 
-    request: int
     first: int
     tokens: tuple[Forced, ...]
-
-
-class TaskProgress(Event, frozen=True):
-    """The progress of a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors."""
-
-    request: int
-    stage: str
-    fraction: float  # 0..1
-
-
-class TaskFinished(Event, frozen=True):
-    """The end of one of these commands; its results came before."""
-
-    request: int
-    message: str = ""  # a sentence where it did not come to its end
 
 
 class DivergenceReport(Struct, frozen=True):
@@ -176,7 +154,6 @@ class DivergenceReport(Struct, frozen=True):
 
 
 class DivergenceMeasured(Event, frozen=True):
-    request: int
     report: DivergenceReport
 
 
@@ -191,7 +168,6 @@ class ModeSpeed(Struct, frozen=True):
 class ModesMeasured(Event, frozen=True):
     """Every mode that ran, and the one to choose: see `core/metrics/modes.py`."""
 
-    request: int
     device: str
     rows: tuple[ModeSpeed, ...]
     recommended: int  # index of a row
@@ -207,6 +183,5 @@ class TensorRow(Struct, frozen=True):
 
 
 class TensorReport(Event, frozen=True):
-    request: int
     mode: Mode
     rows: tuple[TensorRow, ...]

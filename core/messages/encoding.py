@@ -23,7 +23,6 @@ class EncodeText(StepRequest, frozen=True):
     [SEP]"; attention maps are of it from then on. With `fills`, mask tokens in the text count as
     such; else what is typed is text. Of requests that wait, only the last one is answered."""
 
-    request: int
     text: str
     pair: str = ""  # the second text; "": there is one
     fills: bool = False
@@ -33,7 +32,6 @@ class CompareTexts(StepRequest, frozen=True):
     """Ask for TextsCompared, of two texts or more. Of requests that wait, only the last one is
     answered."""
 
-    request: int
     texts: tuple[str, ...]
 
 
@@ -61,18 +59,14 @@ class Mask(Struct, frozen=True):
 class TextEncoded(Event, frozen=True):
     """The answer to EncodeText."""
 
-    request: int
-    tokens: tuple[EncodedToken, ...] = ()
+    tokens: tuple[EncodedToken, ...]
     left_out: int = 0  # tokens at the end that are more than the model reads
     masks: tuple[Mask, ...] = ()
     seconds: float = 0.0
-    problem: str = ""  # a sentence where nothing was encoded
 
 
 class TextsCompared(Event, frozen=True):
     """The answer to CompareTexts: the cosine of every two vectors, [texts][texts]."""
 
-    request: int
-    similarities: tuple[tuple[float, ...], ...] = ()
+    similarities: tuple[tuple[float, ...], ...]
     seconds: float = 0.0
-    problem: str = ""

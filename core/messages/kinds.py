@@ -1,4 +1,4 @@
-"""The kinds of messages: commands go to the engine, events come from it."""
+"""The kinds of messages: commands go to an engine, events come from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Command(Struct, frozen=True):
-    """A request to the engine, here or elsewhere."""
+    """A request to an engine, here or elsewhere."""
 
 
 class StepRequest(Command, frozen=True):
@@ -14,10 +14,27 @@ class StepRequest(Command, frozen=True):
 
 
 class Task(Command, frozen=True):
-    """Long work that is no answer; TaskProgress tells how far it is, and TaskFinished ends it."""
+    """Long work that is no answer; CommandProgress tells how far it is."""
 
-    request: int
+
+class Cancel(Command, frozen=True):
+    """End a command that was given before: that very object. What it did until then stays."""
+
+    command: Command
 
 
 class Event(Struct, frozen=True):
-    """A report of what the engine did or found."""
+    """A report of what an engine did or found."""
+
+
+class CommandProgress(Event, frozen=True):
+    """A report of how far a command is."""
+
+    stage: str
+    fraction: float  # 0..1
+
+
+class Ended(Event, frozen=True):
+    """The last event of a command. `problem` is a sentence where it could not be carried out."""
+
+    problem: str = ""

@@ -36,7 +36,7 @@ def count_tokens(
             fits = count = 0
         counts.append(count)
         kept.append(fits)
-    return TokensCounted(command.request, tuple(counts), tuple(kept))
+    return TokensCounted(tuple(counts), tuple(kept))
 
 
 def _tokens(

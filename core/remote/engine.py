@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
+from llm_lite.core.handles import CLOSING, Handle, Outbox, Report, cancel
 from llm_lite.core.messages import (
-    AttentionRows,
     CacheRewritten,
+    Cancel,
     CancelLoad,
     ChatMessage,
     Command,
@@ -20,7 +21,6 @@ from llm_lite.core.messages import (
     CountTokens,
     Event,
     ExecutorInfo,
-    ExportMaps,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -31,7 +31,6 @@ from llm_lite.core.messages import (
     LoadModel,
     Logged,
     MakeTitle,
-    MapsExported,
     ModelInfo,
     ModelLoaded,
     Read,
@@ -40,13 +39,9 @@ from llm_lite.core.messages import (
     Shutdown,
     SpellTokens,
     Stop,
-    Task,
-    TaskFinished,
     TitleMade,
-    TokensCounted,
     TokensSpelled,
 )
-from llm_lite.core.messages.outbox import Outbox
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.core.records import replace
 from llm_lite.core.remote.address import Address
@@ -76,13 +71,12 @@ class RemoteEngine:
         self._dialect = DIALECTS[server.dialect]
         self._outbox = Outbox(wake)
         self._emit = self._outbox.emit
-        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._sent = 0  # commands are numbered
-        self._stop_through = 0  # the last command that a Stop is meant for
-        self._current: Exchange | None = None
+        self._open: list[Handle] = []  # of commands that have not ended
         self._answering = 0  # Generate commands not finished yet
         self._closing = False
+        self._is_closed = False  # no command is carried out any more
         self._unknown: set[str] = set()  # fields that the server refuses
         self.inspection = RemoteInspection(client)
         self.held: RemoteResponse | None = None  # the last answer, if it can be inspected
@@ -97,38 +91,40 @@ class RemoteEngine:
     def executor(self) -> ExecutorInfo:
         return executor_info(self.server, self.model)
 
-    def send(self, command: Command) -> None:
+    def submit(self, command: Command) -> Handle:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
+        handle = Handle(command, self._outbox.put)
         with self._lock:
-            self._sent += 1
-            number = self._sent
+            self._open = [one for one in self._open if not one.is_over]
+            if self._is_closed:
+                handle.end("" if isinstance(command, Shutdown) else CLOSING)
+                return handle
+            open_before = tuple(self._open)
+            self._open.append(handle)
+            refused = isinstance(command, Generate) and self._answering > 0
+            self._answering += isinstance(command, Generate) and not refused
+            self._closing = self._closing or isinstance(command, Shutdown)
         if isinstance(command, Stop | Shutdown):
-            with self._lock:
-                self._stop_through = number
-                self._closing = self._closing or isinstance(command, Shutdown)
-                current = self._current
-            if current is not None:
-                current.cancel()
-            if isinstance(command, Stop):
-                return
-        if isinstance(command, CancelLoad):
-            return
-        if isinstance(command, Generate):
-            with self._lock:
-                refused = self._answering > 0
-                self._answering += not refused
-            if refused:
-                problem = "an answer is still being written: stop it first, or wait for its end"
-                self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
-                return
-        self._commands.put((number, command))
+            for one in open_before:
+                one.cancel()
+        if isinstance(command, Cancel):
+            cancel(open_before, command)
+        if isinstance(command, Stop | Cancel | CancelLoad):
+            handle.end()
+        elif refused:
+            self._fail(
+                handle, "an answer is still being written: stop it first, or wait for its end"
+            )
+        else:
+            self._commands.put(handle)
+        return handle
 
-    def poll(self) -> list[Event]:
-        """Return the events since the last call, in order; never waits."""
+    def poll(self) -> list[Report]:
+        """Return the reports since the last call, in order; never waits."""
         return self._outbox.poll()
 
-    def wait(self, timeout: float) -> list[Event]:
-        """Return the events as `poll` does, but wait up to `timeout` seconds for the first one."""
+    def wait(self, timeout: float) -> list[Report]:
+        """Return the reports as `poll` does, but wait up to `timeout` seconds for the first one."""
         return self._outbox.wait(timeout)
 
     def loaded(self) -> ModelLoaded:
@@ -136,26 +132,23 @@ class RemoteEngine:
         return ModelLoaded(self.info, self.executor, 0.0)
 
     def close(self, timeout: float = 2.0) -> bool:
-        self.send(Shutdown())
+        self.submit(Shutdown())
         self._thread.join(timeout)
+        self._end_open()  # of a thread that did not end
         return not self._thread.is_alive()
 
     # The thread from here on.
 
     def _work(self) -> None:
         while not self._closing:
-            number, command = self._commands.get()
-            if isinstance(command, Shutdown):
-                return
+            handle = self._commands.get()
             exchange = Exchange()
-            with self._lock:
-                self._current = exchange
-                stopped = self._stop_through >= number
-            if stopped:
+            handle.on_cancel = exchange.cancel
+            if handle.is_cancelled:  # before it could be told
                 exchange.cancel()
             problem = ""
             try:
-                self._do(command, exchange)
+                self._do(handle, handle.command, exchange)
             except CancelledError:
                 problem = "stopped"
             except LlmLiteError as error:
@@ -163,41 +156,48 @@ class RemoteEngine:
             except BaseException as error:
                 problem = system_errors.sentence(error) or system_errors.defect(error)
                 self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            with self._lock:
-                self._current = None
-            if problem:
-                self._fail(command, problem)
-            if isinstance(command, Generate):
+            if isinstance(handle.command, Generate):
                 with self._lock:
                     self._answering = 0
+            if problem:
+                self._fail(handle, problem)
+            handle.end()
+        self._end_open()
 
-    def _do(self, command: Command, exchange: Exchange) -> None:
+    def _end_open(self) -> None:
+        """End the commands that were not carried out before the engine closed."""
+        with self._lock:
+            self._is_closed = True
+            for handle in self._open:
+                handle.end("" if isinstance(handle.command, Shutdown) else CLOSING)
+
+    def _do(self, handle: Handle, command: Command, exchange: Exchange) -> None:
         if isinstance(command, Generate):
-            self._generate(command, exchange)
+            self._generate(handle, command, exchange)
         elif isinstance(command, Read):
-            self._emit(ConversationRead(command.request))
+            handle.emit(ConversationRead(command.request))
         elif isinstance(command, SpellTokens):
-            self._emit(TokensSpelled(command.key, command.tokens, ()))
+            handle.emit(TokensSpelled(command.key, command.tokens, ()))
         elif isinstance(command, CountTokens):
-            self._emit(count_tokens(command, self.client, self._dialect, self.model.name, exchange))
+            name = self.model.name
+            handle.emit(count_tokens(command, self.client, self._dialect, name, exchange))
         elif isinstance(command, LoadModel):
             self.model = chosen(self.server, command.source)
-            self._emit(self.loaded())
+            handle.emit(self.loaded())
         elif isinstance(command, MakeTitle):
-            self._emit(TitleMade(command.conversation, None))
+            handle.emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):
             held = self._inspected("what its layers would say")
             rows = self.inspection.lens(held, min(command.position, len(held.tokens) - 1), exchange)
-            self._emit(LensResult(command.request, command.position, rows))
+            handle.emit(LensResult(command.position, rows))
         elif isinstance(command, ReadAttentionRows):
             held = self._inspected("where its heads look")
-            self._emit(self.inspection.rows(held, command, exchange))
-        else:
-            self._fail(
-                command, f"{self._name} computes elsewhere: that can be done to a model here"
-            )
+            handle.emit(self.inspection.rows(held, command, exchange))
+        elif not isinstance(command, Shutdown):
+            problem = f"{self._name} computes elsewhere: that can be done to a model here"
+            raise RemoteError(problem)
 
-    def _generate(self, command: Generate, exchange: Exchange) -> None:
+    def _generate(self, handle: Handle, command: Generate, exchange: Exchange) -> None:
         if is_text(command.messages):  # one text, which a server continues as it is
             text = "".join(pieces(command.messages))
             command = replace(command, messages=(ChatMessage("text", text),), raw=True)
@@ -205,12 +205,12 @@ class RemoteEngine:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
                 if event.stop_reason != "error":
-                    self._inspect(command, answer)
+                    self._inspect(handle, command, answer)
                 with self._lock:
                     self._answering = 0
             else:  # the server is read no faster than the window folds: TCP holds it back
                 self._outbox.wait_for_room(lambda: exchange.cancelled)
-            self._emit(event)
+            handle.emit(event)
 
         prompt = prompt_of(command, self.client, self._dialect, self.model.name, exchange)
         answer = RemoteAnswer(
@@ -235,7 +235,7 @@ class RemoteEngine:
             raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
         return self.held
 
-    def _inspect(self, command: Generate, answer: RemoteAnswer) -> None:
+    def _inspect(self, handle: Handle, command: Generate, answer: RemoteAnswer) -> None:
         """Emit what tokens the answer and its prompt really are, if the server says it."""
         self.held = None
         if not self.server.can_inspect or not answer.response:
@@ -247,33 +247,22 @@ class RemoteEngine:
             return
         index = len(command.messages) - command.continue_last
         tokens = held.as_prompt(command.messages[:index], index)
-        self._emit(CacheRewritten(command.request, tokens, ()))
+        handle.emit(CacheRewritten(command.request, tokens, ()))
         self.held = held
 
     @property
     def _name(self) -> str:
         return f"{self.server.title} at {self.server.host}"
 
-    def _fail(self, command: Command, problem: str) -> None:
+    def _fail(self, handle: Handle, problem: str) -> None:
+        command = handle.command
         if isinstance(command, Generate):
-            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
-        elif isinstance(command, Inspect):
-            self._emit(LensResult(command.request, command.position, (), problem))
-        elif isinstance(command, ReadAttentionRows):
-            self._emit(
-                AttentionRows(command.request, command.position, command.direction, (), problem)
-            )
-        elif isinstance(command, ExportMaps):
-            self._emit(MapsExported(command.request, command.path, problem))
-        elif isinstance(command, CountTokens):
-            self._emit(TokensCounted(command.request, message=problem))
+            failed = GenerationFinished(command.request, "error", GenerationStats(), problem)
+            handle.emit(failed)
         elif isinstance(command, LoadModel | Reconfigure):
             source = command.source if isinstance(command, LoadModel) else ""
-            self._emit(LoadFailed(source or "", problem))
-        elif isinstance(command, Task):
-            self._emit(TaskFinished(command.request, problem))
-        else:
-            self._log("warning", problem)
+            handle.emit(LoadFailed(source or "", problem))
+        handle.end(problem)
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

@@ -151,7 +151,7 @@ class RemoteInspection:
             else:
                 sums += found[0]
         weights = sums / max(len(heads), 1)
-        return AttentionRows(asked.request, at, asked.direction, tuple(map(float, weights)))
+        return AttentionRows(at, asked.direction, tuple(map(float, weights)))
 
     @property
     def _host(self) -> str:

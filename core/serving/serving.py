@@ -58,6 +58,7 @@ class Serving:
         self._batch: Batch | None = None
         self._drafts = ServedDrafts()  # of the batch
         self._is_on = False
+        self.problem = ""  # why nothing is served
         self._is_spoiled = False  # by a defect: the next step begins with empty pages
 
     @property
@@ -135,7 +136,7 @@ class Serving:
         self._close(problem, "")
 
     def _close(self, problem: str, shown: str | None = None) -> None:
-        self._is_on = False
+        self._is_on, self.problem = False, problem
         self._queue.close(problem)
         self._end_those_over()
         self._emit(ServingChanged(False, problem=problem if shown is None else shown))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.handles import Handle, Report
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import AttentionPart, Command, Event, Generate, Read
@@ -62,9 +63,9 @@ if TYPE_CHECKING:
 
 
 class EngineLike(Protocol):
-    def send(self, command: Command) -> None: ...
+    def submit(self, command: Command) -> Handle: ...
 
-    def poll(self) -> list[Event]: ...
+    def poll(self) -> list[Report]: ...
 
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
 
@@ -118,7 +119,7 @@ class Program:
         """Send the engine the commands that waited for it."""
         self.engine = engine if self.remote is None else self.remote.around(engine)
         for command in self._waiting:
-            self.engine.send(command)
+            self.engine.submit(command)
         self._waiting.clear()
         if self.state.serving.choice.at_start:
             self.do(SwitchServing(True))
@@ -126,11 +127,11 @@ class Program:
     def update(self) -> bool:
         """Fold the engine's events, do what hosts found; return True if the state has changed."""
         before, now = self.state, time.monotonic()
-        events = self.engine.poll() if self.engine else []
-        self._fold(events, now)
-        for event in events:
-            self.on_event(event, now)
-            self._send_to_hosts(event)
+        reports = self.engine.poll() if self.engine else []
+        self._fold(reports, now)
+        for report in reports:
+            self.on_event(report.event, now)
+            self._send_to_hosts(report.event)
         for host in tuple(self.hosts.values()):
             for action in host.poll(self.state):
                 self.do(action)
@@ -182,8 +183,8 @@ class Program:
 
     def take_last_events(self) -> None:
         """Pass the ended engine's last events to the hosts, which list what it saved."""
-        for event in self.engine.poll() if self.engine and self.history else ():
-            self._send_to_hosts(event)
+        for report in self.engine.poll() if self.engine and self.history else ():
+            self._send_to_hosts(report.event)
 
     def close_hosts(self) -> None:
         """End what hosts run; the history goes on until the engine has ended."""
@@ -257,16 +258,16 @@ class Program:
         for one in follows:
             self.do(one)
 
-    def _fold(self, events: list[Event], now: float) -> None:
-        """Fold events into the state; one that raises, which is a defect, costs only itself."""
+    def _fold(self, reports: list[Report], now: float) -> None:
+        """Fold reports into the state; one that raises, which is a defect, costs only itself."""
         try:
-            self.state = fold(events, self.state, now)
+            self.state = fold(reports, self.state, now)
         except Exception:
-            for event in events:
+            for report in reports:
                 try:
-                    self.state = apply(event, self.state, now)
+                    self.state = apply(report.event, self.state, now, report.command)
                 except Exception as error:
-                    self.do(defect_of(f"{type(event).__name__} could not be shown", error))
+                    self.do(defect_of(f"{type(report.event).__name__} could not be shown", error))
 
     def warn(self, text: str) -> None:
         """Report a problem of the program itself: as a notice, and as a line in the log."""
@@ -284,7 +285,7 @@ class Program:
             if self.engine is None:
                 self._waiting.append(command)
             else:
-                self.engine.send(command)
+                self.engine.submit(command)
 
 
 class Lists(Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from llm_lite.core.messages import Event
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.settings import Settings
@@ -46,6 +47,10 @@ class Feature(Struct, frozen=True):
         default_factory=dict
     )
     events: Mapping[type[Any], Callable[[Any, AppState, float], AppState]] = field(
+        default_factory=dict
+    )
+    # By command, what its events change: reply(event, command, state, now).
+    replies: Mapping[type[Any], Callable[[Event, Any, AppState, float], AppState]] = field(
         default_factory=dict
     )
     # on_action(action, state before it, result so far, now): what actions of any feature mean here

@@ -109,8 +109,8 @@ FEATURES = (
         "resume",
         resume.HANDLERS,
         resume.EVENTS,
-        resume.keep_left,
-        (resume.due,),
+        on_action=resume.keep_left,
+        due=(resume.due,),
         settings={"resume": "resume.mode", "resume_budget": "resume.budget"},
     ),
     Feature(
@@ -137,9 +137,9 @@ FEATURES = (
     Feature(
         "attention",
         attention.HANDLERS,
-        attention.EVENTS,
-        attention.follow_gains,
-        (attention.send_gains, attention.compare_gains),
+        replies=attention.REPLIES,
+        on_action=attention.follow_gains,
+        due=(attention.send_gains, attention.compare_gains),
         views=(
             View(
                 "attention",
@@ -166,7 +166,7 @@ FEATURES = (
     Feature(
         "tokenizer",
         tokenizer.HANDLERS,
-        tokenizer.EVENTS,
+        replies=tokenizer.REPLIES,
         views=(
             View(
                 "tokenizer", mark("Tokenizer"), ICON_NUMBERS, "upper right", "text", draw_tokenizer
@@ -177,6 +177,7 @@ FEATURES = (
         "cache",
         cache.HANDLERS,
         cache.EVENTS,
+        cache.REPLIES,
         views=(
             View(
                 "kv_cache",
@@ -192,7 +193,7 @@ FEATURES = (
     Feature(
         "quantization",
         quantization.HANDLERS,
-        quantization.EVENTS,
+        replies=quantization.REPLIES,
         views=(
             View(
                 "quantization",
@@ -220,7 +221,12 @@ FEATURES = (
             ),
         ),
     ),
-    Feature("attachments", attachments.HANDLERS, due=(counting.count_due, attachments.count_due)),
+    Feature(
+        "attachments",
+        attachments.HANDLERS,
+        replies=attachments.REPLIES,
+        due=(counting.count_due, attachments.count_due),
+    ),
     Feature(
         "serving",
         serving.HANDLERS,
@@ -228,7 +234,7 @@ FEATURES = (
         due=(serving.due,),
         settings={"serving": "serving.choice"},
     ),
-    Feature("encoder", encoder.HANDLERS, encoder.EVENTS, due=(encoder.encode_due,)),
+    Feature("encoder", encoder.HANDLERS, replies=encoder.REPLIES, due=(encoder.encode_due,)),
     Feature("translator", translator.HANDLERS, translator.EVENTS),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS, remember=remote.remember, restore=remote.restore),

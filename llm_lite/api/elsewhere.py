@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +11,7 @@ from llm_lite.api.closing import ClosedByWith
 from llm_lite.api.given import Message, messages_of, sampling_options
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import check
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     ChatMessage,
     Event,
@@ -20,7 +19,6 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     ModelInfo,
-    Stop,
     TokenDecoded,
 )
 from llm_lite.core.messages.remote import RemoteServer
@@ -56,7 +54,6 @@ class ModelElsewhere(ClosedByWith):
     def __init__(self, server: RemoteServer, engine: RemoteEngine) -> None:
         self.server = server
         self._engine = engine
-        self._numbers = itertools.count(1)
         self._lock = threading.RLock()
         self._answer: RemoteAnswer | None = None  # the one that is being written
         self._closed = False
@@ -96,9 +93,7 @@ class ModelElsewhere(ClosedByWith):
     ) -> Answer:
         sampling = sampling_options(given)
         check(sampling)
-        number = next(self._numbers)
-        command = Generate(number, messages, sampling, raw=raw, thinking=thinking)
-        return RemoteAnswer(self, command)
+        return RemoteAnswer(self, Generate(0, messages, sampling, raw=raw, thinking=thinking))
 
     def _send(self, answer: RemoteAnswer) -> None:
         """Send it, once the answer before it has ended."""
@@ -108,15 +103,19 @@ class ModelElsewhere(ClosedByWith):
                 self._end(before)
             self._answer = answer
             self._check_open()
-            self._engine.send(answer.command)
+            answer.handle = self._engine.submit(answer.command)
 
     def _end(self, answer: RemoteAnswer) -> None:
-        """Stop it, and hear that it was."""
-        self._engine.send(Stop())
-        latest = time.monotonic() + _STOP_SECONDS
-        while not answer.has_ended(self._wait_for_events()):
-            if time.monotonic() > latest:
-                raise RequestError(f"{self.server.host} did not end the answer before this one")
+        """Stop it, and wait until it has ended."""
+        assert answer.handle is not None
+        answer.handle.cancel()
+        try:
+            answer.handle.result(_STOP_SECONDS)
+        except RequestError:
+            if answer.handle.is_over:
+                return
+            host = self.server.host
+            raise RequestError(f"{host} did not end the answer before this one") from None
 
     def _events_of(self, answer: RemoteAnswer) -> list[Event]:
         with self._lock:
@@ -126,10 +125,8 @@ class ModelElsewhere(ClosedByWith):
                     "the model was asked something else before this answer was finished: "
                     "generate it again"
                 )
-            return self._wait_for_events()
-
-    def _wait_for_events(self) -> list[Event]:
-        return self._engine.wait(_LOOK_SECONDS)
+            reports = self._engine.wait(_LOOK_SECONDS)
+        return [report.event for report in reports if report.command is answer.command]
 
     def _check_open(self) -> None:
         if self._closed:
@@ -143,6 +140,7 @@ class RemoteAnswer(Answer):
     def __init__(self, model: ModelElsewhere, command: Generate) -> None:
         super().__init__()
         self.command = command
+        self.handle: Handle | None = None  # once it was sent
         self._model = model
         self._problem = ""  # told once, behind the tokens that came before it
 
@@ -154,11 +152,6 @@ class RemoteAnswer(Answer):
             raise RequestError(problem)
         return False
 
-    def has_ended(self, events: list[Event]) -> bool:
-        """Return True if the end of this answer is among the events."""
-        number = self.command.request
-        return any(isinstance(e, GenerationFinished) and e.request == number for e in events)
-
     def _step(self) -> None:
         if not self.is_begun:
             self._model._send(self)
@@ -167,14 +160,13 @@ class RemoteAnswer(Answer):
             self._take(event)
 
     def _take(self, event: Event) -> None:
-        number = self.command.request
         match event:
-            case GenerationStarted(request=request) if request == number:
+            case GenerationStarted():
                 self._thinking = event.thinking
-            case TokenDecoded(request=request) if request == number:
+            case TokenDecoded():
                 token = Token(event.token, event.text, event.probability, event.alternatives)
                 self._ready.append(token)
-            case GenerationFinished(request=request) if request == number:
+            case GenerationFinished():
                 self.finish_reason = event.stop_reason
                 if event.stop_reason == "error":
                     self._problem = event.message

@@ -68,7 +68,7 @@ class Lesson(App):
         self.program.do(ShowLesson(True))
         self.program.do(RunSentence(SENTENCE))
         self.until(lambda s: bool(s.messages) and not s.busy)
-        self.until(lambda s: s.lesson.trace is not None and not s.lesson.request)
+        self.until(lambda s: s.lesson.trace is not None and s.lesson.asked is None)
         self.rest(REST)
         markup().wait()
 

@@ -25,7 +25,6 @@ from llm_lite.core.messages import (
     GenerationFinished,
     LoadFailed,
     LoadModel,
-    ModelLoaded,
     Reconfigure,
     SamplingOptions,
     Stop,
@@ -53,7 +52,7 @@ class Talk:
     def _begin(self) -> None:
         sampling = SamplingOptions(seed=1, max_new_tokens=100_000)
         self.answers += 1
-        self.engine.send(
+        self.engine.submit(
             Generate(self.answers, tuple(self._messages), sampling, overflow="rolling")
         )
 
@@ -61,12 +60,12 @@ class Talk:
         """So many events of a kind from now on; the last."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            for event in self.engine.wait(0.05):
-                self._hear(event)
-                if isinstance(event, kind):
+            for report in self.engine.wait(0.05):
+                self._hear(report.event)
+                if isinstance(report.event, kind):
                     count -= 1
                     if not count:
-                        return event
+                        return report.event
         raise SystemExit(f"waited {PATIENCE:.0f} s for {kind.__name__}")
 
     def _hear(self, event: Event) -> None:
@@ -95,15 +94,13 @@ def main() -> None:
     backends = arguments.backends.split(",")
     kinds = list(product(MODES, backends))
     engine = Engine(None)
-    engine.send(LoadModel(arguments.model, _options(MODES[-1], backends[0])))
-    while not any(isinstance(event, ModelLoaded) for event in engine.wait(1.0)):
-        pass
+    engine.submit(LoadModel(arguments.model, _options(MODES[-1], backends[0]))).result()
     talk = Talk(engine)
     talk.until(TokenDecoded, CONTEXT)
     rows = [
         _switch(talk, *kinds[n % len(kinds)], arguments.every) for n in range(arguments.switches)
     ]
-    engine.send(Stop())
+    engine.submit(Stop())
     engine.close(60.0)
     print(talk.text)
     print(json.dumps(_report(rows, len(kinds)), indent=1))
@@ -121,7 +118,7 @@ def _options(mode: str, backend: str) -> EngineOptions:
 
 def _switch(talk: Talk, mode: str, backend: str, every: int) -> dict[str, object]:
     before, started = len(talk.text), time.perf_counter()
-    talk.engine.send(Reconfigure(_options(mode, backend)))
+    talk.engine.submit(Reconfigure(_options(mode, backend)))
     changed = talk.until(ExecutorChanged)
     assert isinstance(changed, ExecutorChanged) and changed.executor.mode == mode
     seconds, meanwhile = time.perf_counter() - started, len(talk.text) - before

@@ -43,7 +43,7 @@ def main() -> None:
             context=CONTEXT,
             speculate="off",  # of the chat, which nobody uses here
         )
-        engine.send(LoadModel(arguments.model, options))
+        engine.submit(LoadModel(arguments.model, options))
         loaded = until(engine, (ModelLoaded, LoadFailed))
         assert isinstance(loaded, ModelLoaded), loaded
         for name, prompts in tasks().items():
@@ -72,7 +72,7 @@ def _measure(engine: Engine, name: str, prompts: tuple[Prompt, ...], rounds: int
 
 
 def _answers(engine: Engine, speculate: Speculate, prompts: tuple[Prompt, ...]) -> list[Timed]:
-    engine.send(StartServing(parallel=1, speculate=speculate))
+    engine.submit(StartServing(parallel=1, speculate=speculate))
     is_on = False
     while not is_on:  # what was on ends first
         changed = until(engine, (ServingChanged,))

@@ -75,10 +75,10 @@ def main() -> None:
         options = EngineOptions(
             arguments.backend, mode=arguments.mode, threads=arguments.threads, context=2048
         )
-        engine.send(LoadModel(arguments.model, options))
+        engine.submit(LoadModel(arguments.model, options))
         loaded = until(engine, (ModelLoaded, LoadFailed))
         assert isinstance(loaded, ModelLoaded), loaded
-        engine.send(StartServing(parallel=arguments.clients, speculate="off"))
+        engine.submit(StartServing(parallel=arguments.clients, speculate="off"))
         changed = until(engine, (ServingChanged,))
         service = engine.service()
         assert service is not None, changed
@@ -134,9 +134,9 @@ def _measure(service: Service, vocabulary: int, arguments: argparse.Namespace) -
 
 def until(engine: Engine, kinds: tuple[type, ...]) -> Event:
     while True:
-        for event in engine.wait(1.0):
-            if isinstance(event, kinds):
-                return event
+        for report in engine.wait(1.0):
+            if isinstance(report.event, kinds):
+                return report.event
 
 
 def _arguments() -> argparse.Namespace:

@@ -44,12 +44,12 @@ def test_interrupting_an_answer_keeps_what_was_said(endless_llama, capsys, monke
     wait, seen = Engine.wait, []
 
     def interrupt_at_the_fifth_token(engine, timeout):
-        events = wait(engine, timeout)
+        reports = wait(engine, timeout)
         before = len(seen)
-        seen.extend(e for e in events if isinstance(e, TokenDecoded))
+        seen.extend(one.event for one in reports if isinstance(one.event, TokenDecoded))
         if before < 5 <= len(seen):
             signal.raise_signal(signal.SIGINT)
-        return events
+        return reports
 
     monkeypatch.setattr(Engine, "wait", interrupt_at_the_fifth_token)
     assert main(["chat", str(endless_llama), *ENDLESS, *NUMPY, "--json"]) == 130

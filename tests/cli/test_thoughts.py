@@ -12,6 +12,7 @@ from llm_lite.cli.conversation.conversation import Conversation
 from llm_lite.cli.main import main
 from llm_lite.cli.terminal.answering import generate
 from llm_lite.core.errors import RequestError
+from llm_lite.core.handles import Handle, Outbox
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
@@ -40,18 +41,20 @@ class Scripted:
 
     def __init__(self, *answers, thinking=INSIDE):
         self.answers, self.thinking = list(answers), thinking
-        self.asked, self._events = [], []
+        self.asked, self._outbox = [], Outbox(None)
 
-    def send(self, command):
+    def submit(self, command):
         self.asked.append(command)
+        handle = Handle(command, self._outbox.put)
         request, pieces = command.request, self.answers.pop(0)
-        self._events.append(GenerationStarted(request, 5, 0, (), self.thinking))
-        self._events += [TokenDecoded(request, n, p, 0.5, n) for n, p in enumerate(pieces)]
-        self._events.append(GenerationFinished(request, "end", GenerationStats(new_tokens=7)))
+        handle.emit(GenerationStarted(request, 5, 0, (), self.thinking))
+        for n, piece in enumerate(pieces):
+            handle.emit(TokenDecoded(request, n, piece, 0.5, n))
+        handle.finish(GenerationFinished(request, "end", GenerationStats(new_tokens=7)))
+        return handle
 
     def wait(self, seconds):
-        events, self._events = self._events, []
-        return events
+        return self._outbox.poll()
 
 
 def ask(engine, **changes):

@@ -15,7 +15,7 @@ def client():
     client = Client()
     yield client
     assert client.engine.close(PATIENCE), "the engine's thread did not end"
-    client.events += client.engine.poll()
+    client.take()
     assert client.woken == len(client.events), "wake is called for every event"
     for thread in threading.enumerate():
         if thread not in before and not thread.name.startswith(OF_THE_PROGRAM):

@@ -7,6 +7,7 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
+    Ended,
     Generate,
     GenerationFinished,
     LoadModel,
@@ -23,10 +24,10 @@ HELLO = (ChatMessage("user", "Hello there"),)
 
 
 class Client:
-    """An engine, and all that it ever said."""
+    """An engine, all that it ever reported, and the events of that."""
 
     def __init__(self, device=None):
-        self.events = []
+        self.reports, self.events = [], []
         self.woken = 0
         self.engine = Engine(device, self._wake)
         self._seen = 0
@@ -35,8 +36,18 @@ class Client:
         self.woken += 1
 
     def send(self, *commands):
-        for command in commands:
-            self.engine.send(command)
+        """Hand commands over, in their order; the handle of the last one."""
+        return [self.engine.submit(command) for command in commands][-1]
+
+    def take(self, timeout=0.0):
+        """Keep what the engine reports, waiting `timeout` seconds for the first."""
+        reports = self.engine.wait(timeout)
+        self.reports += reports
+        self.events += [report.event for report in reports]
+
+    def result(self, *commands):
+        """Hand commands over; the result of the last one. RequestError with its problem."""
+        return self.send(*commands).result(PATIENCE)
 
     def until(self, kind):
         """The next event of a kind; those before it are kept in `events`."""
@@ -47,8 +58,16 @@ class Client:
                 self._seen += 1
                 if isinstance(event, kind):
                     return event
-            self.events += self.engine.wait(0.05)
+            self.take(0.05)
         raise AssertionError(f"no {kind.__name__} came; there were {self.events}")
+
+    def end_of(self, handle):
+        """Why a command that has ended by now could not be carried out, or ""."""
+        while not handle.is_over:
+            self.take(0.05)
+        self.take()
+        ends = (r for r in self.reports if r.command is handle.command)
+        return next(r.event.problem for r in ends if isinstance(r.event, Ended))
 
     def load(self, path, options=None):
         self.send(LoadModel(str(path), options or exact()))

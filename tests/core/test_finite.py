@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.convert.quantizing import quantize
-from llm_lite.core.errors import FileError, NotFiniteError
+from llm_lite.core.errors import FileError, NotFiniteError, RequestError
 from llm_lite.core.finite import checked
 from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect import lens as inspection
@@ -17,18 +17,17 @@ from llm_lite.core.messages import (
     CacheMeasured,
     CompareGains,
     CompareRuns,
+    Ended,
     ExportMaps,
     GainsEffect,
     GenerationFinished,
     Inspect,
     LensResult,
-    MapsExported,
     MeasureCache,
     MeasureDivergence,
     MeasureModes,
     ReadAttentionRows,
     SetGains,
-    TaskFinished,
     TokenDecoded,
 )
 from llm_lite.core.metrics.divergence import perplexity
@@ -129,12 +128,12 @@ def test_the_engine_tells_instead_of_numbers(client, huge):
     assert "huge.gguf: the logits of token" in finished.message
     options = (exact(), exact())
     for task in (
-        CompareRuns(2, HELLO, options, GREEDY),
-        MeasureDivergence(3, "", exact(), exact(keys="fp16"), 16, 1),
-        MeasureModes(4, exact()),
+        CompareRuns(HELLO, options, GREEDY),
+        MeasureDivergence("", exact(), exact(keys="fp16"), 16, 1),
+        MeasureModes(exact()),
     ):
-        client.send(task)
-        assert "not finite numbers" in client.until(TaskFinished).message
+        handle = client.send(task)
+        assert "not finite numbers" in client.end_of(handle)
     assert not client.of(TokenDecoded)
 
 
@@ -142,14 +141,11 @@ def test_looking_inside_tells_instead_of_numbers(client, tmp_path):
     loaded = client.load(write_tiny_llama(tmp_path / "t.gguf"))
     client.ask(1)
     huge_gains = ((3e38,) * loaded.model.heads,) * loaded.model.layers
-    client.send(SetGains(huge_gains), CompareGains(2))
-    effect = client.until(GainsEffect)
-    assert math.isnan(effect.kl)
-    assert "the logits of token" in effect.message
-    client.send(Inspect(3, 3))
-    lens = client.until(LensResult)
-    assert lens.rows == ()
-    assert "layer 0's logits are not finite numbers" in lens.message
+    with pytest.raises(RequestError, match="the logits of token"):
+        client.result(SetGains(huge_gains), CompareGains())
+    with pytest.raises(RequestError, match="layer 0's logits are not finite numbers"):
+        client.result(Inspect(3))
+    assert not client.of((GainsEffect, LensResult))
     client.ask(4)
     assert client.of(GenerationFinished)[-1].stop_reason == "error"
 
@@ -176,8 +172,8 @@ def test_a_table_of_tensors_names_the_one_that_is_no_number(client, tmp_path):
             analyze(file.file.tensors, mode, lambda *_: None, path)
     file.close()
     client.load(path)
-    client.send(AnalyzeTensors(1, "as-stored"))
-    assert "tensor output.weight: expected finite" in client.until(TaskFinished).message
+    handle = client.send(AnalyzeTensors("as-stored"))
+    assert "tensor output.weight: expected finite" in client.end_of(handle)
 
 
 def poison_keys(runner):
@@ -191,11 +187,11 @@ def poison_keys(runner):
 @pytest.mark.parametrize(
     "request_",
     [
-        MeasureCache(5, "key-norm", 0, 4),
-        MeasureCache(5, "received", 0, 4),
-        ReadAttentionRows(5, 3, "from", "heads", ((0, 0),)),
-        ReadAttentionRows(5, 1, "to", "layer-mean"),
-        ReadAttentionRows(5, 3, "from", "rollout"),
+        MeasureCache("key-norm", 0, 4),
+        MeasureCache("received", 0, 4),
+        ReadAttentionRows(3, "from", "heads", ((0, 0),)),
+        ReadAttentionRows(1, "to", "layer-mean"),
+        ReadAttentionRows(3, "from", "rollout"),
     ],
     ids=lambda r: f"{type(r).__name__} {getattr(r, 'what', getattr(r, 'mode', ''))}",
 )
@@ -204,20 +200,19 @@ def test_keys_that_are_no_numbers_are_told(client, tmp_path, request_):
     client.load(write_tiny_llama(tmp_path / "t.gguf"))
     client.ask(1)
     poison_keys(client.engine._host.runner)
-    client.send(request_)
-    told = client.until(CacheMeasured if isinstance(request_, MeasureCache) else AttentionRows)
-    assert "t.gguf: " in told.message
-    assert "not finite numbers (NaN)" in told.message
-    assert not (told.values if isinstance(told, CacheMeasured) else told.weights)
+    with pytest.raises(RequestError, match=r"t\.gguf: .*not finite numbers \(NaN\)"):
+        client.result(request_)
+    client.until(Ended)
+    assert not client.of((CacheMeasured, AttentionRows))
 
 
 def test_maps_that_are_no_numbers_are_not_written(client, tmp_path):
     client.load(write_tiny_llama(tmp_path / "t.gguf"))
     client.ask(1)
     poison_keys(client.engine._host.runner)
-    client.send(ExportMaps(5, str(tmp_path / "x.npz"), ((0, 0), (1, 3))))
-    exported = client.until(MapsExported)
-    assert "the attention weights of layer 0, head 0 are not finite numbers" in exported.message
+    problem = "the attention weights of layer 0, head 0 are not finite numbers"
+    with pytest.raises(RequestError, match=problem):
+        client.result(ExportMaps(str(tmp_path / "x.npz"), ((0, 0), (1, 3))))
     assert not (tmp_path / "x.npz").exists()
 
 

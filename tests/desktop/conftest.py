@@ -86,7 +86,7 @@ def cache_view(headless):
         if rings:
             engine.model = replace(MODEL, context=1024, layers=6, cache=RINGS)
         one.program.start(engine)
-        engine.send(LoadModel(None))
+        engine.submit(LoadModel(None))
         one.driver.wait("the model", lambda s: s.model is not None)
         engine.source = None  # nobody looks at attention here
         one.driver.click("tab.kv_cache")

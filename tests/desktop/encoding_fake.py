@@ -26,7 +26,7 @@ def encoded(command: EncodeText) -> TextEncoded:
     tokens = tuple(EncodedToken(100 + len(w), w, w in SPECIAL, at) for w, at in names)
     places = [at for at, word in enumerate(first) if word == MASK and command.fills]
     masks = tuple(Mask(place, candidates(place)) for place in places)
-    return TextEncoded(command.request, tokens, 0, masks, 0.0031)
+    return TextEncoded(tokens, 0, masks, 0.0031)
 
 
 def candidates(place: int) -> tuple[Candidate, ...]:
@@ -39,4 +39,4 @@ def compared(command: CompareTexts) -> TextsCompared:
     """1 with itself, and less the further two texts stand apart."""
     count = range(len(command.texts))
     rows = tuple(tuple(1.0 - 0.3 * abs(i - j) for j in count) for i in count)
-    return TextsCompared(command.request, rows, 0.004)
+    return TextsCompared(rows, 0.004)

@@ -54,7 +54,7 @@ def count(command: CountTokens) -> TokensCounted:
         kept[place] = min(kept[place], 4 * most)
     told = len(prompt_tokens(command)[:-2]) if command.messages else None
     tokens = tuple(k // 4 + 1 for k in kept)
-    return TokensCounted(command.request, tokens, tuple(kept), conversation=told)
+    return TokensCounted(tokens, tuple(kept), conversation=told)
 
 
 def begun(command: Generate) -> str:
@@ -85,7 +85,7 @@ def measured(command: MeasureCache, layers: int) -> CacheMeasured:
     """Every value says where it stands: layer + position / 1000."""
     places = range(command.first, command.last)
     values = tuple(tuple(n + p / 1000 for p in places) for n in range(layers))
-    return CacheMeasured(command.request, command.what, command.first, 1, values)
+    return CacheMeasured(command.what, command.first, 1, values)
 
 
 def pieces_of(text: str) -> list[str]:
@@ -109,7 +109,7 @@ def look(command: ReadAttentionRows) -> AttentionRows:
     weights = [0.0] * (command.position + 1)
     weights[0] += 0.5
     weights[-1] += 0.5
-    return AttentionRows(command.request, command.position, command.direction, tuple(weights))
+    return AttentionRows(command.position, command.direction, tuple(weights))
 
 
 def lens() -> tuple[LensRow, ...]:

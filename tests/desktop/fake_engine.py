@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llm_lite.core.engine.tokenizing_thread import Tokenizing
+from llm_lite.core.handles import Handle, Outbox, Report
 from llm_lite.core.loading.tokenizers import open_tokenizer
 from llm_lite.core.messages import (
     Alternative,
     CacheKept,
     CacheRewritten,
     CacheStatus,
+    Cancel,
     CancelLoad,
     CheckKept,
     Command,
@@ -108,33 +110,35 @@ class FakeEngine:
         self.cached: list[int] = []  # what tells the tokens of the cache apart
         self._reused = 0
         self._wake = wake or (lambda: None)
-        self._inbox: queue.Queue[Command] = queue.Queue()
-        self._events: queue.Queue[Event] = queue.Queue()
-        self._tokenizing = Tokenizing(self._say)
+        self._inbox: queue.Queue[Handle] = queue.Queue()
+        self._outbox = Outbox(self._wake)
+        self._handle: Handle | None = None  # of the command that is carried out
+        self._tokenizing = Tokenizing()
         self._stop = threading.Event()
         self._cancel = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def send(self, command: Command) -> None:
+    def submit(self, command: Command) -> Handle:
+        handle = Handle(command, self._outbox.put)
         self.commands.append(command)
-        if isinstance(command, Stop):
+        if isinstance(command, Stop | Cancel):
             self._stop.set()
+            handle.end()
         elif isinstance(command, CancelLoad):
             self._cancel.set()
+            handle.end()
         else:
             if isinstance(command, Generate | Read | Task):
                 self._stop.clear()
             if isinstance(command, Shutdown):
                 self._stop.set()
                 self._cancel.set()
-            self._inbox.put(command)
+            self._inbox.put(handle)
+        return handle
 
-    def poll(self) -> list[Event]:
-        events = []
-        while not self._events.empty():
-            events.append(self._events.get())
-        return events
+    def poll(self) -> list[Report]:
+        return self._outbox.poll()
 
     def attention(self, part=None) -> FakeSource | None:
         return self.source
@@ -146,62 +150,71 @@ class FakeEngine:
         return ""
 
     def close(self, timeout: float = 2.0) -> None:
-        self.send(Shutdown())
+        self.submit(Shutdown())
         self._thread.join(timeout)
 
-    def _tokenize(self, command: TokenizeText) -> None:
+    def _tokenize(self, handle: Handle, command: TokenizeText) -> None:
         """By a small tokenizer; a conversation as if there were no template."""
         source = command.source or str(FIXTURES / "qwen" / "tokenizer.json")
         if command.messages is None:
-            self._tokenizing.submit(replace(command, source=source), None)
+            self._tokenizing.submit(handle, replace(command, source=source), None)
             return
         told = open_tokenizer(source).stages(command.text, False)
-        told = replace(told, typed=((0, len(command.text)),))
-        self._say(TextTokenized(command.request, told))
+        handle.finish(TextTokenized(replace(told, typed=((0, len(command.text)),))))
 
     def _say(self, event: Event) -> None:
-        self._events.put(event)
-        self._wake()
+        if self._handle is None or self._handle.is_over:
+            self._outbox.emit(event)
+        else:
+            self._handle.emit(event)
 
     def _work(self) -> None:
-        while not isinstance(command := self._inbox.get(), Shutdown):
-            if isinstance(command, LoadModel):
-                self._load(command)
-            elif isinstance(command, Reconfigure):
-                self._reconfigure(command)
-                self.executor = replace(EXECUTOR, mode=command.options.mode)
-                self._say(ExecutorChanged(self.executor, self.model, request=command.request))
-                self._tell_cache()
-            elif isinstance(command, Generate):
-                self._generate(command)
-            elif isinstance(command, Read):
-                self._read(command)
-            elif isinstance(command, SpellTokens):
-                self._say(TokensSpelled(command.key, command.tokens, spell(command.tokens)))
-            elif isinstance(command, ReadAttentionRows):
-                self._say(look(command))
-            elif isinstance(command, Inspect):
-                self._say(LensResult(command.request, command.position, lens()))
-            elif isinstance(command, FollowToken):
-                self._say(followed(command, encodes=self.encodes))
-            elif isinstance(command, MeasureCache):
-                self._say(measured(command, len(self.model.cache.layers)))
-            elif isinstance(command, EncodeText):
-                self._say(encoded(command))
-            elif isinstance(command, CompareTexts):
-                self._say(compared(command))
-            elif isinstance(command, CountTokens):
-                self._say(count(command))
-            elif isinstance(command, TokenizeText):
-                self._tokenize(command)
-            elif isinstance(command, CompareGains):
-                self._say(GainsEffect(command.request, 0.25))
-            elif isinstance(command, KeepConversation | CheckKept | ResumeKept):
-                self._keep(command)
-            elif isinstance(command, MakeTitle):
-                self._say(TitleMade(command.conversation, self.title))
-            elif isinstance(command, Task):
-                fake_tasks.run_task(command, self.executor, self._say, self._pause)
+        while not isinstance(command := (handle := self._inbox.get()).command, Shutdown):
+            self._handle = handle
+            if isinstance(command, TokenizeText):
+                self._tokenize(handle, command)
+                continue
+            self._carry_out(command)
+            handle.end()
+        handle.end()
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, LoadModel):
+            self._load(command)
+        elif isinstance(command, Reconfigure):
+            self._reconfigure(command)
+            self.executor = replace(EXECUTOR, mode=command.options.mode)
+            self._say(ExecutorChanged(self.executor, self.model, request=command.request))
+            self._tell_cache()
+        elif isinstance(command, Generate):
+            self._generate(command)
+        elif isinstance(command, Read):
+            self._read(command)
+        elif isinstance(command, SpellTokens):
+            self._say(TokensSpelled(command.key, command.tokens, spell(command.tokens)))
+        elif isinstance(command, ReadAttentionRows):
+            self._say(look(command))
+        elif isinstance(command, Inspect):
+            self._say(LensResult(command.position, lens()))
+        elif isinstance(command, FollowToken):
+            self._say(followed(command, encodes=self.encodes))
+        elif isinstance(command, MeasureCache):
+            self._say(measured(command, len(self.model.cache.layers)))
+        elif isinstance(command, EncodeText):
+            self._say(encoded(command))
+        elif isinstance(command, CompareTexts):
+            self._say(compared(command))
+        elif isinstance(command, CountTokens):
+            self._say(count(command))
+        elif isinstance(command, CompareGains):
+            self._say(GainsEffect(0.25))
+        elif isinstance(command, KeepConversation | CheckKept | ResumeKept):
+            self._keep(command)
+        elif isinstance(command, MakeTitle):
+            self._say(TitleMade(command.conversation, self.title))
+        elif isinstance(command, Task):
+            problem = fake_tasks.run_task(command, self.executor, self._say, self._pause)
+            self._handle.end(problem)
 
     def _pause(self) -> bool:
         """Between two events; whether to stop."""
@@ -379,10 +392,10 @@ class FramedEngine(FakeEngine):
         self._steps, self._taken = steps, 0
         super().__init__(0.0, wake)
 
-    def poll(self) -> list[Event]:
-        events = super().poll()
+    def poll(self) -> list[Report]:
+        reports = super().poll()
         self._polled.set()
-        return events
+        return reports
 
     def _rest(self, until: threading.Event) -> bool:
         self._taken += 1

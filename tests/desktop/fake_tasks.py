@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from llm_lite.core.messages import (
     Alternative,
     AnalyzeTensors,
+    CommandProgress,
     CompareRuns,
     DivergenceMeasured,
     DivergenceReport,
@@ -34,8 +35,6 @@ from llm_lite.core.messages import (
     StepProfiled,
     StudyKernels,
     Task,
-    TaskFinished,
-    TaskProgress,
     TensorReport,
     TensorRow,
     VariantDropped,
@@ -89,56 +88,53 @@ TENSORS = (
 
 def run_task(
     command: Task, executor: ExecutorInfo, say: Callable[[Event], None], stop: Callable[[], bool]
-) -> None:
-    """Ends with TaskFinished, whether stopped or not."""
+) -> str:
+    """Return why it did not come to its end, or ""."""
     for event in _events(command, executor):
         if stop():
-            say(TaskFinished(command.request, "it was stopped"))
-            return
+            return "it was stopped"
         say(event)
-    say(TaskFinished(command.request))
+    return ""
 
 
 def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
-    request = command.request
-    yield TaskProgress(request, "converting weights", 0.25)
+    yield CommandProgress("converting weights", 0.25)
     if isinstance(command, CompareRuns):
         yield from _runs(command, executor)
     elif isinstance(command, MeasureDivergence):
         tested = replace(executor, mode=command.tested.mode)
         reference = replace(executor, mode=command.reference.mode, activations="a32")
-        yield DivergenceMeasured(request, report(tested, reference))
+        yield DivergenceMeasured(report(tested, reference))
     elif isinstance(command, MeasureModes):
-        yield ModesMeasured(request, executor.device, ROWS, 2, "int4 is the fastest here")
+        yield ModesMeasured(executor.device, ROWS, 2, "int4 is the fastest here")
     elif isinstance(command, KeepVariant):
-        yield VariantKept(request, command.mode, f"/variants/model-{command.mode}", 76_000_000)
+        yield VariantKept(command.mode, f"/variants/model-{command.mode}", 76_000_000)
     elif isinstance(command, DropVariant):
-        yield VariantDropped(request, command.mode, 76_000_000)
+        yield VariantDropped(command.mode, 76_000_000)
     elif isinstance(command, ProfileStep):
-        yield StepProfiled(request, replace(STEP, tokens=command.tokens))
+        yield StepProfiled(replace(STEP, tokens=command.tokens))
     elif isinstance(command, StudyKernels):
         for count in range(1, len(FORMS) + 1):
             study = replace(STUDY, backend=command.backend, forms=FORMS[:count])
-            yield KernelsStudied(request, study)
+            yield KernelsStudied(study)
     elif isinstance(command, AnalyzeTensors):
-        yield TensorReport(request, command.mode, TENSORS)
+        yield TensorReport(command.mode, TENSORS)
 
 
 def _runs(command: CompareRuns, executor: ExecutorInfo) -> Iterator[Event]:
-    request = command.request
     for run, options in enumerate(command.runs):
         info = replace(executor, mode=options.mode)
-        yield RunReady(request, run, info, 76_000_000, 90_000_000, False)
+        yield RunReady(run, info, 76_000_000, 90_000_000, False)
     for number in range(len(SAID)):
         for run, words in enumerate((SAID, OTHER)):
             if number < len(words):
                 token = number + 1000 * (words[number] != SAID[number])
                 text = words[number] if number == 0 else " " + words[number]
-                yield RunToken(request, run, token, text, 0.5, best(number))
+                yield RunToken(run, token, text, 0.5, best(number))
     for run, words in enumerate((SAID, OTHER)):
         stats = GenerationStats(new_tokens=len(words), decode_tok_s=50.0 + run, ttft_ms=80.0)
-        yield RunFinished(request, run, "end", stats)
-    yield RunsForced(request, 0, tuple(forced(number) for number in range(len(SAID))))
+        yield RunFinished(run, "end", stats)
+    yield RunsForced(0, tuple(forced(number) for number in range(len(SAID))))
 
 
 def best(number: int) -> tuple[Alternative, ...]:

@@ -64,4 +64,4 @@ def followed(asked: FollowToken, *, encodes: bool = False) -> TokenFollowed:
     if encodes:
         shape = replace(SHAPE, path="encoder", has_head=True)
         told = replace(told, shape=shape)
-    return TokenFollowed(asked.request, told)
+    return TokenFollowed(told)

@@ -14,7 +14,6 @@ class CountLayers(Task, frozen=True):
 
 
 class LayersCounted(Event, frozen=True):
-    request: int
     name: str
     layers: int
 
@@ -29,25 +28,29 @@ class LayersCounted(Event, frozen=True):
 
 def _count_layers(task: CountLayers, context: TaskContext) -> None:
     model = context.runner.model_info
-    context.emit(LayersCounted(task.request, model.name, model.layers))
+    context.emit(LayersCounted(model.name, model.layers))
 
 """,
         "    CompareRuns: compare_runs,": "    CountLayers: _count_layers,\n",
     },
     "desktop/features/quantization/model.py": {
         "import replace": (
-            "from llm_lite.core.messages.comparing import LayersCounted\n"
-            "from llm_lite.desktop.features.program.notices import notify as say\n"
+            "from llm_lite.core.messages.comparing import CountLayers, LayersCounted\n"
         ),
-        "EVENTS: dict": (
-            "    LayersCounted: lambda event, state, now: say(\n"
-            '        state, "info", f"{event.name} has {event.layers} layers", now\n'
-            "    ),\n"
-        ),
+        "FOLDS[type(event)](event, held))": """
+
+def _layers_counted(
+    event: Event, asked: CountLayers, state: AppState, now: float
+) -> AppState:
+    if not isinstance(event, LayersCounted):
+        return state
+    return notify(state, "info", f"{event.name} has {event.layers} layers", now)
+
+""",
+        "REPLIES: dict": "    CountLayers: _layers_counted,\n",
     },
     "tests/core/engine/test_toy.py": '''"""The toy task."""
 
-from llm_lite.core.messages import TaskFinished
 from llm_lite.core.messages.comparing import CountLayers, LayersCounted
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
@@ -55,10 +58,10 @@ from llm_lite.desktop.features.program.state import AppState
 
 def test_layers_are_counted_and_shown(client, tiny_llama):
     client.load(tiny_llama)
-    client.send(CountLayers(3))
-    assert client.until(TaskFinished) == TaskFinished(3)
-    (counted,) = client.of(LayersCounted)
-    state = apply(counted, AppState(), 0.0)
+    handle = client.send(CountLayers())
+    counted = handle.result(60.0)
+    assert isinstance(counted, LayersCounted)
+    state = apply(counted, AppState(), 0.0, handle.command)
     assert state.notices[-1].text.endswith(f"has {counted.layers} layers.")
 ''',
 }

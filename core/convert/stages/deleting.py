@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.convert.stages.report import Report
+from llm_lite.core.convert.stages.report import StageReport
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.hub.local.listing import local_models
 from llm_lite.core.hub.local.removal import delete_models, removal
@@ -15,13 +15,13 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import require_sound
 
 
-def delete(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def delete(task: Mapping[str, Any], report: StageReport) -> dict[str, Any]:
     """Delete models that a person has chosen, by the paths that they had then."""
     report.part(0.0, 1.0)("looking for what is shared", 0.0)
     return {"freed": _remove(task["paths"])}
 
 
-def delete_source(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def delete_source(task: Mapping[str, Any], report: StageReport) -> dict[str, Any]:
     """Delete the source that a job has fetched or was given, and a slice between, after the result
     has been read back."""
     output = task["output"]
@@ -45,7 +45,7 @@ def _check_views(sources: Sequence[str]) -> None:
             )
 
 
-def _read_back(path: Path, report: Report) -> None:
+def _read_back(path: Path, report: StageReport) -> None:
     """Read a file back and raise FileError if it is not what was written."""
     source = open_source(path)
     try:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.convert.stages.report import Report
+from llm_lite.core.convert.stages.report import StageReport
 from llm_lite.core.hub.remote.progress import PullProgress
 from llm_lite.core.hub.remote.pulling import pull
 
 
-def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def download(task: Mapping[str, Any], report: StageReport) -> dict[str, Any]:
     """Download a model; what the cache has is not fetched again, and a partial file is
     continued."""
 

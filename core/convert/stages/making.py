@@ -11,7 +11,7 @@ from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.convert.calibration_run import calibrate
 from llm_lite.core.convert.quantizing import quantize, writer_for
 from llm_lite.core.convert.slicing import find_slice, slice_model
-from llm_lite.core.convert.stages.report import Report
+from llm_lite.core.convert.stages.report import StageReport
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.formats.variant_reader import is_variant, read_manifest
@@ -25,7 +25,7 @@ from llm_lite.core.models.model import Slice
 _CALIBRATED: tuple[Mode, ...] = ("int4",)  # of the others nothing is left to gain
 
 
-def convert(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def convert(task: Mapping[str, Any], report: StageReport) -> dict[str, Any]:
     """Write the variant of `input` in `mode`, unless it is there already."""
     mode, models = task["mode"], Path(task["models"])
     make_folder(models)
@@ -52,7 +52,7 @@ def convert(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     return {"path": str(place)}
 
 
-def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def cut(task: Mapping[str, Any], report: StageReport) -> dict[str, Any]:
     """Write the slice of `input`, unless it is there already."""
     source, models = Path(task["input"]), Path(task["models"])
     make_folder(models)
@@ -90,7 +90,7 @@ def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bo
     return bool(tokens) == calibrated
 
 
-def _moments(model: ModelFile, folder: Path, report: Report) -> Moments:
+def _moments(model: ModelFile, folder: Path, report: StageReport) -> Moments:
     """Measure the moments with a text that the model writes itself, which takes most time."""
     writing, measuring = report.part(0.01, 0.6), report.part(0.6, 0.85)
 

@@ -17,7 +17,7 @@ _STOPPING = 3.0  # seconds in which a stage takes away what is half made
 _NO_PROGRAM = 3  # the exit code of a process that did not stop by itself
 
 
-class Report:
+class StageReport:
     """The report of a stage. `stop` says whether the stage is to end; every progress raises
     CancelledError then."""
 
@@ -69,7 +69,7 @@ class Progress:
     """A reporter as quantizing and calibrating call it: with what is being done, and the part done
     from 0 to 1."""
 
-    def __init__(self, report: Report, low: float, high: float) -> None:
+    def __init__(self, report: StageReport, low: float, high: float) -> None:
         self._report, self._low, self._high = report, low, high
 
     def __call__(self, detail: str, fraction: float) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from llm_lite.core import system_errors
-from llm_lite.core.convert.stages.report import Report
+from llm_lite.core.convert.stages.report import StageReport
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.hub.queue.queue_file import lock_of
@@ -27,7 +27,7 @@ Task = Mapping[str, Any]
 def main() -> None:
     tasks, messages = _streams()
     task = json.loads(tasks.readline(_LONGEST_TASK))
-    report = Report(tasks, messages)
+    report = StageReport(tasks, messages)
     with contextlib.suppress(OSError, AttributeError):
         os.nice(_NICENESS)
     report.send(_outcome(task, report))
@@ -35,7 +35,7 @@ def main() -> None:
     os._exit(0)  # threads of libraries are not waited for
 
 
-def _outcome(task: Task, report: Report) -> dict[str, Any]:
+def _outcome(task: Task, report: StageReport) -> dict[str, Any]:
     folder = Path(task["folder"])
     try:
         with _alone(folder):
@@ -86,37 +86,37 @@ def _defect(error: BaseException, folder: Path) -> str:
     return f"{what} (where it was is in {path})"
 
 
-def _download(task: Task, report: Report) -> dict[str, Any]:
+def _download(task: Task, report: StageReport) -> dict[str, Any]:
     from llm_lite.core.convert.stages.fetching import download
 
     return download(task, report)
 
 
-def _slice(task: Task, report: Report) -> dict[str, Any]:
+def _slice(task: Task, report: StageReport) -> dict[str, Any]:
     from llm_lite.core.convert.stages.making import cut
 
     return cut(task, report)
 
 
-def _quantize(task: Task, report: Report) -> dict[str, Any]:
+def _quantize(task: Task, report: StageReport) -> dict[str, Any]:
     from llm_lite.core.convert.stages.making import convert
 
     return convert(task, report)
 
 
-def _delete_source(task: Task, report: Report) -> dict[str, Any]:
+def _delete_source(task: Task, report: StageReport) -> dict[str, Any]:
     from llm_lite.core.convert.stages.deleting import delete_source
 
     return delete_source(task, report)
 
 
-def _delete(task: Task, report: Report) -> dict[str, Any]:
+def _delete(task: Task, report: StageReport) -> dict[str, Any]:
     from llm_lite.core.convert.stages.deleting import delete
 
     return delete(task, report)
 
 
-_STAGES: Mapping[str, Callable[[Task, Report], dict[str, Any]]] = {
+_STAGES: Mapping[str, Callable[[Task, StageReport], dict[str, Any]]] = {
     "download": _download,
     "slice": _slice,
     "quantize": _quantize,

@@ -13,10 +13,10 @@ UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that f
 
 
 class ModeSwitches:
-    """The switches of the weight mode, for any thread. `send` sends the engine a command."""
+    """The switches of the weight mode, for any thread. `submit` gives the engine a command."""
 
-    def __init__(self, send: Callable[[SwitchMode], None]) -> None:
-        self._send = send
+    def __init__(self, submit: Callable[[SwitchMode], object]) -> None:
+        self._submit = submit
         self._lock = threading.Lock()
         self._last: ModeSwitch | None = None
         self._is_cancelled = False
@@ -34,7 +34,7 @@ class ModeSwitches:
                 raise RequestError(UNDER_WAY.format(mode=before.mode))
             number = before.number + 1 if before is not None else 1
             self._last, self._is_cancelled = ModeSwitch(number, mode, activations), False
-        self._send(SwitchMode(mode, activations))
+        self._submit(SwitchMode(mode, activations))
 
     def cancel(self) -> None:
         """Cancel the switch under way; it ends soon, unless it is done before."""

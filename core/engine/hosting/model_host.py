@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from llm_lite.core import system_errors
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
-from llm_lite.core.engine.hosting.switching import Preparation, Request
+from llm_lite.core.engine.hosting.switching import Preparation, options_of
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
@@ -27,6 +27,7 @@ from llm_lite.core.errors import (
     RequestError,
 )
 from llm_lite.core.generation.answer import Emit, cache_status
+from llm_lite.core.handles import Handle
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
@@ -64,9 +65,9 @@ class ModelHost:
     """The host of the model in use. `device` is the Vulkan device that also draws, None if nothing
     draws.
 
-    `cancelled` says for a command's number whether its load is to end, `closing` whether all is.
-    Variants that a person kept lie in the folder `variants`. `modes` are the switches that clients
-    of a server request.
+    `cancelled` says whether a load or a change is to end, `closing` whether all is. Variants that
+    a person kept lie in the folder `variants`. `modes` are the switches that clients of a server
+    request.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class ModelHost:
         device: Device | None,
         emit: Emit,
         log: Callable[[Level, str], None],
-        cancelled: Callable[[int], bool],
+        cancelled: Callable[[Handle], bool],
         closing: Callable[[], bool],
+        loaded: Callable[[Handle], None] = lambda handle: None,
         variants: Path | None = None,
         modes: ModeSwitches | None = None,
     ) -> None:
@@ -86,11 +88,12 @@ class ModelHost:
         self.coming = ""  # the name of the model that is being loaded
         self.options = EngineOptions()
         self._verification = Verification()
-        self._noted, self._request = "", 0  # of formats, in the log; of the last change asked for
+        self._noted = ""  # of formats, in the log
         self._emit = emit
         self._log = log
         self._cancelled = cancelled
         self._closing = closing
+        self._loaded = loaded
         self._lock = threading.Lock()  # of the two below, while they change hands
         self._is_left = False
 
@@ -106,12 +109,12 @@ class ModelHost:
             return NO_MODEL
         return loader.encoder_refusal(self.file)
 
-    def load(self, number: int, command: LoadModel) -> bool:
-        """Load a model and return True if it has replaced the one before."""
+    def load(self, handle: Handle, command: LoadModel) -> bool:
+        """Load a model and return True if it has replaced the one before. The handle ends."""
         source = command.source or catalog.DEFAULT
-        self._emit(LoadStarted(source))
+        handle.emit(LoadStarted(source))
         started = time.perf_counter()
-        progress = self._progress(number)
+        progress = self._progress(handle)
         try:
             warn = partial(self._log, "warning")
             file = loader.open_model(command.source, progress, warn, later=True)
@@ -124,12 +127,14 @@ class ModelHost:
                 file.close()
                 raise
         except CancelledError:
-            self._emit(LoadFailed(source, "loading was cancelled", cancelled=True))
+            handle.emit(LoadFailed(source, "loading was cancelled", cancelled=True))
+            handle.end("loading was cancelled")
             return False
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._emit_does_not_fit(command, error)
-            self._emit(LoadFailed(source, str(error)))
+            _emit_does_not_fit(handle, error)
+            handle.emit(LoadFailed(source, str(error)))
+            handle.end(str(error))
             return False
         finally:
             self.coming = ""
@@ -138,7 +143,9 @@ class ModelHost:
         seconds = time.perf_counter() - started
         self._noted = ""
         self._log_executor(runner)
-        self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
+        self._loaded(handle)
+        handle.emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
+        handle.end()
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
         self._emit_cache()
         self._verification = Verification()  # what waits is of the model before
@@ -185,65 +192,58 @@ class ModelHost:
             self._emit(FileDamaged(str(problem)))
         return self._verification.pending
 
-    def prepare(self, request: Request) -> AnyRunner:
+    def prepare(self, handle: Handle) -> AnyRunner:
         """Make a runner while the old one stays in use; called on the switching thread."""
         if self.file is None:
             raise RequestError(NO_MODEL)
-        options, command = request.options(self.options), request.command
+        options, command = options_of(handle, self.options), handle.command
         mode = command.mode if isinstance(command, SwitchMode) else None
-        self._emit(LoadStarted(str(self.file.path), mode))
-        return self._begin(self.file, options, self._progress_of(request))
+        handle.emit(LoadStarted(str(self.file.path), mode))
+        return self._begin(self.file, options, self._progress_of(handle))
 
     def switch(self, preparation: Preparation) -> None:
         """Put the runner that was prepared in the place of the one in use, or say why not."""
-        path, command = str(self.file.path) if self.file else "", preparation.request.command
-        self._request = command.request if isinstance(command, Reconfigure) else 0
+        path, handle = str(self.file.path) if self.file else "", preparation.handle
+        command = handle.command
+        request = command.request if isinstance(command, Reconfigure) else 0
         failed: LoadFailed | None = None
         pathless = ""  # the sentence, for clients, who see no path
         try:
             self._put(preparation)
         except CancelledError:
-            failed = LoadFailed(path, "the change was cancelled", True, self._request)
+            failed = LoadFailed(path, "the change was cancelled", True, request)
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._emit_does_not_fit(command, error)
-            failed = LoadFailed(path, str(error), request=self._request)
+            _emit_does_not_fit(handle, error)
+            failed = LoadFailed(path, str(error), request=request)
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            failed = LoadFailed(path, system_errors.defect(error), request=self._request)
+            failed = LoadFailed(path, system_errors.defect(error), request=request)
         if isinstance(command, SwitchMode):
             self._modes.end(failed, pathless)
         if failed is not None:
-            self._emit(failed)
-
-    def _emit_does_not_fit(
-        self, command: LoadModel | Reconfigure | SwitchMode, error: LlmLiteError
-    ) -> None:
-        """Emit that a load does not fit: a person at the window is asked; a client of a server
-        reads the sentence."""
-        if isinstance(error, DoesNotFitError) and not isinstance(command, SwitchMode):
-            in_use = isinstance(command, Reconfigure)
-            source = None if isinstance(command, Reconfigure) else command.source
-            self._emit(LoadNeedsMemory(source, command.options, in_use, error.fit, error.others))
+            handle.emit(failed)
+        handle.end(failed.message if failed is not None else "")
 
     def _put(self, preparation: Preparation) -> None:
-        options = preparation.request.options(self.options)
+        handle = preparation.handle
+        options = options_of(handle, self.options)
         try:
             runner = preparation.result()
         except cache_transfer.OUT_OF_MEMORY as error:
             if self.file is None:
                 raise
-            self._make_way(self.file, options, self._progress_of(preparation.request), error)
+            self._make_way(self.file, options, handle, error)
             return
         self.options = options
-        self._replace_runner(runner)
+        self._replace_runner(runner, handle)
 
     def _make_way(
         self,
         file: ModelFile,
         options: EngineOptions,
-        progress: loader.Progress,
+        handle: Handle,
         problem: LlmLiteError,
     ) -> None:
         """Close the old executor first, as both do not fit; restore it if the new one does not."""
@@ -254,13 +254,13 @@ class ModelHost:
         kept = cache_transfer.take_out(old, self._log)
         self._close_runner()
         try:
-            runner = self._start(file, options, progress)
+            runner = self._start(file, options, self._progress_of(handle))
         except LlmLiteError:
             runner = self._start_anyway(file, partial(self._start, progress=self._unless_closing))
-            self._take_over(runner, old, kept)
+            self._take_over(runner, old, kept, handle)
             raise
         self.options = options
-        self._take_over(runner, old, kept)
+        self._take_over(runner, old, kept, handle)
 
     def _begin(
         self, file: ModelFile, options: EngineOptions, progress: loader.Progress
@@ -321,19 +321,24 @@ class ModelHost:
         self.options = replace(self.options, draft_model="")
         return runner
 
-    def _replace_runner(self, runner: AnyRunner) -> None:
+    def _replace_runner(self, runner: AnyRunner, handle: Handle | None = None) -> None:
         old = self.loaded
         assert old is not None
         kept = cache_transfer.take_out(old, self._log)
         self._close_runner()
-        self._take_over(runner, old, kept)
+        self._take_over(runner, old, kept, handle)
 
-    def _take_over(self, runner: AnyRunner, old: AnyRunner, kept: Prefix | None) -> None:
+    def _take_over(
+        self, runner: AnyRunner, old: AnyRunner, kept: Prefix | None, handle: Handle | None
+    ) -> None:
+        """Go on with another runner, for which a command has asked, or none."""
         cache_transfer.hand_over(kept, old, runner)
         self.loaded = runner
         self._verification.add(runner.unchecked)
-        changed = ExecutorChanged(runner.executor_info, runner.model_info, self.options)
-        self._emit(replace(changed, request=self._request))
+        command = handle.command if handle is not None else None
+        request = command.request if isinstance(command, Reconfigure) else 0
+        emit = self._emit if handle is None else handle.emit
+        emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options, request))
         self._log_executor(runner)
         self._emit_cache()
 
@@ -362,9 +367,9 @@ class ModelHost:
         if self._closing():
             raise CancelledError("the program is closing")
 
-    def _progress_of(self, request: Request) -> loader.Progress:
-        tell = self._progress(request.number)
-        if not isinstance(request.command, SwitchMode):
+    def _progress_of(self, handle: Handle) -> loader.Progress:
+        tell = self._progress(handle)
+        if not isinstance(handle.command, SwitchMode):
             return tell
 
         def report(stage: str, fraction: float) -> None:
@@ -373,16 +378,16 @@ class ModelHost:
 
         return report
 
-    def _progress(self, number: int) -> loader.Progress:
+    def _progress(self, handle: Handle) -> loader.Progress:
         last = -1.0
 
         def report(stage: str, fraction: float) -> None:
             nonlocal last
-            if self._cancelled(number):
+            if self._cancelled(handle):
                 raise CancelledError("cancelled")
             if fraction - last >= 0.01 or fraction >= 1.0:
                 last = fraction
-                self._emit(LoadProgress(stage, fraction))
+                handle.emit(LoadProgress(stage, fraction))
 
         return report
 
@@ -403,3 +408,13 @@ class ModelHost:
             self._log("info", runner.note)
         if isinstance(runner, Runner):
             runner.report_drafts(partial(self._log, "warning"))
+
+
+def _emit_does_not_fit(handle: Handle, error: LlmLiteError) -> None:
+    """Emit that a load does not fit: a person at the window is asked; a client of a server reads
+    the sentence."""
+    command = handle.command
+    if isinstance(error, DoesNotFitError) and isinstance(command, LoadModel | Reconfigure):
+        in_use = isinstance(command, Reconfigure)
+        source = None if isinstance(command, Reconfigure) else command.source
+        handle.emit(LoadNeedsMemory(source, command.options, in_use, error.fit, error.others))

@@ -11,33 +11,28 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from msgspec import Struct
-
+from llm_lite.core.handles import Handle
 from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
 from llm_lite.core.records import replace
 
-MOST_WISHES = 1000  # that are remembered
 CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 
 
-class Request(Struct, frozen=True):
-    number: int  # of the command
-    command: Reconfigure | SwitchMode
-
-    def options(self, used: EngineOptions) -> EngineOptions:
-        """Return how to run the model that runs with the options `used`."""
-        if isinstance(self.command, Reconfigure):
-            return self.command.options
-        mode, activations = self.command.mode, self.command.activations
-        return replace(used, mode=mode, activations=activations, force=False)
+def options_of(handle: Handle, used: EngineOptions) -> EngineOptions:
+    """Return how a Reconfigure or SwitchMode wants the model to run that runs with `used`."""
+    command = handle.command
+    if isinstance(command, Reconfigure):
+        return command.options
+    assert isinstance(command, SwitchMode)
+    return replace(used, mode=command.mode, activations=command.activations, force=False)
 
 
 class Preparation:
-    """A runner in the making."""
+    """A runner in the making. `handle` is of the Reconfigure or SwitchMode that asked for it."""
 
-    def __init__(self, request: Request, make: Callable[[Request], AnyRunner]) -> None:
-        self.request = request
+    def __init__(self, handle: Handle, make: Callable[[Handle], AnyRunner]) -> None:
+        self.handle = handle
         self._make = make
         self._runner: AnyRunner | None = None
         self._error: BaseException | None = None
@@ -47,7 +42,7 @@ class Preparation:
 
     def _work(self) -> None:
         try:
-            self._runner = self._make(self.request)
+            self._runner = self._make(self.handle)
         except BaseException as error:
             self._error = error
 
@@ -69,27 +64,27 @@ class Preparation:
 
 
 class Switching:
-    """Requests in order, one prepared at a time. `submit`, `supersede` and `is_superseded` are for
+    """Changes in order, one prepared at a time. `submit`, `supersede` and `is_superseded` are for
     any thread, the rest for one."""
 
     def __init__(
-        self, make: Callable[[Request], AnyRunner], dropped: Callable[[Request], None]
+        self, make: Callable[[Handle], AnyRunner], dropped: Callable[[Handle], None]
     ) -> None:
-        """`dropped` is called with each request that gives way to a later one."""
+        """`dropped` is called with each change that gives way to a later one."""
         self._make, self._dropped = make, dropped
-        self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._preparing: Preparation | None = None
-        self._wished: list[int] = []  # numbers of `Reconfigure`s, the newest last
+        self._newest: Handle | None = None  # of a `Reconfigure`
 
-    def supersede(self, number: int) -> None:
-        """Record that a `Reconfigure` of this number was sent: those before it are superseded."""
-        self._wished = [*self._wished[-MOST_WISHES:], number]
+    def supersede(self, handle: Handle) -> None:
+        """Record that a `Reconfigure` was sent: those before it are superseded."""
+        self._newest = handle
 
-    def is_superseded(self, number: int) -> bool:
-        return number in self._wished[:-1]
+    def is_superseded(self, handle: Handle) -> bool:
+        return isinstance(handle.command, Reconfigure) and self._newest not in (None, handle)
 
-    def submit(self, number: int, command: Reconfigure | SwitchMode) -> None:
-        self._waiting.put(Request(number, command))
+    def submit(self, handle: Handle) -> None:
+        self._waiting.put(handle)
 
     def ready(self) -> Preparation | None:
         """Begin the requested preparation, or return the one that has ended, well or not; called
@@ -112,19 +107,19 @@ class Switching:
         return self._wanted(preparation) is None
 
     def _wanted(self, preparation: Preparation) -> Preparation | None:
-        if not self.is_superseded(preparation.request.number):
+        if not self.is_superseded(preparation.handle):
             return preparation
         with suppress(Exception):  # that it was cancelled, above all
             preparation.result().close()
-        self._dropped(preparation.request)
+        self._dropped(preparation.handle)
         return None
 
     def _begin(self) -> Preparation | None:
         while True:
             try:
-                request = self._waiting.get_nowait()
+                handle = self._waiting.get_nowait()
             except queue.Empty:
                 return None
-            if not self.is_superseded(request.number):
-                return Preparation(request, self._make)
-            self._dropped(request)
+            if not self.is_superseded(handle):
+                return Preparation(handle, self._make)
+            self._dropped(handle)

@@ -15,7 +15,6 @@ Measure = Literal["key-norm", "value-norm", "received"]
 class MeasureCache(StepRequest, frozen=True):
     """Ask for a CacheMeasured of the positions `first`..`last`-1; served between two tokens."""
 
-    request: int
     what: Measure
     first: int
     last: int
@@ -64,9 +63,7 @@ class CacheStatus(Event, frozen=True):
 class CacheMeasured(Event, frozen=True):
     """A number for each position `first`.. of each layer that owns a cache."""
 
-    request: int
     what: Measure
     first: int
     version: int
     values: tuple[tuple[float, ...], ...]  # [layers][positions]
-    message: str = ""  # a sentence where there are none

@@ -34,13 +34,10 @@ class Inspect(StepRequest, frozen=True):
     """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
 
     position: int
-    request: int
 
 
 class CompareGains(StepRequest, frozen=True):
     """Ask for a GainsEffect; served between two tokens of an answer."""
-
-    request: int
 
 
 class ReadAttentionRows(StepRequest, frozen=True):
@@ -52,7 +49,6 @@ class ReadAttentionRows(StepRequest, frozen=True):
     Served between two tokens of an answer; a later request takes the place of one that still waits.
     """
 
-    request: int
     position: int
     direction: Direction
     mode: AttentionRowsMode
@@ -66,7 +62,6 @@ class ExportMaps(StepRequest, frozen=True):
     """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
     answer; MapsExported follows."""
 
-    request: int
     path: str
     heads: tuple[tuple[int, int], ...]
     part: AttentionPart = "decoder"
@@ -84,10 +79,8 @@ class LensResult(Event, frozen=True):
     2020, "interpreting GPT: the logit lens").
     """
 
-    request: int
     position: int
     rows: tuple[LensRow, ...]  # one a layer
-    message: str = ""  # a sentence where there are no rows
 
 
 class GainsEffect(Event, frozen=True):
@@ -96,22 +89,17 @@ class GainsEffect(Event, frozen=True):
     Only the last position is computed with each; the cache is as it stands.
     """
 
-    request: int
-    kl: float  # nan where there is nothing to compare
-    message: str = ""  # a sentence, then
+    kl: float
 
 
 class AttentionRows(Event, frozen=True):
     """The answer to ReadAttentionRows: a weight for every position of the cache; 0: none."""
 
-    request: int
     position: int
     direction: Direction
     weights: tuple[float, ...]
-    message: str = ""  # a sentence where weights are missing
+    note: str = ""  # a sentence where weights of some positions are missing
 
 
 class MapsExported(Event, frozen=True):
-    request: int
     path: str
-    message: str = ""  # a sentence where nothing was written

@@ -41,7 +41,6 @@ class FollowToken(StepRequest, frozen=True):
     Served between two tokens of an answer.
     """
 
-    request: int
     position: int
     layer: int
     head: int
@@ -247,6 +246,4 @@ class TokenTrace(Struct, frozen=True):
 
 
 class TokenFollowed(Event, frozen=True):
-    request: int
-    trace: TokenTrace | None
-    message: str = ""  # a sentence where there is no trace
+    trace: TokenTrace

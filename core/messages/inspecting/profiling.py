@@ -54,7 +54,6 @@ class StepProfile(Struct, frozen=True):
 
 
 class StepProfiled(Event, frozen=True):
-    request: int
     profile: StepProfile
 
 
@@ -137,5 +136,4 @@ class KernelStudy(Struct, frozen=True):
 class KernelsStudied(Event, frozen=True):
     """Sent after each form that was measured."""
 
-    request: int
     study: KernelStudy

@@ -160,7 +160,6 @@ class TokenizeText(Command, frozen=True):
     a thread of its own, also while an answer is written; a later request with the same `slot` takes
     the place of one that still waits."""
 
-    request: int
     text: str = ""
     source: str = ""
     slot: int = 0
@@ -172,17 +171,14 @@ class TokenizeText(Command, frozen=True):
 
 
 class TextTokenized(Event, frozen=True):
-    request: int
-    result: TokenizedText | None = None
+    result: TokenizedText
     samples: tuple[int, ...] = ()  # tokens of each
-    message: str = ""  # a sentence where there is no result
 
 
 class CountTokens(StepRequest, frozen=True):
     """Count each of `texts`. With `most`, in tokens, also say how much of each would fit.
     `messages` are counted together, as `Read` brings them into the cache."""
 
-    request: int
     texts: tuple[str, ...] = ()
     most: tuple[int, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
@@ -191,8 +187,6 @@ class CountTokens(StepRequest, frozen=True):
 
 
 class TokensCounted(Event, frozen=True):
-    request: int
     tokens: tuple[int, ...] = ()  # of each text; where it was cut, of what is left
     kept: tuple[int, ...] = ()  # of each text, the first characters that fit
-    message: str = ""  # a sentence where they could not be counted
     conversation: int | None = None  # tokens of the messages; None: not asked, or not known

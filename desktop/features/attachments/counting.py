@@ -13,13 +13,11 @@ def count_due(state: AppState) -> Result:
     """Ask for what is in front once it is another conversation than was counted."""
     if not state.messages or state.model is None or not state.holds_conversations:
         return state, ()
-    if state.load or state.running or state.counted.request:
+    if state.load or state.running or state.counted.asked:
         return state, ()
     beside = beside_messages(state)
     if state.counted.is_of(state.messages, beside):
         return state, ()
-    request = state.next_step_request
-    counted = Counted(state.messages, beside, None, request)
     messages = conversation(state, state.messages)
-    command = CountTokens(request, messages=messages, thinking=state.thinking, tools=offered(state))
-    return replace(state, counted=counted, next_step_request=request + 1), (command,)
+    asked = CountTokens(messages=messages, thinking=state.thinking, tools=offered(state))
+    return replace(state, counted=Counted(state.messages, beside, None, asked)), (asked,)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
-from llm_lite.core.messages import CountTokens
+from llm_lite.core.messages import CountTokens, Ended, Event, TokensCounted
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, DraftFile, Part
 from llm_lite.desktop.features.chat.reading import tokens_in_front
@@ -138,7 +138,7 @@ def budget(state: AppState) -> DraftBudget | None:
     known = tokens_in_front(state)
     before = (known or 0) if key is None else files.before[1]
     counted = [max(0, file.tokens) for file in files.files]
-    is_whole = all(file.tokens >= 0 for file in files.files) and files.request == 0
+    is_whole = all(file.tokens >= 0 for file in files.files) and files.counting is None
     is_whole = is_whole and (key is not None or known is not None)
     draft = sum(counted) + files.draft[1] + TEMPLATE
     return DraftBudget(before, draft, state.model.context, is_whole)
@@ -167,7 +167,7 @@ def count_due(state: AppState) -> Result:
         return state, ()
     if files.model != state.model.path:
         files = files.uncounted(state.model.path)
-    elif files.request or files.failures >= TRIES:
+    elif files.counting or files.failures >= TRIES:
         return state, ()
     wanted: list[tuple[Part, str]] = [
         (("file", file.key), attachment_text(file.attached))
@@ -187,11 +187,10 @@ def count_due(state: AppState) -> Result:
 
 
 def _count(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] = ()) -> Result:
-    request = state.next_step_request
+    command = CountTokens(tuple(text for _, text in wanted), most)
     asked = tuple(part for part, _ in wanted)
-    files = replace(state.files, request=request, asked=asked, fitting=bool(most))
-    command = CountTokens(request, tuple(text for _, text in wanted), most)
-    return replace(state, files=files, next_step_request=request + 1), (command,)
+    files = replace(state.files, counting=command, asked=asked, fitting=bool(most))
+    return replace(state, files=files), (command,)
 
 
 def _before(state: AppState) -> object:
@@ -365,4 +364,26 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     PasteText: _paste,
     IntoText: _into_text,
     UnfoldAttachment: _unfold,
+}
+
+
+def _count_replied(event: Event, asked: CountTokens, state: AppState, now: float) -> AppState:
+    """Keep what was counted of the draft, or of the conversation in front."""
+    if asked is state.counted.asked:
+        if isinstance(event, TokensCounted):
+            counted = replace(state.counted, tokens=event.conversation)
+        else:
+            counted = replace(state.counted, asked=None)
+        return replace(state, counted=counted)
+    if asked is not state.files.counting:
+        return state
+    if isinstance(event, TokensCounted):
+        return replace(state, files=state.files.counted(event))
+    problem = event.problem if isinstance(event, Ended) else ""
+    state = replace(state, files=state.files.uncountable())
+    return notify(state, "warning", problem, now) if problem else state
+
+
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    CountTokens: _count_replied,
 }

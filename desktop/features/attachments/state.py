@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from llm_lite.core.attached_text import LONGEST_TEXT, Attachment
-from llm_lite.core.messages import TokensCounted
+from llm_lite.core.messages import CountTokens, TokensCounted
 from llm_lite.core.records import replace
 
 MOST_FILES = 50
@@ -37,7 +37,7 @@ class DraftFiles(Struct, frozen=True):
     model: str = ""  # the path of the one whose tokens are counted
     draft: tuple[str, int] = ("", 0)  # what was counted, and its tokens
     before: tuple[object, int] = (None, 0)  # the conversation up to the draft, where it is counted
-    request: int = 0  # to count, not answered yet; 0: none
+    counting: CountTokens | None = None  # asked, and not answered yet
     asked: tuple[Part, ...] = ()
     fitting: bool = False  # the request asks how much fits
     failures: int = 0  # to count, one after the other
@@ -113,15 +113,15 @@ class DraftFiles(Struct, frozen=True):
         files = tuple(replace(file, tokens=UNKNOWN) for file in self.files)
         return DraftFiles(files, self.next_key, model, aside=self.aside)
 
+    def uncountable(self) -> DraftFiles:
+        """Note that what was asked could not be counted."""
+        failures = self.failures + 1
+        return replace(self, counting=None, asked=(), fitting=False, failures=failures)
+
     def counted(self, event: TokensCounted) -> DraftFiles:
-        if event.request != self.request:
-            return self
-        if event.message:
-            failures = self.failures + 1
-            return replace(self, request=0, asked=(), fitting=False, failures=failures)
         known = dict(zip(self.asked, event.tokens, strict=False))
         kept = dict(zip(self.asked, event.kept, strict=False))
-        done = replace(self, request=0, asked=(), fitting=False, failures=0)
+        done = replace(self, counting=None, asked=(), fitting=False, failures=0)
         if self.fitting:
             return done.cut(kept)
         files = tuple(

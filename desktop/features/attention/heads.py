@@ -371,7 +371,7 @@ def _request_row(
 ) -> list[Action]:  # fmt: skip
     """Ask for one head after the other: the engine keeps one request of this kind."""
     missing = [head for head in choice.locked if head not in found]
-    waits = state.row_details.request and state.row_details.key == key
+    waits = state.row_details.asked and state.row_details.key == key
     return [ShowRow(row, missing[0], key)] if missing and not waits else []
 
 
@@ -395,7 +395,7 @@ def _draw_details_head(
     if not rows.weights:
         imgui.set_cursor_screen_pos(ImVec2(corner.x, corner.y + ui.u(6)))
         imgui.begin_group()
-        text(ui, fit(rows.message, width), "muted", "small")
+        text(ui, fit(rows.note, width), "muted", "small")
         imgui.end_group()
         return choice
     found = largest(rows, choice, lines)

@@ -9,9 +9,12 @@ from typing import Any
 from llm_lite.core.messages import (
     AttentionRows,
     AttentionRowsMode,
-    Command,
     CompareGains,
     Direction,
+    Ended,
+    Event,
+    ExportMaps,
+    FollowToken,
     Gains,
     GainsEffect,
     Inspect,
@@ -108,7 +111,7 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
     shown = action.xray.shown or state.encodes
     if action.xray.at is None or not shown:
         xray = replace(action.xray, at=None)
-        return replace(state, xray=xray, rows_request=0, attention_rows=None), ()
+        return replace(state, xray=xray, rows_asked=None, attention_rows=None), ()
     return ask_rows(state)
 
 
@@ -122,16 +125,15 @@ def is_held(state: AppState, position: int) -> bool:
 
 def ask_rows(state: AppState) -> Result:
     """Ask again where the token under the pointer attends, if there is one."""
-    xray, request = state.xray, state.next_step_request
+    xray = state.xray
     if xray.at is None or not is_held(state, xray.at):
         return state, ()
     direction: Direction = "to" if xray.looks_back else "from"
     heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
     if xray.by == "locked" and not heads:
-        nothing = AttentionRows(0, xray.at, direction, (), NOTHING_LOCKED)
-        return replace(state, rows_request=0, attention_rows=nothing), ()
+        nothing = AttentionRows(xray.at, direction, (), NOTHING_LOCKED)
+        return replace(state, rows_asked=None, attention_rows=nothing), ()
     asked = ReadAttentionRows(
-        request,
         xray.at,
         direction,
         MODES[xray.by],
@@ -139,31 +141,26 @@ def ask_rows(state: AppState) -> Result:
         xray.layer,
         state.attention.exclude_first,
     )
-    details = replace(state.row_details, request=0)  # one that waits gives way to this one
-    state = replace(state, rows_request=request, row_details=details)
-    return replace(state, next_step_request=request + 1), (asked,)
+    details = replace(state.row_details, asked=None)  # one that waits gives way to this one
+    return replace(state, rows_asked=asked, row_details=details), (asked,)
 
 
 def show_row(action: ShowRow, state: AppState, now: float) -> Result:
-    request, details = state.next_step_request, state.row_details
+    details = state.row_details
     if not is_held(state, action.position):
         return state, ()
     rows = details.rows if details.key == action.key else ()
-    details = RowDetails(action.key, action.head, request, rows)
-    asked = ReadAttentionRows(
-        request, action.position, "from", "heads", (action.head,), part=state.attention.part
-    )
-    return replace(state, row_details=details, next_step_request=request + 1), (asked,)
+    part = state.attention.part
+    asked = ReadAttentionRows(action.position, "from", "heads", (action.head,), part=part)
+    details = RowDetails(action.key, action.head, asked, rows)
+    return replace(state, row_details=details), (asked,)
 
 
 def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
     if not is_held(state, action.position):
         return state, ()
-    request = state.next_step_request
-    lens = replace(state.lens, key=action.key, request=request)
-    return replace(state, lens=lens, next_step_request=request + 1), (
-        Inspect(action.position, request),
-    )
+    asked = Inspect(action.position)
+    return replace(state, lens=replace(state.lens, key=action.key, asked=asked)), (asked,)
 
 
 def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
@@ -227,12 +224,11 @@ def follow_gains(action: object, before: AppState, result: Result, now: float) -
 
 def compare_gains(state: AppState) -> Result:
     """Ask for the effect of gains that changed, one question at a time."""
-    steering, request = state.steering, state.next_step_request
-    if not steering.stale or steering.request or not state.context_used:
+    steering = state.steering
+    if not steering.stale or steering.asked or not state.context_used:
         return state, ()
-    steering = replace(steering, request=request, stale=False)
-    commands: tuple[Command, ...] = (CompareGains(request),)
-    return replace(state, steering=steering, next_step_request=request + 1), commands
+    asked = CompareGains()
+    return replace(state, steering=replace(steering, asked=asked, stale=False)), (asked,)
 
 
 def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result:
@@ -264,42 +260,61 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 }
 
 
-def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
+def _rows_replied(event: Event, asked: ReadAttentionRows, state: AppState, now: float) -> AppState:
+    if isinstance(event, AttentionRows):
+        found = event
+    elif isinstance(event, Ended) and event.problem:
+        found = AttentionRows(asked.position, asked.direction, (), event.problem)
+    else:
+        return state
     details = state.row_details
-    if event.request == details.request and details.head is not None:
-        rows = (*details.rows, (details.head, event))
-        return replace(state, row_details=replace(details, request=0, rows=rows))
-    return (
-        replace(state, rows_request=0, attention_rows=event)
-        if event.request == state.rows_request
-        else state
-    )
+    if asked is details.asked and details.head is not None:
+        rows = (*details.rows, (details.head, found))
+        return replace(state, row_details=replace(details, asked=None, rows=rows))
+    if asked is state.rows_asked:
+        return replace(state, rows_asked=None, attention_rows=found)
+    return state
 
 
-def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
-    if event.message:
-        return notify(state, "warning", event.message, now)
-    return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
+def _export_replied(event: Event, asked: ExportMaps, state: AppState, now: float) -> AppState:
+    if isinstance(event, MapsExported):
+        return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
+    if isinstance(event, Ended) and event.problem:
+        return notify(state, "warning", event.problem, now)
+    return state
 
 
-def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
-    if event.request != state.lens.request:
+def _lens_replied(event: Event, asked: Inspect, state: AppState, now: float) -> AppState:
+    lens = state.lens
+    if asked is not lens.asked:
         return state
-    return replace(state, lens=replace(state.lens, request=0, result=event))
+    if isinstance(event, LensResult):
+        return replace(state, lens=replace(lens, result=event, problem=""))
+    if isinstance(event, Ended):
+        problem = event.problem or lens.problem
+        return replace(state, lens=replace(lens, asked=None, problem=problem))
+    return state
 
 
-def _gains_effect(event: GainsEffect, state: AppState, now: float) -> AppState:
-    if event.request != state.steering.request:
+def _effect_replied(event: Event, asked: CompareGains, state: AppState, now: float) -> AppState:
+    steering = state.steering
+    if asked is not steering.asked:
         return state
-    return replace(state, steering=replace(state.steering, request=0, effect=event))
+    if isinstance(event, GainsEffect):
+        return replace(state, steering=replace(steering, effect=event))
+    effect = None if isinstance(event, Ended) and event.problem else steering.effect
+    return replace(state, steering=replace(steering, asked=None, effect=effect))
 
 
-def _token_followed(event: TokenFollowed, state: AppState, now: float) -> AppState:
-    lesson, trace, texts = state.lesson, event.trace, state.positions
-    if event.request != lesson.request:
+def _trace_replied(event: Event, asked: FollowToken, state: AppState, now: float) -> AppState:
+    lesson, texts = state.lesson, state.positions
+    if asked is not lesson.asked:
         return state
-    if trace is None:
-        return replace(state, lesson=lesson.with_problem(event.message))
+    if isinstance(event, Ended):
+        return replace(state, lesson=lesson.with_problem(event.problem)) if event.problem else state
+    if not isinstance(event, TokenFollowed):
+        return state
+    trace = event.trace
     if trace.shape.path == "encoder_decoder":
         words = trace.texts
     else:  # positions know characters that several tokens make
@@ -307,12 +322,12 @@ def _token_followed(event: TokenFollowed, state: AppState, now: float) -> AppSta
     return replace(state, lesson=lesson.with_trace(trace, words))
 
 
-EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    AttentionRows: _attention_rows,
-    MapsExported: _maps_exported,
-    LensResult: _lens_result,
-    GainsEffect: _gains_effect,
-    TokenFollowed: _token_followed,
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    ReadAttentionRows: _rows_replied,
+    ExportMaps: _export_replied,
+    Inspect: _lens_replied,
+    CompareGains: _effect_replied,
+    FollowToken: _trace_replied,
 }
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import CacheMeasured, CacheStatus, Measure, MeasureCache, Overflow
+from llm_lite.core.messages import (
+    CacheMeasured,
+    CacheStatus,
+    Ended,
+    Event,
+    Measure,
+    MeasureCache,
+    Overflow,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.cache.state import ColorBy
@@ -44,7 +52,7 @@ class AskFreeMemory(HostAction, frozen=True):
 def color(action: ColorCache, state: AppState, now: float) -> Result:
     cache = replace(state.cache, by=action.by, slots=action.slots)
     if action.by != state.cache.by:
-        cache = replace(cache, measured=None, request=0, problem="")
+        cache = replace(cache, measured=None, asked=None, problem="")
     return replace(state, cache=cache), ()
 
 
@@ -59,12 +67,10 @@ def measure(action: AskMeasure, state: AppState, now: float) -> Result:
     first = 0
     if known is not None and known.what == action.what and action.what != "received":
         first = known.values.shape[1]
-    if cache.request or state.model is None or first >= length:
+    if cache.asked or state.model is None or first >= length:
         return state, ()
-    request = state.next_step_request
-    asked = MeasureCache(request, action.what, first, min(length, state.context_used))
-    state = replace(state, next_step_request=request + 1, cache=replace(cache, request=request))
-    return state, (asked,)
+    asked = MeasureCache(action.what, first, min(length, state.context_used))
+    return replace(state, cache=replace(cache, asked=asked)), (asked,)
 
 
 def set_overflow(action: SetOverflow, state: AppState, now: float) -> Result:
@@ -91,11 +97,19 @@ def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     return replace(state, owners=owners, context_used=len(owners))
 
 
-def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:
-    return replace(state, cache=cache_state.measured(state.cache, event))
+def _measure_replied(event: Event, asked: MeasureCache, state: AppState, now: float) -> AppState:
+    cache = state.cache
+    if asked is not cache.asked:
+        return state
+    if isinstance(event, CacheMeasured):
+        return replace(state, cache=cache_state.measured(cache, event))
+    problem = event.problem if isinstance(event, Ended) else ""
+    return replace(state, cache=replace(cache, asked=None, problem=problem))
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheStatus: _cache_status,
-    CacheMeasured: _cache_measured,
+}
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    MeasureCache: _measure_replied,
 }

@@ -22,6 +22,7 @@ from llm_lite.core.messages import (
     CacheStatus,
     KvType,
     Measure,
+    MeasureCache,
     PromptToken,
 )
 from llm_lite.core.records import replace
@@ -55,7 +56,7 @@ class CacheState(Struct, frozen=True):
     all_owners: tuple[int, ...] = ()
     forgotten: Spans = ()
     measured: MeasuredCache | None = None
-    request: int = 0  # of a measurement, not answered yet; 0: none
+    asked: MeasureCache | None = None  # and not answered yet
     problem: str = ""  # why there is no measurement
     turns: tuple[int, ...] = ()  # tokens of each whole turn
 
@@ -77,7 +78,7 @@ class CacheState(Struct, frozen=True):
             made=tuple((first, number) for first, number in self.made if first < tokens),
             all_owners=all_owners,
             measured=_first(self.measured, positions),
-            request=0,
+            asked=None,
         )
 
 
@@ -119,12 +120,7 @@ def rewritten(
 
 
 def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
-    """Add the measurement that was asked for to what was known before it."""
-    if event.request != cache.request:
-        return cache
-    cache = replace(cache, request=0, problem=event.message)
-    if event.message:
-        return cache
+    """Add a measurement to what was known before it."""
     values = np.array(event.values, np.float32).reshape(len(event.values), -1)
     known = cache.measured
     if event.first and known and known.what == event.what:

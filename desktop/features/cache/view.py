@@ -182,7 +182,7 @@ def _measure(state: AppState, ui: Ui) -> list[Action]:
     What every token receives needs all that look at it: it waits for the end of the answer.
     """
     cache, by = state.cache, state.cache.by
-    if by == "owner" or by == "age" or cache.request or cache.problem or not state.owners:
+    if by == "owner" or by == "age" or cache.asked or cache.problem or not state.owners:
         return []
     known = cache.measured
     length = known.values.shape[1] if known is not None and known.what == by else 0

@@ -18,7 +18,6 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
     TokenDecoded,
-    TokensCounted,
     TokensSpelled,
 )
 from llm_lite.core.records import replace
@@ -466,15 +465,6 @@ def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppSta
     return replace(state, messages=(*state.messages[:index], message, *state.messages[index + 1 :]))
 
 
-def _tokens_counted(event: TokensCounted, state: AppState, now: float) -> AppState:
-    if event.message and event.request == state.files.request:
-        state = notify(state, "warning", event.message, now)
-    counted = state.counted
-    if event.request and event.request == counted.request:
-        counted = replace(counted, request=0, tokens=event.conversation)
-    return replace(state, files=state.files.counted(event), counted=counted)
-
-
 def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppState:
     running = state.running
     if running is None or running.request != event.request:
@@ -549,7 +539,6 @@ EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     TokenDecoded: _token_decoded,
     GenerationFinished: _generation_finished,
     TokensSpelled: _tokens_spelled,
-    TokensCounted: _tokens_counted,
     CacheRewritten: _cache_rewritten,
 }
 

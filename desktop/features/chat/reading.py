@@ -94,7 +94,7 @@ def first_messages(state: AppState, messages: int) -> AppState:
         attention=replace(state.attention, row=None if row is None or row >= length else row),
         xray=replace(state.xray, at=None if at is None or at >= length else at),
         row_details=RowDetails(),
-        rows_request=0,
+        rows_asked=None,
         attention_rows=None,
         lens=Lens(),
         lesson=state.lesson.of_next_conversation(),

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.encoding.mask_texts import with_word
-from llm_lite.core.messages import Command, CompareTexts, TextEncoded, TextsCompared
+from llm_lite.core.messages import (
+    CompareTexts,
+    EncodeText,
+    Ended,
+    Event,
+    TextEncoded,
+    TextsCompared,
+)
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import shown
@@ -89,27 +96,25 @@ def encode_due(state: AppState) -> Result:
 
 
 def _request_encoding(state: AppState, encoder: EncoderInfo) -> Result:
-    held, request = state.encoding, state.next_step_request
-    command = wanted_text(held.choice, encoder)
-    if command is None:
+    held, asked = state.encoding, wanted_text(state.encoding.choice, encoder)
+    if asked is None:
         return state, ()
-    wanted = EncodeRequest(held.choice.mode, command, state.steering.gains)
+    wanted = EncodeRequest(held.choice.mode, asked, state.steering.gains)
     if wanted == held.encode_request:
         return state, ()
-    held = replace(held, encode_request=wanted, request=request)
-    commands: tuple[Command, ...] = (replace(command, request=request),)
-    return replace(state, encoding=held, next_step_request=request + 1), commands
+    held = replace(held, encode_request=wanted, encoding=asked)
+    return replace(state, encoding=held), (asked,)
 
 
 def _request_comparison(state: AppState) -> Result:
-    held, request = state.encoding, state.next_step_request
+    held = state.encoding
     texts = wanted_texts(held.choice)
     wanted = CompareRequest(texts, state.steering.gains)
     if not texts or wanted == held.compare_request:
         return state, ()
-    held = replace(held, compare_request=wanted, texts_request=request)
-    state = replace(state, encoding=held, next_step_request=request + 1)
-    return state, (CompareTexts(request, texts),)
+    asked = CompareTexts(texts)
+    held = replace(held, compare_request=wanted, comparing=asked)
+    return replace(state, encoding=held), (asked,)
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
@@ -119,26 +124,36 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 }
 
 
-def _text_encoded(event: TextEncoded, state: AppState, now: float) -> AppState:
+def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float) -> AppState:
     """Show maps of this text from now on; an answer to an older question is dropped."""
     held = state.encoding
-    if not held.request or event.request != held.request:
+    if asked is not held.encoding:
         return state
-    encoding = replace(held, request=0, encoded_request=held.encode_request, encoded=event)
-    encoding = _readable(encoding)
-    state = replace(state, encoding=encoding)
-    if event.problem:
+    if isinstance(event, Ended):
+        if event.problem:
+            held = replace(held, encoded_request=held.encode_request, encoded=None)
+            held = replace(held, encode_problem=event.problem)
+        return replace(state, encoding=replace(held, encoding=None))
+    if not isinstance(event, TextEncoded):
         return state
+    encoding = replace(
+        held,
+        encoded_request=held.encode_request,
+        encoded=event,
+        encode_problem="",
+        version=held.version + 1,
+    )
     before = held.encoded_request and held.encoded_request.command
     now_encoded = held.encode_request and held.encode_request.command
     same = before == now_encoded  # else the token that is held is gone
     return replace(
         state,
+        encoding=_readable(encoding),
         positions=tuple(shown(token.text.strip(" ")) for token in event.tokens),
         attention=state.attention if same else replace(state.attention, row=None),
         xray=replace(state.xray, at=None),  # a token under the pointer is asked for again
         attention_rows=None,
-        rows_request=0,
+        rows_asked=None,
     )
 
 
@@ -150,24 +165,29 @@ def _readable(held: EncodingState) -> EncodingState:
     return replace(held, choice=replace(held.choice, english=True))
 
 
-def _texts_compared(event: TextsCompared, state: AppState, now: float) -> AppState:
+def _compare_replied(event: Event, asked: CompareTexts, state: AppState, now: float) -> AppState:
     held = state.encoding
-    if not held.texts_request or event.request != held.texts_request:
+    if asked is not held.comparing:
         return state
-    encoding = replace(held, texts_request=0, compared_request=held.compare_request, compared=event)
-    return replace(state, encoding=encoding)
+    if isinstance(event, TextsCompared):
+        held = replace(held, compared_request=held.compare_request, compared=event)
+    elif isinstance(event, Ended):
+        if event.problem:
+            held = replace(held, compared_request=held.compare_request, compared=None)
+        held = replace(held, comparing=None, compare_problem=event.problem)
+    return replace(state, encoding=held)
 
 
-EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    TextEncoded: _text_encoded,
-    TextsCompared: _texts_compared,
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    EncodeText: _encode_replied,
+    CompareTexts: _compare_replied,
 }
 
 
 def encoder_measures(state: AppState) -> list[tuple[str, str, str]]:
     """Return name, shown text and what it means, from left to right."""
     answer, encoder = state.encoding.encoded, encoder_of(state)
-    taken = milliseconds(answer.seconds) if answer and not answer.problem else "–"
+    taken = milliseconds(answer.seconds) if answer else "–"
     most = encoder.most_tokens if encoder else 0
     count = len(answer.tokens) if answer else 0
     return [

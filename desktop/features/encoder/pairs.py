@@ -144,11 +144,11 @@ def _draw_similarities(state: AppState, ui: Ui, choice: EncodingChoice) -> Encod
     if len(places) < 2:
         wrapped(ui, tr(TWO))
         return choice
+    if held.compare_problem:
+        wrapped(ui, sentence(held.compare_problem), "warning")
+        return choice
     if answer is None:
         text(ui, tr("Comparing"), "muted", "small")
-        return choice
-    if answer.problem:
-        wrapped(ui, sentence(answer.problem), "warning")
         return choice
     if len(answer.similarities) != len(places):
         return choice  # the answer to what is written now is on its way

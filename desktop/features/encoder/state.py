@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages import EncodeText, Gains, TextEncoded, TextsCompared
+from llm_lite.core.messages import CompareTexts, EncodeText, Gains, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark, tr
@@ -80,7 +80,7 @@ class EncodeRequest(Struct, frozen=True):
     """A text to encode for a page, with the gains of that time."""
 
     mode: EncodingMode
-    command: EncodeText  # its request is 0
+    command: EncodeText
     gains: Gains | None = None
 
 
@@ -94,19 +94,28 @@ class EncodingState(Struct, frozen=True):
 
     choice: EncodingChoice = field(default_factory=EncodingChoice)
     encode_request: EncodeRequest | None = None
-    request: int = 0  # not answered yet; 0: none
+    encoding: EncodeText | None = None  # asked, and not answered yet
     encoded_request: EncodeRequest | None = None
     encoded: TextEncoded | None = None
+    encode_problem: str = ""  # a sentence where nothing was encoded
+    version: int = 0  # of what was encoded: it grows with every text
     compare_request: CompareRequest | None = None
-    texts_request: int = 0
+    comparing: CompareTexts | None = None  # asked, and not answered yet
     compared_request: CompareRequest | None = None
     compared: TextsCompared | None = None
+    compare_problem: str = ""
 
     @property
     def shown(self) -> TextEncoded | None:
         """Return what was encoded for the page that is shown."""
         mode = self.encoded_request.mode if self.encoded_request else None
         return self.encoded if mode == self.choice.mode else None
+
+    @property
+    def problem(self) -> str:
+        """Return why nothing was encoded for the page that is shown, as a sentence."""
+        mode = self.encoded_request.mode if self.encoded_request else None
+        return self.encode_problem if mode == self.choice.mode else ""
 
     @property
     def spelling(self) -> Spelling:
@@ -116,7 +125,9 @@ class EncodingState(Struct, frozen=True):
 
     def outdated(self) -> EncodingState:
         """Ask all again of another executor; what is known is shown meanwhile."""
-        return replace(self, encode_request=None, request=0, compare_request=None, texts_request=0)
+        return replace(
+            self, encode_request=None, encoding=None, compare_request=None, comparing=None
+        )
 
     def forgotten(self) -> EncodingState:
         """Begin anew with another model."""
@@ -126,17 +137,17 @@ class EncodingState(Struct, frozen=True):
 def wanted_text(choice: EncodingChoice, encoder: EncoderInfo) -> EncodeText | None:
     """Return what the encoder is to read for the page that is shown; None: nothing."""
     if choice.mode == "text":
-        return EncodeText(0, choice.shown_text)
+        return EncodeText(choice.shown_text)
     if choice.mode == "fill":
         if not encoder.mask_token:
             return None
-        return EncodeText(0, choice.shown_filled(encoder.mask_token), fills=True)
+        return EncodeText(choice.shown_filled(encoder.mask_token), fills=True)
     sentences = choice.shown_sentences
     one, other = choice.pair
     if not (one < len(sentences) and other < len(sentences)):
         return None
     is_pair = one != other and encoder.has_pairs
-    return EncodeText(0, sentences[one], sentences[other].strip() if is_pair else "")
+    return EncodeText(sentences[one], sentences[other].strip() if is_pair else "")
 
 
 def wanted_texts(choice: EncodingChoice) -> tuple[str, ...]:

@@ -79,13 +79,13 @@ def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
 
 def draw_encoded(state: AppState, ui: Ui) -> list[Action]:
     """Draw the tokens of what was encoded for this page, or why there are none."""
-    answer = state.encoding.shown
-    if answer is None:
-        text(ui, tr("Encoding") if state.encoding.request else "", "muted", "small")
-        return []
-    if answer.problem:
-        wrapped(ui, sentence(answer.problem), "warning")
+    answer, problem = state.encoding.shown, state.encoding.problem
+    if problem:
+        wrapped(ui, sentence(problem), "warning")
         ui.mark("encoding.problem")
+        return []
+    if answer is None:
+        text(ui, tr("Encoding") if state.encoding.encoding else "", "muted", "small")
         return []
     if answer.left_out:
         words = trn(
@@ -123,7 +123,7 @@ def draw_count(
 
 
 def count_words(answer: TextEncoded | None, encoder: EncoderInfo) -> str:
-    if answer is None or answer.problem:
+    if answer is None:
         return tr("{most:,} tokens at most").format(most=encoder.most_tokens)
     words = tr("{n:,} of {most:,} tokens").format(n=len(answer.tokens), most=encoder.most_tokens)
     return f"{words}  ·  {milliseconds(answer.seconds)}"

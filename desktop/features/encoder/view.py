@@ -135,7 +135,7 @@ def _draw_buttons(
 def _draw_masks(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
     """Draw the candidates of all masks, side by side where there is room for two."""
     answer = state.encoding.shown
-    if answer is None or answer.problem:
+    if answer is None:
         return []
     if not answer.masks:
         wrapped(ui, tr(NONE).format(mask=encoder.mask_token))

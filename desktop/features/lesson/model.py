@@ -125,8 +125,7 @@ def traceable_tokens(state: AppState) -> int:
     """Return how many tokens can be followed: those of the conversation, of an encoder's text, or
     of a target once it is whole."""
     if state.encodes:
-        encoded = state.encoding.encoded
-        is_there = encoded is not None and not encoded.problem and not state.encoding.request
+        is_there = state.encoding.encoded is not None and not state.encoding.encoding
         return len(state.positions) if is_there else 0
     if state.writes_targets and (state.busy or state.translating.result is None):
         return 0
@@ -214,9 +213,8 @@ def opened_layer(state: AppState) -> int:
 
 def _text_version(state: AppState) -> int:
     """Return a number that changes with the text, so that another trace is requested."""
-    encoded = state.encoding.encoded
     if state.encodes:
-        return encoded.request if encoded is not None else 0
+        return state.encoding.version
     if state.writes_targets:
         result, chosen = state.translating.result, state.translating.choices
         return result.request + chosen * _MANY if result is not None else 0
@@ -375,11 +373,10 @@ def _compare(action: CompareWith, state: AppState, now: float) -> Result:
 
 
 def _request_trace(action: RequestTrace, state: AppState, now: float) -> Result:
-    request, key = state.next_step_request, action.key
-    state = replace(_with(state, key=key, request=request), next_step_request=request + 1)
+    key = action.key
     first = message_begin(state, key.position)
-    asked = FollowToken(request, key.position, key.layer, key.head, first, key.compared_text)
-    return state, (asked,)
+    asked = FollowToken(key.position, key.layer, key.head, first, key.compared_text)
+    return _with(state, key=key, asked=asked), (asked,)
 
 
 def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:

@@ -10,6 +10,7 @@ from llm_lite.core.messages import Gains, ModelInfo
 from llm_lite.core.messages.inspecting.lesson import (
     MOST_TOKENS,
     TEMPERATURES,
+    FollowToken,
     ModelPath,
     Positions,
     TokenTrace,
@@ -94,7 +95,7 @@ class TraceKey(Struct, frozen=True):
     """The token, layer, head and text of a trace. Another trace is requested where they differ."""
 
     chat: int
-    text_version: int  # the length of the cache, or the request that read the text
+    text_version: int  # the length of the cache, or which text was read
     model: str
     position: int
     layer: int
@@ -122,7 +123,7 @@ class LessonState(Struct, frozen=True):
     sentence_chat: int | None = None  # the chat that the lesson began with a sentence
     typing: bool = False  # the field for a sentence is shown
     compared_text: str = ""  # a text whose vector is compared with an encoder's
-    request: int = 0  # the one not answered yet; 0: none
+    asked: FollowToken | None = None  # and not answered yet
     key: TraceKey | None = None  # of the last request
     trace: TokenTrace | None = None
     token_texts: tuple[str, ...] = ()
@@ -147,14 +148,14 @@ class LessonState(Struct, frozen=True):
     def of_next_conversation(self) -> LessonState:
         """Return the state without the token and the trace of this conversation."""
         return replace(
-            self, position=None, request=0, key=None, trace=None, token_texts=(), problem="",
+            self, position=None, asked=None, key=None, trace=None, token_texts=(), problem="",
             assumed_steps=self.steps,
         )  # fmt: skip
 
     def of_next_model(self) -> LessonState:
         """Return the state without the token, layer, head and trace of this model."""
         return replace(
-            self, position=None, layer=None, head=None, request=0, key=None, trace=None,
+            self, position=None, layer=None, head=None, asked=None, key=None, trace=None,
             token_texts=(), problem="", can_return=False, assumed_steps=self.steps,
         )  # fmt: skip
 
@@ -165,13 +166,13 @@ class LessonState(Struct, frozen=True):
     def with_trace(self, trace: TokenTrace, token_texts: tuple[str, ...]) -> LessonState:
         """Return the state with a trace; the step stays, wherever it stands among those of the
         model."""
-        found = replace(self, request=0, trace=trace, token_texts=token_texts, problem="")
+        found = replace(self, asked=None, trace=trace, token_texts=token_texts, problem="")
         number = found.step_number(self.step_name)
         return found.at_step(number - 1 if self.step and number else self.step)
 
     def with_problem(self, problem: str) -> LessonState:
         return replace(
-            self, request=0, trace=None, token_texts=(), problem=problem, assumed_steps=self.steps
+            self, asked=None, trace=None, token_texts=(), problem=problem, assumed_steps=self.steps
         )
 
 

@@ -98,7 +98,7 @@ def _draw_page(state: AppState, ui: Ui) -> list[Action]:
     actions = draw_header(state, ui, has_sentence)
     if key is None or not has_sentence:
         return actions + draw_first_page(state, ui)
-    if not state.lesson.request and key != state.lesson.key:
+    if not state.lesson.asked and key != state.lesson.key:
         actions.append(RequestTrace(key))
     actions += draw_token_line(state, ui)
     actions += _draw_step(state, ui)

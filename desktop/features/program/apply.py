@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from itertools import groupby
 
-from llm_lite.core.messages import Event, TokenDecoded
+from llm_lite.core.handles import Report
+from llm_lite.core.messages import (
+    Command,
+    Ended,
+    Event,
+    Generate,
+    LoadModel,
+    Read,
+    Reconfigure,
+    StartServing,
+    SwitchMode,
+    TokenDecoded,
+    Translate,
+)
 from llm_lite.desktop.features.chat.model import decoded
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.notices import add_log
+from llm_lite.desktop.features.program.state import AppState, LogLine
 from llm_lite.desktop.features.registry import FEATURES, joined
 from llm_lite.desktop.language.incoming import fit_to_show
 
 EVENTS = joined(feature.events for feature in FEATURES)
+REPLIES = joined(feature.replies for feature in FEATURES)
+# Commands whose failure another event reports.
+_TELLS_ITSELF = (
+    Generate, Read, Translate, LoadModel, Reconfigure, SwitchMode, StartServing,
+)  # fmt: skip
 
 
-def apply(event: Event, state: AppState, now: float) -> AppState:
-    """Return the state after `event`, which came at `now`, in seconds. An event of a request that
-    was dropped changes nothing. Raises TypeError for what is no event."""
+def apply(event: Event, state: AppState, now: float, command: Command | None = None) -> AppState:
+    """Return the state after an event of a command, or of the engine itself, which came at `now`,
+    in seconds: what the feature that gives such commands makes of it, else what features make of
+    events of its kind. Raises TypeError for what is no event."""
+    event = fit_to_show(event)
+    if type(command) in REPLIES:
+        return REPLIES[type(command)](event, command, state, now)
+    if isinstance(event, Ended):
+        if not event.problem or isinstance(command, _TELLS_ITSELF):
+            return state
+        return add_log(state, LogLine("warning", event.problem, time.time()))
     if type(event) not in EVENTS:
         raise TypeError(f"not an event: {event!r}")
-    return EVENTS[type(event)](fit_to_show(event), state, now)
+    return EVENTS[type(event)](event, state, now)
 
 
-def fold(events: Iterable[Event], state: AppState, now: float) -> AppState:
-    """Return the state after `events`, which came together at `now`. Tokens of an answer that
+def fold(reports: Iterable[Report], state: AppState, now: float) -> AppState:
+    """Return the state after `reports`, which came together at `now`. Tokens of an answer that
     follow each other become part of it at once: each alone would copy all that was said before."""
-    for request, together in groupby(events, _request):
+    for request, together in groupby(reports, _request):
         if request is None:
-            for event in together:
-                state = apply(event, state, now)
+            for report in together:
+                state = apply(report.event, state, now, report.command)
         else:
-            tokens = [fit_to_show(e) for e in together if isinstance(e, TokenDecoded)]
+            events = (report.event for report in together)
+            tokens = [fit_to_show(event) for event in events if isinstance(event, TokenDecoded)]
             state = decoded(tokens, state, now)
     return state
 
 
-def _request(event: Event) -> int | None:
-    return event.request if isinstance(event, TokenDecoded) else None
+def _request(report: Report) -> int | None:
+    return report.event.request if isinstance(report.event, TokenDecoded) else None

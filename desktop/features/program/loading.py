@@ -85,7 +85,7 @@ def _load_needs_memory(event: LoadNeedsMemory, state: AppState, now: float) -> A
 def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
-    cache = replace(state.cache, measured=None, request=0)
+    cache = replace(state.cache, measured=None, asked=None)
     state = replace(state, executor=event.executor, model=event.model, cache=cache)
     known = state.load
     if known is not None and known.request not in (0, event.request):

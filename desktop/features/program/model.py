@@ -214,10 +214,7 @@ def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
 def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
     if action.kind == "png":
         return state, ()
-    export = ExportMaps(
-        state.next_step_request, action.path, state.attention.locked, state.attention.part
-    )
-    return replace(state, next_step_request=state.next_step_request + 1), (export,)
+    return state, (ExportMaps(action.path, state.attention.locked, state.attention.part),)
 
 
 def _answer_memory(action: AnswerMemory, state: AppState, now: float) -> Result:

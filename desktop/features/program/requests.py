@@ -81,7 +81,7 @@ def request_answer(
     state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
 ) -> Result:
     """Start an answer to `messages`; a fresh, empty one is shown at once."""
-    sampling = _seeded(sampler(state), state.next_request, now)
+    sampling = seeded(sampler(state), state, now)
     if continue_last:
         shown = messages
     else:
@@ -101,7 +101,7 @@ def ask_again(
     begin: ChatMessage | None = None,
 ) -> Result:
     """Another version of the answer at `index`; those that are there are kept beside it."""
-    sampling = sampling or _seeded(sampler(state), state.next_request, now)
+    sampling = sampling or seeded(sampler(state), state, now)
     before, kept = state.messages[:index], versions(state, index)
     fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
     ids = tuple(token.id for token in forced)
@@ -238,8 +238,8 @@ def _same(messages: tuple[Message, ...], others: tuple[Message, ...]) -> int:
     return next((index for index, (a, b) in pairs if a is not b), shorter)
 
 
-def _seeded(sampling: SamplingOptions, request: int, now: float) -> SamplingOptions:
+def seeded(sampling: SamplingOptions, state: AppState, now: float) -> SamplingOptions:
     """Return the options with a known seed, so that the same answer can be given again."""
     if sampling.seed is not None:
         return sampling
-    return replace(sampling, seed=zlib.crc32(f"{request} {now!r}".encode()))
+    return replace(sampling, seed=zlib.crc32(f"{state.next_request} {now!r}".encode()))

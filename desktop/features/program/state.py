@@ -17,18 +17,21 @@ from llm_lite.core.messages import (
     AnswerRun,
     AttentionRows,
     ChatMessage,
+    CountTokens,
     DraftsLearned,
     EngineOptions,
     ExecutorInfo,
     Gains,
     Generate,
     GenerationStats,
+    Inspect,
     LensResult,
     Level,
     LoadNeedsMemory,
     Mode,
     ModelInfo,
     Overflow,
+    ReadAttentionRows,
     Role,
     SamplingOptions,
     StopReason,
@@ -71,7 +74,7 @@ class Counted(Struct, frozen=True):
     messages: tuple[Any, ...] | None = None  # None: nothing was counted
     beside: tuple[object, ...] = ()
     tokens: int | None = None  # None: not counted yet, or it cannot be
-    request: int = 0  # not answered yet; 0: none
+    asked: CountTokens | None = None  # and not answered yet
 
     def is_of(self, messages: tuple[Any, ...], beside: tuple[object, ...]) -> bool:
         return self.messages is messages and self.beside == beside
@@ -261,7 +264,7 @@ class RowDetails(Struct, frozen=True):
 
     key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
     head: tuple[int, int] | None = None  # whose row was asked for
-    request: int = 0  # not answered yet; 0: none
+    asked: ReadAttentionRows | None = None  # and not answered yet
     rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
 
 
@@ -269,8 +272,9 @@ class Lens(Struct, frozen=True):
     """The last request of the logit lens, and its result."""
 
     key: tuple[object, ...] = ()  # of what was asked last
-    request: int = 0  # not answered yet; 0: none
+    asked: Inspect | None = None  # and not answered yet
     result: LensResult | None = None
+    problem: str = ""  # a sentence where there is no result
 
 
 class Load(Struct, frozen=True):
@@ -358,7 +362,7 @@ class AppState(Switches, frozen=True):
     cache: CacheState = divided(CacheState)
     xray: XRay = divided(XRay)
     row_details: RowDetails = made("reading", RowDetails)
-    rows_request: int = of("reading", 0)  # the one whose answer is wanted
+    rows_asked: ReadAttentionRows | None = of("reading", None)  # whose answer is wanted
     attention_rows: AttentionRows | None = of("reading", None)
     lens: Lens = made("reading", Lens)
     lesson: LessonState = divided(LessonState)
@@ -380,7 +384,7 @@ class AppState(Switches, frozen=True):
     library: LibraryState = made("program", LibraryState)
     serving: ServingState = made("program", ServingState)
     remote: RemoteState = divided(RemoteState)
-    next_step_request: int = of("program", 1)  # requests that are no answers
+    next_step_request: int = of("program", 1)  # of changes of the model
 
     log: tuple[LogLine, ...] = of("program", ())
     notices: tuple[Notice, ...] = of("program", ())

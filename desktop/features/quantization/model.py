@@ -8,13 +8,17 @@ from typing import Any
 
 from llm_lite.core.messages import (
     AnalyzeTensors,
+    Cancel,
     ChatMessage,
     Command,
+    CommandProgress,
     CompareElsewhere,
     CompareRuns,
     DivergenceMeasured,
     DropVariant,
+    Ended,
     EngineOptions,
+    Event,
     KeepVariant,
     KernelsStudied,
     MeasureDivergence,
@@ -27,10 +31,7 @@ from llm_lite.core.messages import (
     RunToken,
     SamplingOptions,
     StepProfiled,
-    Stop,
     StudyKernels,
-    TaskFinished,
-    TaskProgress,
     TensorReport,
     VariantDropped,
     VariantKept,
@@ -38,7 +39,13 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result, end_reading, hindrance, obstacle
+from llm_lite.desktop.features.program.requests import (
+    Result,
+    end_reading,
+    hindrance,
+    obstacle,
+    seeded,
+)
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization import state as quant_state
 from llm_lite.desktop.features.quantization.state import (
@@ -118,43 +125,41 @@ def run_task(action: RunTask, state: AppState, now: float) -> Result:
         words = tr("Only a model on this machine can be measured. Disconnect first.")
         return notify(state, "warning", words, now), ()
     state, stop = end_reading(state)
-    request = state.next_request
-    command = _command(action.kind, request, state, now)
-    held = replace(held, work=Work(request, action.kind)).with_problem(action.kind, "")
+    command = _command(action.kind, state, now)
+    held = replace(held, work=Work(command, action.kind)).with_problem(action.kind, "")
     if isinstance(command, CompareRuns):
-        held = replace(held, comparison=RunComparison(request, held.choices.prompt, command.runs))
+        held = replace(held, comparison=RunComparison(held.choices.prompt, command.runs))
     elif isinstance(command, CompareElsewhere):
         runs, there = (state.options, state.options), state.remote.connection
-        comparison = RunComparison(request, held.choices.prompt, runs)
+        comparison = RunComparison(held.choices.prompt, runs)
         held = replace(held, comparison=replace(comparison, elsewhere=there.where if there else ""))
-    state = replace(state, quantization=held, next_request=request + 1)
-    return state, (*stop, command)
+    return replace(state, quantization=held), (*stop, command)
 
 
-def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Command:
+def _command(kind: TaskKind, state: AppState, now: float) -> Command:
     choices, options = state.quantization.choices, state.options
     if kind == "runs" and state.elsewhere:
-        return CompareElsewhere(request, _messages(state), _sampling(state, request))
+        return CompareElsewhere(_messages(state), _sampling(state, now))
     if kind == "runs":
-        return CompareRuns(request, _messages(state), choices.runs, _sampling(state, request))
+        return CompareRuns(_messages(state), choices.runs, _sampling(state, now))
     if kind == "modes":
-        return MeasureModes(request, options)
+        return MeasureModes(options)
     if kind == "tensors":
-        return AnalyzeTensors(request, choices.tensors)
+        return AnalyzeTensors(choices.tensors)
     if kind == "keep":
-        return KeepVariant(request, options.mode)
+        return KeepVariant(options.mode)
     if kind == "drop":
-        return DropVariant(request, options.mode)
+        return DropVariant(options.mode)
     if kind == "step":
-        return ProfileStep(request, choices.step)
+        return ProfileStep(choices.step)
     if kind == "kernels":
-        return StudyKernels(request, choices.kernels)
+        return StudyKernels(choices.kernels)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
     tested = replace(exact, mode=choices.tested, activations=options.activations)
     reference = replace(exact, mode=choices.reference)
     context = state.model.trained_context if state.model else CHUNK
     chunk = max(SMALLEST_CHUNK, min(CHUNK, context))
-    return MeasureDivergence(request, choices.path.strip(), tested, reference, chunk)
+    return MeasureDivergence(choices.path.strip(), tested, reference, chunk)
 
 
 def _messages(state: AppState) -> tuple[ChatMessage, ...]:
@@ -163,10 +168,9 @@ def _messages(state: AppState) -> tuple[ChatMessage, ...]:
     return (ChatMessage("system", system), asked) if system else (asked,)
 
 
-def _sampling(state: AppState, request: int) -> SamplingOptions:
-    choices, sampling = state.quantization.choices, sampler(state)
-    seed = request if sampling.seed is None else sampling.seed
-    sampling = replace(sampling, max_new_tokens=choices.length, seed=seed)
+def _sampling(state: AppState, now: float) -> SamplingOptions:
+    choices, sampling = state.quantization.choices, seeded(sampler(state), state, now)
+    sampling = replace(sampling, max_new_tokens=choices.length)
     if choices.greedy:
         sampling = replace(sampling, temperature=0.0, repetition_penalty=1.0)
     return sampling
@@ -177,7 +181,7 @@ def stop_task(action: StopTask, state: AppState, now: float) -> Result:
     if work is None or work.stopping:
         return state, ()
     work = replace(work, stopping=True)
-    return _with(state, replace(state.quantization, work=work)), (Stop(),)
+    return _with(state, replace(state.quantization, work=work)), (Cancel(work.asked),)
 
 
 def forget_reports(action: ForgetReports, state: AppState, now: float) -> Result:
@@ -236,7 +240,7 @@ def _answer(
     change: Callable[[RunAnswer], RunAnswer],
 ) -> Quantization:
     known = held.comparison
-    if known is None or known.request != event.request:
+    if known is None:
         return held
     answer = change(known.answers[event.run])
     return replace(held, comparison=known.with_answer(event.run, answer))
@@ -244,21 +248,21 @@ def _answer(
 
 def _forced(event: RunsForced, held: Quantization) -> Quantization:
     known = held.comparison
-    if known is None or known.request != event.request or event.first != len(known.forced):
+    if known is None or event.first != len(known.forced):
         return held
     return replace(held, comparison=replace(known, forced=(*known.forced, *event.tokens)))
 
 
-def _progress(event: TaskProgress, held: Quantization) -> Quantization:
-    if held.work is None or held.work.request != event.request:
+def _progress(event: CommandProgress, held: Quantization) -> Quantization:
+    if held.work is None:
         return held
     return replace(held, work=replace(held.work, stage=event.stage, fraction=event.fraction))
 
 
-def _end(event: TaskFinished, held: Quantization) -> Quantization:
-    if held.work is None or held.work.request != event.request:
+def _end(event: Ended, held: Quantization) -> Quantization:
+    if held.work is None:
         return held
-    words = "" if held.work.stopping else event.message
+    words = "" if held.work.stopping else event.problem
     return replace(held.with_problem(held.work.kind, words), work=None)
 
 
@@ -303,13 +307,13 @@ def _dropped(event: VariantDropped, state: AppState, now: float) -> AppState:
     return notify(replace(state, model=model), "info", words, now)
 
 
-_FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
+FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     RunReady: _ready,
     RunToken: _token,
     RunFinished: _finished,
     RunsForced: _forced,
-    TaskProgress: _progress,
-    TaskFinished: _end,
+    CommandProgress: _progress,
+    Ended: _end,
     DivergenceMeasured: _report,
     ModesMeasured: _speeds,
     TensorReport: _tensors,
@@ -318,14 +322,31 @@ _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
 }
 
 
-def _fold(event: Any, state: AppState, now: float) -> AppState:
-    return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
+def _task_replied(event: Event, asked: Command, state: AppState, now: float) -> AppState:
+    """Fold an event of the task that is running; one that a new model has ended is not any more."""
+    if isinstance(event, VariantKept):
+        return _kept(event, state, now)
+    if isinstance(event, VariantDropped):
+        return _dropped(event, state, now)
+    held = state.quantization
+    if held.work is None or held.work.asked is not asked:
+        return state
+    return replace(state, quantization=FOLDS[type(event)](event, held))
 
 
-EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    **dict.fromkeys(_FOLDS, _fold),
-    VariantKept: _kept,
-    VariantDropped: _dropped,
+_TASKS = (
+    CompareRuns,
+    CompareElsewhere,
+    MeasureDivergence,
+    MeasureModes,
+    AnalyzeTensors,
+    KeepVariant,
+    DropVariant,
+    ProfileStep,
+    StudyKernels,
+)
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    **dict.fromkeys(_TASKS, _task_replied),
 }
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages import (
     Alternative,
+    Command,
     DivergenceReport,
     EngineOptions,
     ExecutorInfo,
@@ -77,7 +78,6 @@ class RunAnswer(Struct, frozen=True):
 class RunComparison(Struct, frozen=True):
     """One prompt on two runs."""
 
-    request: int
     prompt: str
     options: tuple[EngineOptions, EngineOptions]
     answers: tuple[RunAnswer, RunAnswer] = (RunAnswer(), RunAnswer())
@@ -119,7 +119,7 @@ class RunComparison(Struct, frozen=True):
 class Work(Struct, frozen=True):
     """A task of the engine that is running."""
 
-    request: int
+    asked: Command
     kind: TaskKind
     stage: str = "starting"
     fraction: float = 0.0

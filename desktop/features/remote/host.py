@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.handles import Handle, Report, cancel
 from llm_lite.core.messages import (
     AttentionPart,
     CacheStatus,
+    Cancel,
     CheckKept,
     Command,
     CompareElsewhere,
@@ -43,7 +45,6 @@ from llm_lite.core.messages import (
     SpellTokens,
     Stop,
     Task,
-    TaskFinished,
     TokenDecoded,
 )
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
@@ -75,62 +76,55 @@ if TYPE_CHECKING:
     from llm_lite.desktop.features.remote.host_maps import RemoteMaps
     from llm_lite.desktop.widgets.head_maps import HeadMaps
 
-LOCAL_RUN, REMOTE_RUN = 0, 1  # of a comparison
+LOCAL_RUN, REMOTE_RUN = RUNS = 0, 1  # of a comparison
 
 
 class RemoteComparison:
     """Two answers to one conversation, of the local engine and of the server. `commands` request
-    them, in the order of the runs."""
+    them, in the order of the runs; `handle` is of the comparison."""
 
-    def __init__(self, command: CompareElsewhere, here: ModelLoaded, there: ModelLoaded) -> None:
-        self._command, self._models = command, (here, there)
+    def __init__(self, handle: Handle, command: CompareElsewhere) -> None:
+        self.handle = handle
         self._running = {LOCAL_RUN, REMOTE_RUN}
         self._problem = ""
         self._opening: dict[int, str] = {}  # the mark of thoughts that a prompt has begun
         sampling: SamplingOptions = command.sampling
-        # Numbers that no answer of the chat has.
-        self._numbers = (-2 * command.request - 1, -2 * command.request - 2)
-        self.commands = tuple(
-            Generate(number, command.messages, sampling) for number in self._numbers
-        )
+        self.answers: tuple[Handle, ...] = ()
+        self.commands = tuple(Generate(0, command.messages, sampling) for _ in RUNS)
 
     @property
     def is_done(self) -> bool:
         return not self._running
 
-    def begin(self) -> list[Event]:
-        events: list[Event] = []
-        for run, one in enumerate(self._models):
+    def cancel(self) -> None:
+        for answer in self.answers:
+            answer.cancel()
+
+    def begin(self, here: ModelLoaded, there: ModelLoaded) -> None:
+        for run, one in enumerate((here, there)):
             size = one.model.weight_bytes
-            events.append(
-                RunReady(self._command.request, run, one.executor, size, 0, run == LOCAL_RUN)
-            )
-        return events
+            self.handle.emit(RunReady(run, one.executor, size, 0, run == LOCAL_RUN))
 
-    def includes(self, event: Event) -> bool:
-        """Return whether the event belongs to one of the two answers."""
-        return getattr(event, "request", None) in self._numbers
-
-    def convert(self, event: Event) -> list[Event]:
-        """Return the events of the comparison that an event of an answer makes."""
-        request = self._command.request
-        number = getattr(event, "request", None)
-        run = self._numbers.index(number) if number in self._numbers else LOCAL_RUN
+    def takes(self, report: Report) -> bool:
+        """Emit what a report of one of the two answers says of the comparison; return False for
+        others."""
+        run = next((n for n, one in enumerate(self.commands) if one is report.command), None)
+        if run is None:
+            return False
+        event = report.event
         if isinstance(event, GenerationStarted) and event.thinking and event.thinking.inside:
             self._opening[run] = MARKS[event.thinking.style].written[0]
         if isinstance(event, TokenDecoded):
             text = self._opening.pop(run, "") + event.text
-            return [
-                RunToken(request, run, event.token, text, event.probability, event.alternatives)
-            ]
-        if not isinstance(event, GenerationFinished):
-            return []
-        self._running.discard(run)
-        self._problem = self._problem or event.message
-        events: list[Event] = [RunFinished(request, run, event.stop_reason, event.stats)]
-        if self.is_done:
-            events.append(TaskFinished(request, self._problem))
-        return events
+            known = event.probability, event.alternatives
+            self.handle.emit(RunToken(run, event.token, text, *known))
+        if isinstance(event, GenerationFinished):
+            self._running.discard(run)
+            self._problem = self._problem or event.message
+            self.handle.emit(RunFinished(run, event.stop_reason, event.stats))
+            if self.is_done:
+                self.handle.end(self._problem)
+        return True
 
 
 _INSPECTION = Inspect | ReadAttentionRows | ExportMaps
@@ -152,9 +146,9 @@ _HELD_BACK = (
 class LocalEngine(Protocol):
     """The engine of this program, as far as the router uses it."""
 
-    def send(self, command: Command) -> None: ...
+    def submit(self, command: Command) -> Handle: ...
 
-    def poll(self) -> list[Event]: ...
+    def poll(self) -> list[Report]: ...
 
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
 
@@ -168,9 +162,9 @@ class LocalEngine(Protocol):
 class OtherEngine(Protocol):
     """An engine elsewhere, as far as the router uses it."""
 
-    def send(self, command: Command) -> None: ...
+    def submit(self, command: Command) -> Handle: ...
 
-    def poll(self) -> list[Event]: ...
+    def poll(self) -> list[Report]: ...
 
     def close(self, timeout: float = 2.0) -> object: ...
 
@@ -190,7 +184,7 @@ class Router:
         self._changed: ExecutorChanged | None = None  # since then: the options in force
         self._loading: dict[type[Any], Event] = {}  # the newest of a load that goes on there
         self._cache: CacheStatus | None = None
-        self._pending: list[Event] = []  # to be returned by `poll`
+        self._pending: list[Report] = []  # to be returned by `poll`
         self._comparison: RemoteComparison | None = None  # answers that are compared
 
     def connect(self, remote: OtherEngine) -> None:
@@ -204,53 +198,61 @@ class Router:
             return
         self._close_remote()
         known = (self._loaded, self._changed, self._cache, *self._loading.values())
-        self._pending += [event for event in known if event is not None]
+        self._pending += [Report(event) for event in known if event is not None]
 
-    def send(self, command: Command) -> None:
+    def submit(self, command: Command) -> Handle:
         remote = self._remote
+        if isinstance(command, Cancel) and self._comparison is not None:
+            cancel((self._comparison.handle,), command)
         if remote is None:
-            self._local.send(command)
-        elif isinstance(command, LoadModel):
+            return self._local.submit(command)
+        if isinstance(command, LoadModel):
             self._close_remote()
-            self._local.send(command)
         elif isinstance(command, CompareElsewhere):
-            self._compare(command, remote)
-        elif isinstance(command, Stop):
-            remote.send(command)
-            self._local.send(command)
+            return self._compare(command, remote)
+        elif isinstance(command, Stop | Cancel):
+            remote.submit(command)
         elif isinstance(command, _SENT_ELSEWHERE):
-            remote.send(command)
-        elif not isinstance(command, _LOCAL_CACHE_ONLY):
-            self._local.send(command)
+            return remote.submit(command)
+        elif isinstance(command, _LOCAL_CACHE_ONLY):
+            handle = Handle(command, self._pending.append)
+            handle.end()
+            return handle
+        return self._local.submit(command)
 
-    def poll(self) -> list[Event]:
-        events, self._pending = self._pending, []
-        for event in self._local.poll():
-            self._record(event)
-            if self._comparison is not None and self._comparison.includes(event):
-                events += self._comparison.convert(event)
-            elif self._remote is None or not isinstance(event, _HELD_BACK):
-                events.append(event)
-        for event in self._remote.poll() if self._remote is not None else ():
-            if self._comparison is not None and self._comparison.includes(event):
-                events += self._comparison.convert(event)
-            else:
-                events.append(event)
+    def poll(self) -> list[Report]:
+        reports = []
+        for report in self._local.poll():
+            self._record(report.event)
+            if not self._is_compared(report) and not (
+                self._remote is not None and isinstance(report.event, _HELD_BACK)
+            ):
+                reports.append(report)
+        for report in self._remote.poll() if self._remote is not None else ():
+            if not self._is_compared(report):
+                reports.append(report)
         if self._comparison is not None and self._comparison.is_done:
             self._comparison = None
-        return events
+        reports = [*self._pending, *reports]
+        self._pending.clear()  # handles append to this list
+        return reports
 
-    def _compare(self, command: CompareElsewhere, remote: OtherEngine) -> None:
+    def _is_compared(self, report: Report) -> bool:
+        return self._comparison is not None and self._comparison.takes(report)
+
+    def _compare(self, command: CompareElsewhere, remote: OtherEngine) -> Handle:
         """Request both answers at once."""
+        handle = Handle(command, self._pending.append)
         if self._loaded is None:
             problem = tr("No model is loaded here: open one, then connect again.")
-            self._pending.append(TaskFinished(command.request, problem))
-            return
-        self._comparison = RemoteComparison(command, self._loaded, remote.loaded())
-        self._pending += self._comparison.begin()
+            handle.end(problem)
+            return handle
+        self._comparison = RemoteComparison(handle, command)
+        self._comparison.begin(self._loaded, remote.loaded())
         here, elsewhere = self._comparison.commands
-        self._local.send(here)
-        remote.send(elsewhere)
+        self._comparison.answers = self._local.submit(here), remote.submit(elsewhere)
+        handle.on_cancel = self._comparison.cancel
+        return handle
 
     @property
     def remote(self) -> OtherEngine | None:

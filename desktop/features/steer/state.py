@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Gains, GainsEffect, ModelGains, ModelInfo
+from llm_lite.core.messages import CompareGains, Gains, GainsEffect, ModelGains, ModelInfo
 from llm_lite.core.records import replace
 
 
@@ -14,7 +14,7 @@ class Steering(Struct, frozen=True):
 
     gains: Gains | None = None
     effect: GainsEffect | None = None
-    request: int = 0  # of the effect, not answered yet; 0: none
+    asked: CompareGains | None = None  # for the effect, and not answered yet
     stale: bool = False  # the gains changed since, or what they act on
     kept: ModelGains | None = None
 
@@ -49,4 +49,4 @@ class Steering(Struct, frozen=True):
 
     def outdated(self) -> Steering:
         """Forget what was measured: the conversation is another one from some token on."""
-        return replace(self, effect=None, request=0, stale=self.gains is not None)
+        return replace(self, effect=None, asked=None, stale=self.gains is not None)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText, TokenizeText
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES
 
 Stage = Literal["tokens", "text", "steps", "compare"]
@@ -34,10 +34,10 @@ class Answer(Struct, frozen=True):
     """The last request to one tokenizer, and its last result."""
 
     key: tuple[object, ...] = ()  # identifies what was asked
-    request: int = 0  # not answered yet; 0: none
+    asked: TokenizeText | None = None  # and not answered yet
     result: TokenizedText | None = None
     samples: tuple[int, ...] = ()  # tokens of the sentences in LANGUAGES
-    message: str = ""  # why there is no result, as a sentence
+    problem: str = ""  # why there is no result, as a sentence
 
 
 class TokenizerState(Struct, frozen=True):

@@ -44,6 +44,7 @@ from llm_lite.desktop.features.tokenizer.state import (
 )
 from llm_lite.desktop.language.incoming import NAME, fit_line, shown_path, typed
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
+from llm_lite.desktop.language.units import sentence
 from llm_lite.desktop.widgets.controls import chooser, picker
 from llm_lite.desktop.widgets.icons import ICON_CHAT
 from llm_lite.desktop.widgets.theme import u32
@@ -150,7 +151,7 @@ def _requests(state: AppState, ui: Ui) -> list[Action]:
         if not wanted or (slot == MODEL and not has_tokenizer(state)):
             continue
         answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
-        if not answer.request and answer.key != key:
+        if not answer.asked and answer.key != key:
             actions.append(RequestTokens(slot, key, samples=compares))
     return actions
 
@@ -297,8 +298,8 @@ def _draw_stage(
     if slot == MODEL and not has_tokenizer(state):
         wrapped(ui, tr(THERE if state.elsewhere else NO_MODEL))
         return choice, []
-    if answer.message:
-        wrapped(ui, answer.message[:1].upper() + answer.message[1:] + ".", "warning")
+    if answer.problem:
+        wrapped(ui, sentence(answer.problem), "warning")
         return choice, []
     if tokenized is None:
         wrapped(ui, tr(WAITING))
@@ -502,8 +503,8 @@ def _draw_columns(ui: Ui, shown: list[tuple[int, Answer]], width: float) -> None
 
 def _draw_answer(ui: Ui, slot: int, answer: Answer) -> None:
     tokenized = answer.result
-    if answer.message:
-        wrapped(ui, answer.message[:1].upper() + answer.message[1:] + ".", "warning")
+    if answer.problem:
+        wrapped(ui, sentence(answer.problem), "warning")
         ui.mark(f"tokenizer.problem.{slot}")
         return
     if tokenized is None:

@@ -13,7 +13,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.language.units import percent
+from llm_lite.desktop.language.units import percent, sentence
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.token_text import NAMED, visible
@@ -66,10 +66,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         return []
     actions = _request(state, ui, position)
     result = state.lens.result
-    if result is None:
+    if state.lens.problem:
+        wrapped(ui, sentence(state.lens.problem))
+    elif result is None:
         wrapped(ui, tr("Asking every layer."))
-    elif result.message:
-        wrapped(ui, result.message[:1].upper() + result.message[1:] + ".")
     else:
         _draw_result(state, ui, result)
     return actions
@@ -87,7 +87,7 @@ def _position(state: AppState) -> int | None:
 def _request(state: AppState, ui: Ui, position: int) -> list[Action]:
     """Ask for one token at a time, while an answer is written at most once in LIVE seconds."""
     key = (position, state.next_request, state.steering.gains)
-    if state.lens.request or state.lens.key == key:
+    if state.lens.asked or state.lens.key == key:
         return []
     if state.busy and state.attention.row is None:
         due = ui.local(LensShown).asked_at + LIVE

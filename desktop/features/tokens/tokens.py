@@ -298,9 +298,9 @@ def _words(state: AppState, pointed: Pointed) -> str:
 def draw_most_attended(state: AppState, ui: Ui, width: float) -> None:
     """Draw the tokens that the one under the pointer attends to most, with their shares."""
     rows = state.attention_rows
-    if rows is not None and rows.position == state.xray.at and rows.message:
+    if rows is not None and rows.position == state.xray.at and rows.note:
         imgui.dummy(ImVec2(width, 0))
-        wrapped(ui, rows.message[:1].upper() + rows.message[1:] + ".")
+        wrapped(ui, rows.note[:1].upper() + rows.note[1:] + ".")
     rows = weights_of(state)
     if rows is None:
         return

@@ -150,7 +150,7 @@ def choose_hypothesis(action: ChooseHypothesis, state: AppState, now: float) -> 
     translating = state.translating.choosing(number)
     choice = replace(state.attention, row=None)
     state = replace(
-        shown(state, translating), attention=choice, rows_request=0, attention_rows=None
+        shown(state, translating), attention=choice, rows_asked=None, attention_rows=None
     )
     read = ReadTarget(tuple(token.token for token in translating.tokens))
     return replace(state, context_used=0, lens=Lens()), (read,)
@@ -180,22 +180,20 @@ def point_at(action: PointAtToken, state: AppState, now: float) -> Result:
 
 def _ask_rows(state: AppState) -> Result:
     """Ask for the attention rows of the token under the pointer, and drop those of another."""
-    token, model, request = state.translating.pointed, state.model, state.next_step_request
-    state = replace(state, rows_request=0, attention_rows=None)
+    token, model = state.translating.pointed, state.model
+    state = replace(state, rows_asked=None, attention_rows=None)
     if token is None or model is None:
         return state, ()
     heads = state.translating.cross.heads(model.layers, model.heads)
     asked = ReadAttentionRows(
-        request,
         token.position,
         "from" if token.side == "target" else "to",
         "heads",
         heads,
         part="cross",
     )
-    details = replace(state.row_details, request=0)  # one that waits gives way to this one
-    state = replace(state, rows_request=request, row_details=details)
-    return replace(state, next_step_request=request + 1), (asked,)
+    details = replace(state.row_details, asked=None)  # one that waits gives way to this one
+    return replace(state, rows_asked=asked, row_details=details), (asked,)
 
 
 def clear(action: ClearTarget, state: AppState, now: float) -> Result:
@@ -240,7 +238,7 @@ def _source_read(event: SourceRead, state: AppState, now: float) -> AppState:
     translating = replace(translating, source=event.tokens, start=event.start)
     translating = replace(translating, tokens=(), result=None, pointed=None)
     state = replace(
-        state, attention=replace(state.attention, row=None), rows_request=0, attention_rows=None
+        state, attention=replace(state.attention, row=None), rows_asked=None, attention_rows=None
     )
     return shown(state, translating)
 
@@ -271,7 +269,7 @@ def emptied(state: AppState) -> AppState:
         return state
     translating, choice = known.emptied(), replace(state.attention, row=None)
     state = replace(state, translating=translating, positions=(), owners=(), context_used=0)
-    return replace(state, attention=choice, rows_request=0, attention_rows=None)
+    return replace(state, attention=choice, rows_asked=None, attention_rows=None)
 
 
 def shown(state: AppState, translating: TranslatingState) -> AppState:

@@ -311,9 +311,9 @@ def _draw_weights(state: AppState, ui: Ui, pointed: TokenAt) -> None:
         imgui.dummy(ImVec2(ui.u(60), 0))
         wrapped(ui, tr(LAST))
         return
-    if rows is not None and rows.message and rows.position == pointed.position:
+    if rows is not None and rows.note and rows.position == pointed.position:
         imgui.dummy(ImVec2(ui.u(60), 0))
-        wrapped(ui, f"{rows.message[:1].upper()}{rows.message[1:]}.")
+        wrapped(ui, f"{rows.note[:1].upper()}{rows.note[1:]}.")
     found = cross_rows(state)
     if found is None:
         return

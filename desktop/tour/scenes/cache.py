@@ -48,7 +48,7 @@ def look_at_cache(driver: InputDriver, picture: Picture) -> None:
     for by in MEASURED:
         driver.program.do(ColorCache(by, False))
         driver.frames(2)
-        driver.wait("the numbers", lambda s: not s.cache.request, LIMIT)
+        driver.wait("the numbers", lambda s: not s.cache.asked, LIMIT)
         driver.leave()
         picture(f"05-cache-{by}")
     driver.program.do(ColorCache("owner", False))

@@ -123,7 +123,7 @@ def _open_page(driver: InputDriver, mode: EncodingMode) -> None:
 def _wait_for_text(driver: InputDriver) -> None:
     """Wait for the text on the screen; examples may change once for a vocabulary."""
     driver.frames(3)
-    driver.wait("the text", lambda s: not s.encoding.request and s.encoding.shown is not None)
+    driver.wait("the text", lambda s: not s.encoding.encoding and s.encoding.shown is not None)
     driver.frames(3)
 
 
@@ -203,7 +203,7 @@ def _is_compared(state: AppState) -> bool:
 
 
 def _is_traced(state: AppState) -> bool:
-    return state.lesson.trace is not None and not state.lesson.request
+    return state.lesson.trace is not None and not state.lesson.asked
 
 
 def look_at_targets(

@@ -49,7 +49,7 @@ def look_inside(
     picture("05-xray-choice")
     driver.click("tokens.choice.close")
     driver.click("tab.lens")
-    driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request, LIMIT)
+    driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.asked, LIMIT)
     driver.leave()
     picture("05-lens-held")
     figure()
@@ -63,7 +63,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     names = [f"steer.{layer}.{head}" for layer, head in ABLATED]
     for name in [name for name in names if driver.shows(name)] or ["steer.0.0"]:
         driver.click(name)
-    driver.wait("the effect", lambda s: not s.steering.request and not s.steering.stale, LIMIT)
+    driver.wait("the effect", lambda s: not s.steering.asked and not s.steering.stale, LIMIT)
     driver.click("steer.again")
     driver.wait("the steered answer", has_tokens(STEERED_TOKENS), LIMIT)
     driver.program.do(StopAnswer())
@@ -199,11 +199,11 @@ def _holds(state: AppState) -> Callable[[int], bool]:
     def holds(slot: int) -> bool:
         answer = state.tokenizer.answers[slot]
         same = answer.result is not None and answer.result.text == state.tokenizer.choice.text
-        return not answer.request and (same or bool(answer.message))
+        return not answer.asked and (same or bool(answer.problem))
 
     return holds
 
 
 def _is_prompt(state: AppState) -> bool:
     answer = state.tokenizer.answers[MODEL]
-    return not answer.request and answer.result is not None and bool(answer.result.typed)
+    return not answer.asked and answer.result is not None and bool(answer.result.typed)

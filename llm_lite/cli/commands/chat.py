@@ -10,12 +10,13 @@ from typing import Any
 from llm_lite.cli.conversation.conversation import Conversation, checked, completes
 from llm_lite.cli.engine_words import engine_options, given_sampling
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model
+from llm_lite.cli.terminal.answering import generate, load
 from llm_lite.cli.terminal.output import show_json
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
+from llm_lite.core.handles import AnyEngine
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -45,19 +46,18 @@ def run(arguments: argparse.Namespace) -> int:
         engine.close()
 
 
-def _local(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
-    from llm_lite.core.engine.engine import Engine as LocalEngine
+def _local(arguments: argparse.Namespace) -> tuple[AnyEngine, ModelLoaded]:
+    from llm_lite.core.engine.engine import Engine
 
-    engine = LocalEngine(None)
+    engine = Engine(None)
     try:
-        engine.send(LoadModel(arguments.model, engine_options(arguments)))
-        return engine, wait_for_model(engine)
+        return engine, load(engine, LoadModel(arguments.model, engine_options(arguments)))
     except BaseException:
         engine.close()
         raise
 
 
-def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
+def _elsewhere(arguments: argparse.Namespace) -> tuple[AnyEngine, ModelLoaded]:
     """Connect to the server at the address. RequestError if nobody answers there, or it has no such
     model."""
     from llm_lite.core.remote.address import read_address, read_key
@@ -75,7 +75,7 @@ def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
 
 
 def _ask_once(
-    engine: Engine, model: ModelInfo, arguments: argparse.Namespace, chosen: dict[str, Any]
+    engine: AnyEngine, model: ModelInfo, arguments: argparse.Namespace, chosen: dict[str, Any]
 ) -> int:
     if arguments.prompt is None:
         text, source = read_standard_input(_LONGEST_INPUT), "standard input"
@@ -116,7 +116,7 @@ def _ask_once(
 
 
 def _converse(
-    engine: Engine, loaded: ModelLoaded, arguments: argparse.Namespace, chosen: dict[str, Any]
+    engine: AnyEngine, loaded: ModelLoaded, arguments: argparse.Namespace, chosen: dict[str, Any]
 ) -> int:
     talk = Conversation(
         engine,

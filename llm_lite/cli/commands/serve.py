@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
+from llm_lite.cli.terminal.answering import execute, load, report
 from llm_lite.cli.terminal.output import finish, note, print_lines, show, tell, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
@@ -45,16 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
     server = Server(engine.service, config, print_lines, note, lambda: name)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
-        engine.send(LoadModel(arguments.model, _engine_options(arguments)))
-        device = wait_for_model(engine).executor.device
-        _begin(engine, options)
+        device = load(
+            engine, LoadModel(arguments.model, _engine_options(arguments))
+        ).executor.device
+        execute(engine, options)
         _introduce(server, config, engine)
         with interrupts.noted() as interrupted:
             while not interrupted.is_set():
-                for event in engine.wait(_POLL_SECONDS):
-                    _take(event, device)
-                    if isinstance(event, ExecutorChanged):
-                        device = event.executor.device
+                for one in engine.wait(_POLL_SECONDS):
+                    _take(one.event, device)
+                    if isinstance(one.event, ExecutorChanged):
+                        device = one.event.executor.device
         note("")
         note("the server has ended")
         return 0
@@ -99,14 +100,6 @@ def _serve_directly(
         note("")
         note("the server ends")
     return 0
-
-
-def _begin(engine: Engine, options: StartServing) -> None:
-    """Start serving. RequestError if the model cannot be served."""
-    engine.send(options)
-    changed = wait_for(engine, ServingChanged)
-    if not changed.is_on:
-        raise RequestError(changed.problem)
 
 
 def _take(event: Event, device: str) -> None:

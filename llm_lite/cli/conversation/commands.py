@@ -14,7 +14,7 @@ from msgspec import Struct
 from llm_lite.cli.conversation import saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
 from llm_lite.cli.engine_words import FORMS, LONGEST_GRAMMAR, bias_from, phrase, schema_of
-from llm_lite.cli.terminal.answering import statistics, wait_for
+from llm_lite.cli.terminal.answering import execute, statistics
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import expanded
@@ -30,7 +30,6 @@ from llm_lite.core.messages import (
     ChatMessage,
     ExportMaps,
     KvType,
-    MapsExported,
     SamplingOptions,
     SetGains,
 )
@@ -263,7 +262,7 @@ def _set_gains(talk: Conversation, argument: str) -> None:
     if argument:
         layers, heads = range(talk.model.layers), range(talk.model.heads)
         rows = tuple(tuple(talk.gains.get((at, h), 1.0) for h in heads) for at in layers)
-        talk.engine.send(SetGains(rows))
+        talk.engine.submit(SetGains(rows))
     changed = (f"{at}.{h}={gain:g}" for (at, h), gain in talk.gains.items() if gain != 1)
     note("gains: " + (" ".join(changed) or "all 1"))
 
@@ -276,11 +275,8 @@ def _export(talk: Conversation, argument: str) -> None:
         raise RequestError("/attention: expected a file and heads such as 0.1")
     heads = tuple(_head(talk, name, "attention") for name in names)
     place = str(expanded(path))
-    talk.engine.send(ExportMaps(talk.next_request(), place, heads))
-    exported = wait_for(talk.engine, MapsExported)
-    if exported.message:
-        raise RequestError(exported.message)
-    note(f"{exported.path}: maps of {len(heads)} heads")
+    execute(talk.engine, ExportMaps(place, heads))
+    note(f"{place}: maps of {len(heads)} heads")
 
 
 def _gain(talk: Conversation, text: str) -> tuple[tuple[int, int], float]:

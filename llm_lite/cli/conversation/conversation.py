@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from llm_lite.cli.terminal.answering import Engine, StreamedAnswer, generate, report, wait_for
+from llm_lite.cli.terminal.answering import StreamedAnswer, execute, generate, load, report
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
+from llm_lite.core.handles import AnyEngine
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -21,7 +22,6 @@ from llm_lite.core.messages import (
     GenerationFinished,
     LoadModel,
     ModelInfo,
-    ModelLoaded,
     Overflow,
     Reconfigure,
     Role,
@@ -34,7 +34,7 @@ Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 
 
 class Conversation(Struct):
-    engine: Engine
+    engine: AnyEngine
     model: ModelInfo
     executor: ExecutorInfo
     options: EngineOptions
@@ -109,23 +109,22 @@ class Conversation(Struct):
 
     def load(self, source: str) -> None:
         """Another model goes on with what was said, as text: its tokens are others."""
-        self.engine.send(LoadModel(source, self.options))
-        loaded = wait_for(self.engine, ModelLoaded, cancel=True)
+        loaded = load(self.engine, LoadModel(source, self.options), cancel=True)
         self.model, self.executor, self.gains = loaded.model, loaded.executor, {}
         self.messages = tuple(replace(message, tokens=()) for message in self.messages)
 
     def reconfigure(self, options: EngineOptions) -> None:
         """Run the model otherwise. RequestError where that cannot be; it stays as it was then."""
-        self.engine.send(Reconfigure(options))
-        changed = wait_for(self.engine, ExecutorChanged, cancel=True)
+        events = execute(self.engine, Reconfigure(options), cancel=True)
+        changed = next(event for event in events if isinstance(event, ExecutorChanged))
         self.options, self.executor, self.model = options, changed.executor, changed.model
 
     def newest_cache(self) -> CacheStatus | None:
         """Return the newest status of the cache that the engine sent."""
-        for event in self.engine.poll():
-            report(event)
-            if isinstance(event, CacheStatus):
-                self.cache = event
+        for one in self.engine.poll():
+            report(one.event)
+            if isinstance(one.event, CacheStatus):
+                self.cache = one.event
         return self.cache
 
     def refuse_elsewhere(self, command: str) -> None:

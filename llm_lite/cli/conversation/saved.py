@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.cli.conversation.conversation import Conversation
-from llm_lite.cli.terminal.answering import report
+from llm_lite.cli.terminal.answering import execute, report
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.json_text import read_object
@@ -19,7 +19,7 @@ from llm_lite.core.files.places import expanded
 from llm_lite.core.files.regular import open_regular
 from llm_lite.core.files.writing import check_place, write_file
 from llm_lite.core.kv_cache.on_disk import MAGIC
-from llm_lite.core.messages import CacheStatus, ChatMessage, Logged, OpenCache, SaveCache
+from llm_lite.core.messages import CacheStatus, ChatMessage, Event, Logged, OpenCache, SaveCache
 
 VERSION = 1
 _ROLES = (("user", "text"), ("assistant",))
@@ -36,8 +36,7 @@ def save(talk: Conversation, argument: str) -> None:
 def save_cache(talk: Conversation, argument: str) -> None:
     path = _place(argument, "save-cache")
     talk.refuse_elsewhere("save-cache")
-    talk.engine.send(SaveCache(str(path)))
-    _wait_for_cache(talk)
+    _file_away(talk, SaveCache(str(path)))
 
 
 def open_kept(talk: Conversation, argument: str) -> None:
@@ -45,23 +44,23 @@ def open_kept(talk: Conversation, argument: str) -> None:
     path = _path(argument, "open")
     if _begins(path).startswith(MAGIC):
         talk.refuse_elsewhere("open")
-        talk.engine.send(OpenCache(str(path)))
-        _wait_for_cache(talk)
+        _file_away(talk, OpenCache(str(path)))
         return
     _restore(talk, read_object(path), path)
     note(f"{path}: {len(talk.messages)} messages")
 
 
-def _wait_for_cache(talk: Conversation) -> None:
-    """Wait until the engine has sent the cache's status, and print what it logs."""
-    while True:
-        for event in talk.engine.wait(1.0):
-            report(event)
-            if isinstance(event, Logged) and event.level == "info":
-                note(event.text)
-            if isinstance(event, CacheStatus):
-                talk.cache = event
-                return
+def _file_away(talk: Conversation, command: SaveCache | OpenCache) -> None:
+    """Save the cache or open one, and print what the engine logs."""
+
+    def take(event: Event) -> None:
+        report(event)
+        if isinstance(event, Logged) and event.level == "info":
+            note(event.text)
+        if isinstance(event, CacheStatus):
+            talk.cache = event
+
+    execute(talk.engine, command, take=take)
 
 
 def _document(talk: Conversation) -> dict[str, Any]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from contextlib import nullcontext
 
 from msgspec import Struct, field
 
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import note, shows_thoughts, stream, stream_thought, warn
 from llm_lite.core.errors import DoesNotFitError, RequestError
+from llm_lite.core.handles import AnyEngine
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
-    CancelLoad,
     Command,
+    Ended,
     Event,
     ExecutorChanged,
     FileDamaged,
@@ -22,11 +23,10 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    LoadFailed,
+    LoadModel,
     LoadNeedsMemory,
     Logged,
     ModelLoaded,
-    Stop,
     StopReason,
     Thinking,
     TokenDecoded,
@@ -35,20 +35,6 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
-
-E = TypeVar("E")
-
-
-class Engine(Protocol):
-    """The engine that answers, in this process or on another machine."""
-
-    def send(self, command: Command) -> None: ...
-
-    def poll(self) -> list[Event]: ...
-
-    def wait(self, timeout: float) -> list[Event]: ...
-
-    def close(self, timeout: float = 2.0) -> object: ...
 
 
 class StreamedAnswer(Struct):
@@ -63,20 +49,23 @@ class StreamedAnswer(Struct):
     interrupted: bool = False
 
 
-def generate(engine: Engine, command: Generate, *, shown: bool) -> StreamedAnswer:
+def generate(engine: AnyEngine, command: Generate, *, shown: bool) -> StreamedAnswer:
     """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
 
     RequestError where it could not be made.
     """
-    answer, stopping = StreamedAnswer(), False
+    answer = StreamedAnswer()
     with interrupts.noted() as interrupted:
-        engine.send(command)
-        while answer.finished is None:
-            if interrupted.is_set() and not stopping:
-                stopping = True
-                engine.send(Stop())
-            for event in engine.wait(_POLL_SECONDS):
-                _take(answer, event, command, shown)
+        handle = engine.submit(command)
+        while not handle.is_over or answer.finished is None:
+            if interrupted.is_set() and not handle.is_cancelled:
+                handle.cancel()
+            for one in engine.wait(_POLL_SECONDS):
+                report(one.event)
+                if one.command is command:
+                    _take(answer, one.event, command, shown)
+                elif isinstance(one.event, CacheStatus):
+                    answer.cache = one.event
         answer.interrupted = interrupted.is_set()
     if answer.split is not None:
         _print_new(answer, answer.split.ended(), shown)
@@ -85,9 +74,6 @@ def generate(engine: Engine, command: Generate, *, shown: bool) -> StreamedAnswe
 
 
 def _take(answer: StreamedAnswer, event: Event, command: Generate, shown: bool) -> None:
-    report(event)
-    if getattr(event, "request", command.request) != command.request:  # that was given up
-        return
     if isinstance(event, GenerationStarted):
         answer.split = _begun(event.thinking, command)
         answer.thought = answer.split.thought if answer.split else ""
@@ -166,38 +152,6 @@ def _drafts(stats: GenerationStats) -> str:
     return f" in {stats.passes} passes, {accepted}" + (f" ({by})" if by else "")
 
 
-def wait_for_model(engine: Engine) -> ModelLoaded:
-    """Wait for the model. RequestError if it cannot be loaded."""
-    return wait_for(engine, ModelLoaded)
-
-
-def wait_for(engine: Engine, kind: type[E], *, cancel: bool = False) -> E:
-    """Wait for the next event of a kind. RequestError for a LoadFailed before it. With `cancel`,
-    Ctrl-C cancels the load."""
-    if not cancel:
-        return _next(engine, kind)
-    with interrupts.noted() as interrupted:
-        return _next(engine, kind, interrupted.is_set)
-
-
-def _next(engine: Engine, kind: type[E], cancelled: Callable[[], bool] = lambda: False) -> E:
-    cancelling, needs = False, None
-    while True:
-        if not cancelling and cancelled():
-            cancelling = True
-            engine.send(CancelLoad())
-        for event in engine.wait(_POLL_SECONDS):
-            report(event)
-            if isinstance(event, LoadNeedsMemory):
-                needs = event
-            if isinstance(event, LoadFailed):
-                if needs is not None:
-                    raise DoesNotFitError(event.message, needs.fit, needs.others)
-                raise RequestError(event.message)
-            if isinstance(event, kind):
-                return event
-
-
 def report(event: Event) -> None:
     """Print the warnings that an event carries."""
     if isinstance(event, Logged) and event.level == "warning":
@@ -206,3 +160,39 @@ def report(event: Event) -> None:
         warn(event.message)
     elif isinstance(event, ExecutorChanged):
         warn(f"inference moved to {event.executor.device}: {event.executor.reason}")
+
+
+def execute(
+    engine: AnyEngine,
+    command: Command,
+    *,
+    cancel: bool = False,
+    take: Callable[[Event], None] = report,
+) -> list[Event]:
+    """Give the engine a command, wait for its end and return its events but the last, which says
+    that it ended. All that the engine reports until then is given to `take`. RequestError where the
+    command could not be carried out. With `cancel`, Ctrl-C ends it."""
+    with interrupts.noted() if cancel else nullcontext() as interrupted:
+        handle = engine.submit(command)
+        events = list[Event]()
+        while not (events and isinstance(events[-1], Ended)):
+            if interrupted is not None and interrupted.is_set() and not handle.is_cancelled:
+                handle.cancel()
+            for one in engine.wait(_POLL_SECONDS):
+                take(one.event)
+                if one.command is command:
+                    events.append(one.event)
+    try:
+        handle.result()
+    except RequestError as error:
+        for event in events:
+            if isinstance(event, LoadNeedsMemory):
+                raise DoesNotFitError(str(error), event.fit, event.others) from None
+        raise
+    return events[:-1]
+
+
+def load(engine: AnyEngine, command: LoadModel, *, cancel: bool = False) -> ModelLoaded:
+    """Load a model. RequestError where it cannot be."""
+    events = execute(engine, command, cancel=cancel)
+    return next(event for event in events if isinstance(event, ModelLoaded))

@@ -90,7 +90,7 @@ def test_a_model_is_listed_before_it_is_loaded(kind, tiny_llama, tmp_path, monke
         raise SeenError("seen")
 
     monkeypatch.setattr(serve, "Server", Watched)
-    where, what = {"decoder": (serve, "wait_for_model")}.get(kind, (serve.loader, "open_model"))
+    where, what = {"decoder": (serve, "load")}.get(kind, (serve.loader, "open_model"))
     monkeypatch.setattr(where, what, look)
     model = tiny_llama if kind == "decoder" else write_case(t5.FAMILY, "gated", tmp_path / "t5")
     assert main(["serve", str(model), *NUMPY, "--port", "0"]) == 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.convert.stages import deleting, making
-from llm_lite.core.convert.stages.report import Report
+from llm_lite.core.convert.stages.report import StageReport
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import Output
 from llm_lite.core.formats.variant_reader import open_variant, read_manifest
@@ -22,7 +22,7 @@ from tests.make_gguf import write_tiny_llama
 from tests.make_huggingface import SLICE_SKIP, SLICE_SOURCE, SLICE_WIDTHS, write_tiny_gemma3n
 
 
-class Heard(Report):
+class Heard(StageReport):
     """A program that listens, until `leave`."""
 
     def __init__(self):

@@ -8,6 +8,7 @@ import pytest
 from llm_lite.core.engine.comparison import same
 from llm_lite.core.messages import (
     ChatMessage,
+    CommandProgress,
     CompareRuns,
     Generate,
     GenerationFinished,
@@ -17,8 +18,6 @@ from llm_lite.core.messages import (
     RunsForced,
     RunToken,
     Stop,
-    TaskFinished,
-    TaskProgress,
 )
 from llm_lite.core.records import replace
 from tests.core.engine_client import GREEDY, HELLO
@@ -27,17 +26,16 @@ from tests.runners import BACKENDS, exact, running
 OTHER = (ChatMessage("user", "Something else"),)
 
 
-def compare(client, a, b, sampling=GREEDY, request=7, messages=HELLO):
+def compare(client, a, b, sampling=GREEDY, messages=HELLO):
     before = len(client.events)
-    client.send(CompareRuns(request, messages, (a, b), sampling))
-    finished = client.until(TaskFinished)
-    assert finished.request == request
+    handle = client.send(CompareRuns(messages, (a, b), sampling))
+    problem = client.end_of(handle)
     events = client.events[before:]
     tokens = [
         [e.token for e in events if isinstance(e, RunToken) and e.run == run] for run in (0, 1)
     ]
     forced = [f for e in events if isinstance(e, RunsForced) for f in e.tokens]
-    return finished, tokens, forced, events
+    return problem, tokens, forced, events
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -45,8 +43,8 @@ def test_equal_runs_say_the_same_and_do_not_diverge(client, tiny_llama, device, 
     client.engine.device_lost(device)
     client.load(tiny_llama)
     alone = client.ask(1)[1]
-    finished, (a, b), forced, events = compare(client, exact(), exact(backend))
-    assert finished.message == "" and a == b == alone
+    problem, (a, b), forced, events = compare(client, exact(), exact(backend))
+    assert problem == "" and a == b == alone
     assert len(forced) == len(a)
     assert all(0 <= f.kl < 1e-8 for f in forced)
     for f in forced:
@@ -110,24 +108,24 @@ def test_the_chat_finds_its_cache_again(client, tiny_llama):
 def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):
     client.load(tiny_llama)
     long = replace(GREEDY, max_new_tokens=100)
-    client.send(CompareRuns(7, HELLO, (exact(), exact(mode="fp16")), long))
+    handle = client.send(CompareRuns(HELLO, (exact(), exact(mode="fp16")), long))
     client.until(RunToken)
     client.send(Stop())
-    assert client.until(TaskFinished).message == ""
+    assert client.end_of(handle) == ""
     count = sum(e.run == 0 for e in client.of(RunToken))
     assert 0 < count < 100
     assert sum(len(e.tokens) for e in client.of(RunsForced)) == count
     assert {e.stop_reason for e in client.of(RunFinished)} == {"stopped"}
-    assert client.of(TaskProgress)
+    assert client.of(CommandProgress)
 
 
 def test_problems_are_sentences(client, tiny_llama):
-    assert "no model is loaded" in compare(client, exact(), exact())[0].message
+    assert "no model is loaded" in compare(client, exact(), exact())[0]
     client.load(tiny_llama)
-    finished, tokens, *_ = compare(
+    problem, tokens, *_ = compare(
         client, exact(), exact(), messages=(ChatMessage("user", "a" * 300),)
     )
-    assert "the context holds 128" in finished.message and tokens == [[], []]
+    assert "the context holds 128" in problem and tokens == [[], []]
     assert client.ask(9)[0].stop_reason == "length"
 
 

@@ -5,20 +5,19 @@ import pytest
 
 from llm_lite.core.encoding.masked import fill
 from llm_lite.core.encoding.pooling import cosines
-from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.errors import DeviceLostError, RequestError
+from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.messages import (
-    AttentionRows,
     CompareGains,
     CompareTexts,
     EncodeText,
+    Ended,
     ExecutorChanged,
     ExportMaps,
-    GainsEffect,
     Generate,
     GenerationFinished,
     Inspect,
-    LensResult,
     MapsExported,
     MeasureModes,
     ReadAttentionRows,
@@ -26,11 +25,8 @@ from llm_lite.core.messages import (
     ServingChanged,
     SetGains,
     StartServing,
-    TaskFinished,
-    TextEncoded,
-    TextsCompared,
 )
-from tests.core.engine_client import HELLO
+from tests.core.engine_client import HELLO, PATIENCE
 from tests.encoder_checks import started, write_case
 from tests.encoder_families import family_of
 from tests.runners import exact
@@ -62,9 +58,8 @@ def loaded(request, client, bert):
     return client
 
 
-def encode(client, text=TEXT, request=1, **changes):
-    client.send(EncodeText(request, text, **changes))
-    return client.until(TextEncoded)
+def encode(client, text=TEXT, **changes):
+    return client.result(EncodeText(text, **changes))
 
 
 def map_of(source):
@@ -107,7 +102,7 @@ def test_a_text_its_tokens_and_maps(loaded, reference):
     names = [token.text for token in told.tokens]
     assert names == ["[CLS]", "the", "cat", "sat", "on", "the", "cat", "[SEP]"]
     assert [token.special for token in told.tokens] == [True, *[False] * 6, True]
-    assert not told.problem and not told.left_out and not told.masks and told.seconds > 0
+    assert not told.left_out and not told.masks and told.seconds > 0
     ids = [token.token for token in told.tokens]
     found = map_of(loaded.engine.attention())
     assert np.abs(found - reference_maps(reference, ids)).max() < 1e-4
@@ -140,8 +135,7 @@ def test_a_pair_and_its_segments(loaded):
 def test_comparing_leaves_the_maps_of_the_text(loaded, reference):
     encode(loaded)
     before = loaded.engine.attention().tokens()
-    loaded.send(CompareTexts(2, (TEXT, OTHER, "on")))
-    told = loaded.until(TextsCompared)
+    told = loaded.result(CompareTexts((TEXT, OTHER, "on")))
     known = cosines(reference.embed((TEXT, OTHER, "on")))
     assert np.abs(np.array(told.similarities) - known).max() < 1e-4
     assert loaded.engine.attention().tokens() == before
@@ -154,13 +148,13 @@ def test_a_head_that_is_off_changes_maps_and_stays_off(loaded):
     before = map_of(source)
     gains = tuple((1.0, 0.0, *(1.0,) * (source.layers[0].heads - 2)) for _ in source.layers)
     loaded.send(SetGains(gains))
-    encode(loaded, request=2)
+    encode(loaded)
     changed = map_of(loaded.engine.attention())
     assert np.abs(changed[0] - before[0]).max() < 1e-5, "the first layer looks as it did"
     assert np.abs(changed[1:] - before[1:]).max() > 1e-3
     loaded.send(Reconfigure(exact("cpu", mode="fp32")))
     loaded.until(ExecutorChanged)
-    encode(loaded, request=3)
+    encode(loaded)
     assert np.abs(map_of(loaded.engine.attention()) - changed).max() < 1e-4
 
 
@@ -179,10 +173,15 @@ def test_of_texts_that_wait_only_the_last_is_encoded(client, bert, hook):
     encode(client)
     taken = len(reached)
     server = client.engine._step_requests
-    for number in range(5):  # before the engine hears of any
-        server.submit(EncodeText(10 + number, TEXT))
-    client.send(EncodeText(99, OTHER))
-    assert client.until(TextEncoded).request == 99
+    reports = []
+    waiting = [Handle(EncodeText(TEXT), reports.append) for _ in range(5)]
+    for handle in waiting:  # before the engine hears of any
+        server.submit(handle)
+    assert len(client.result(EncodeText(OTHER)).tokens) == 4
+    for handle in waiting:
+        with pytest.raises(RequestError, match="a newer request has taken its place"):
+            handle.result(PATIENCE)
+    assert [type(report.event) for report in reports] == [Ended] * 5
     assert len(reached) == taken + 1
 
 
@@ -194,23 +193,19 @@ def test_a_device_that_is_lost_gives_the_text_to_the_cpp_executor(client, bert, 
         raise DeviceLostError("lost")
 
     hook.at_step = lose
-    client.send(EncodeText(5, TEXT))
-    told = client.until(TextEncoded)
-    assert told.request == 5 and len(told.tokens) == 8 and not told.problem
-    assert client.of(ExecutorChanged)[0].executor.backend == "cpu"
+    assert len(encode(client).tokens) == 8
+    assert client.until(ExecutorChanged).executor.backend == "cpu"
 
 
 def test_rows_and_maps_as_a_file(client, bert, tmp_path):
     client.load(bert)
     encode(client)
-    client.send(ReadAttentionRows(3, 1, "from", "layer-mean", layer=0))
-    row = client.until(AttentionRows)
+    row = client.result(ReadAttentionRows(1, "from", "layer-mean", layer=0))
     assert len(row.weights) == 8 and row.weights[5] > 0 and sum(row.weights) == pytest.approx(1)
-    client.send(ReadAttentionRows(4, 6, "to", "rollout"))
-    assert len(client.until(AttentionRows).weights) == 8
+    assert len(client.result(ReadAttentionRows(6, "to", "rollout")).weights) == 8
     path = tmp_path / "maps.npz"
-    client.send(ExportMaps(5, str(path), ((0, 0), (1, 1))))
-    assert not client.until(MapsExported).message
+    exported = client.result(ExportMaps(str(path), ((0, 0), (1, 1))))
+    assert exported == MapsExported(str(path))
     with np.load(path) as arrays:
         assert arrays["probs"].shape == (2, 8, 8)
 
@@ -219,22 +214,22 @@ def test_what_is_of_writing_is_refused_with_a_sentence(client, bert):
     client.load(bert)
     client.send(Generate(1, HELLO))
     assert FOR_CHATS in client.until(GenerationFinished).message
-    client.send(Inspect(0, 1))
-    assert FOR_CHATS in client.until(LensResult).message
-    client.send(CompareGains(1))
-    assert FOR_CHATS in client.until(GainsEffect).message
-    client.send(MeasureModes(1, exact()))
-    assert FOR_CHATS in client.until(TaskFinished).message
+    for command in (Inspect(0), CompareGains()):
+        with pytest.raises(RequestError, match=FOR_CHATS):
+            client.result(command)
+    handle = client.send(MeasureModes(exact()))
+    assert FOR_CHATS in client.end_of(handle)
     client.send(StartServing())
     assert FOR_CHATS in client.until(ServingChanged).problem
 
 
 def test_texts_for_what_is_no_encoder_and_too_few(client, bert, tiny_llama):
     client.load(tiny_llama)
-    assert "is no encoder" in encode(client).problem
+    with pytest.raises(RequestError, match="is no encoder"):
+        encode(client)
     client.load(bert)
-    client.send(CompareTexts(1, (TEXT,)))
-    assert "two texts or more" in client.until(TextsCompared).problem
+    with pytest.raises(RequestError, match="two texts or more"):
+        client.result(CompareTexts((TEXT,)))
 
 
 def test_a_long_text_says_what_is_left_out(client, bert):

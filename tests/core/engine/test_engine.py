@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from llm_lite.core.engine.step_requests import SUPERSEDED
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
     AttentionRows,
     CacheStatus,
@@ -12,6 +14,7 @@ from llm_lite.core.messages import (
     CompareGains,
     ConversationRead,
     DraftsLearned,
+    Ended,
     ExecutorChanged,
     GainsEffect,
     Generate,
@@ -44,7 +47,8 @@ from tests.runners import BACKENDS, exact
 def test_load_and_answer_in_order(client, device, tiny_llama, backend):
     client.engine.device_lost(device)  # "use that one from now on"
     loaded = client.load(tiny_llama, exact(backend))
-    beside = Logged | CacheStatus | DraftsLearned  # the last one as soon as the engine is idle
+    # The last one as soon as the engine is idle.
+    beside = Ended | Logged | CacheStatus | DraftsLearned
     kinds = [type(e) for e in client.events if not isinstance(e, beside)]
     assert kinds == [LoadStarted, *[LoadProgress] * (len(kinds) - 2), ModelLoaded]
     fractions = [e.fraction for e in client.of(LoadProgress)]
@@ -124,11 +128,10 @@ def test_shutdown_is_quick(tiny_llama, hook, busy):
 def _random_requests(random):
     """By kind, a request that is served between two steps."""
     return {
-        "lens": lambda number: Inspect(random.randrange(60), number),
+        "lens": lambda: Inspect(random.randrange(60)),
         "compare": CompareGains,
-        "steer": lambda _: SetGains(((random.random(),) * 4,) * 2),
-        "see": lambda number: ReadAttentionRows(
-            number,
+        "steer": lambda: SetGains(((random.random(),) * 4,) * 2),
+        "see": lambda: ReadAttentionRows(
             random.randrange(60),
             random.choice(("from", "to")),
             random.choice(("heads", "layer-mean", "rollout")),
@@ -145,9 +148,8 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     missing = str(tmp_path / "missing.gguf")
     client.load(tiny_llama)
     sent = {LoadStarted: 1, GenerationFinished: 0, ConversationRead: 0}
-    sent |= {LensResult: 0, GainsEffect: 0}
     requests = _random_requests(random)
-    last_rows = None
+    handles = []
     for number in range(40):
         if random.random() < 0.3:
             time.sleep(random.random() * 0.03)
@@ -155,37 +157,33 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
             ("load", "missing", "change", "ask", "ask", "read", "stop", "cancel", *requests)
         )
         if kind in ("load", "missing"):
-            client.send(LoadModel(missing if kind == "missing" else str(tiny_llama), exact()))
+            handles.append(
+                client.send(LoadModel(missing if kind == "missing" else str(tiny_llama), exact()))
+            )
         elif kind == "change":
-            client.send(Reconfigure(exact(context=random.choice((40, 128, 999)))))
+            handles.append(client.send(Reconfigure(exact(context=random.choice((40, 128, 999))))))
         elif kind == "ask":
-            client.send(Generate(number, HELLO, GREEDY))
+            handles.append(client.send(Generate(number, HELLO, GREEDY)))
             sent[GenerationFinished] += 1
         elif kind == "read":
-            client.send(Read(number, HELLO))
+            handles.append(client.send(Read(number, HELLO)))
             sent[ConversationRead] += 1
         elif kind in requests:
-            client.send(requests[kind](number))
-            last_rows = number if kind == "see" else last_rows
-            sent[LensResult] += kind == "lens"
-            sent[GainsEffect] += kind == "compare"
+            handles.append(client.send(requests[kind]()))
         else:
-            client.send(Stop() if kind == "stop" else CancelLoad())
+            handles.append(client.send(Stop() if kind == "stop" else CancelLoad()))
         sent[LoadStarted] += kind in ("load", "missing", "change")
     deadline = time.monotonic() + PATIENCE
-
-    def waiting():
-        rows = [event.request for event in client.of(AttentionRows)]
-        return _ended(client) != sent or last_rows not in (None, *rows)
-
-    while waiting() and time.monotonic() < deadline:
-        client.events += client.engine.wait(0.05)
+    while not all(handle.is_over for handle in handles) and time.monotonic() < deadline:
+        client.take(0.05)
+    client.take()
     assert _ended(client) == sent
+    for handle in handles:
+        _check_reports(client, handle)
     finished = [e.request for e in client.of(GenerationFinished)]
     assert len(finished) == len(set(finished))
-    seen = [e.request for e in client.of(AttentionRows)]
-    assert seen == sorted(set(seen))
-    assert last_rows in (*seen[-1:], None), "a later look takes the place of one that waits"
+    looks = [handle for handle in handles if isinstance(handle.command, ReadAttentionRows)]
+    assert not any(SUPERSEDED in _problem(look) for look in looks[-1:])
     for event in client.of(GenerationFinished):
         ends = ("length", "stopped", "end")  # with other gains it may end by itself
         assert event.stop_reason in ends or "still being written" in event.message
@@ -198,11 +196,29 @@ def _ended(client):
     loads = (ModelLoaded, LoadFailed, ExecutorChanged)
     return {
         LoadStarted: sum(len(client.of(kind)) for kind in loads),
-        **{
-            k: len(client.of(k))
-            for k in (GenerationFinished, ConversationRead, LensResult, GainsEffect)
-        },
+        **{k: len(client.of(k)) for k in (GenerationFinished, ConversationRead)},
     }
+
+
+RESULTS = {Inspect: LensResult, CompareGains: GainsEffect, ReadAttentionRows: AttentionRows}
+
+
+def _check_reports(client, handle):
+    """A command ends once, with its last event; a request that was served has one result."""
+    events = [one.event for one in client.reports if one.command is handle.command]
+    assert [type(event) for event in events].count(Ended) == 1
+    assert isinstance(events[-1], Ended) and events[-1].problem == _problem(handle)
+    if type(handle.command) in RESULTS:
+        served = [] if _problem(handle) else [RESULTS[type(handle.command)]]
+        assert [type(event) for event in events[:-1]] == served
+
+
+def _problem(handle):
+    try:
+        handle.result(0)
+    except RequestError as error:
+        return str(error)
+    return ""
 
 
 def test_a_defect_ends_the_answer_and_not_the_engine(client, tiny_llama, hook):

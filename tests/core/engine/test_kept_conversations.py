@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from llm_lite.core.engine import kept_conversations
-from llm_lite.core.errors import FileError
+from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.kv_cache import on_disk
-from llm_lite.core.messages import AttentionRows as Rows
 from llm_lite.core.messages import (
     CacheKept,
     CacheStatus,
@@ -17,7 +16,6 @@ from llm_lite.core.messages import (
     KeepConversation,
     KeptChecked,
     KeptResumed,
-    LensResult,
     Logged,
     Read,
     ReadAttentionRows,
@@ -94,13 +92,12 @@ def test_what_was_kept_is_not_read_again(kept):
 
 
 def test_the_lens_sees_what_was_resumed_and_maps_say_what_is_missing(kept):
-    kept.client.send(Inspect(6, 1))
-    expected = kept.client.until(LensResult)
+    expected = kept.client.result(Inspect(6))
     kept.again()
     kept.resume()
-    kept.client.send(Inspect(6, 1), ReadAttentionRows(2, 6, "from", "layer-mean"))
-    assert kept.client.until(LensResult).rows == expected.rows
-    assert "kept without queries" in kept.client.until(Rows).message
+    assert kept.client.result(Inspect(6)).rows == expected.rows != ()
+    with pytest.raises(RequestError, match="kept without queries"):
+        kept.client.result(ReadAttentionRows(6, "from", "layer-mean"))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +150,9 @@ def test_it_is_kept_while_the_program_ends(kept):
     kept.next()
     kept.client.send(KeepConversation(7, str(kept.path), PLENTY))
     kept.close()
-    assert kept.path.is_file() and kept.client.engine.poll()[-1].bytes > kept.kept.bytes
+    told = [report.event for report in kept.client.engine.poll()]
+    (again,) = (event for event in told if isinstance(event, CacheKept))
+    assert kept.path.is_file() and again.bytes > kept.kept.bytes
 
 
 def test_a_disk_that_hangs_does_not_hold_up_the_end(kept, monkeypatch):

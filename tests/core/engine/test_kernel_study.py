@@ -3,11 +3,10 @@
 import pytest
 
 from llm_lite.core.messages import (
+    CommandProgress,
     KernelsStudied,
     Stop,
     StudyKernels,
-    TaskFinished,
-    TaskProgress,
 )
 from llm_lite.core.metrics.kernel_study import study
 
@@ -20,25 +19,24 @@ def small(monkeypatch):
 
 def test_each_form_is_told_when_it_was_measured(client, tiny_llama):
     client.load(tiny_llama)
-    client.send(StudyKernels(7, "cpu"))
-    assert client.until(TaskFinished) == TaskFinished(7)
+    handle = client.send(StudyKernels("cpu"))
+    assert client.end_of(handle) == ""
     told = client.of(KernelsStudied)
     assert [len(event.study.forms) for event in told] == [1, 2, 3, 4, 5, 5]
-    assert {event.request for event in told} == {7}
-    assert "measuring: naive" in {event.stage for event in client.of(TaskProgress)}
+    assert "measuring: naive" in {event.stage for event in client.of(CommandProgress)}
 
 
 def test_without_a_device_that_draws_there_are_no_shaders(client, tiny_llama):
     client.load(tiny_llama)
-    client.send(StudyKernels(7, "vulkan"))
-    assert "no Vulkan device" in client.until(TaskFinished).message
+    handle = client.send(StudyKernels("vulkan"))
+    assert "no Vulkan device" in client.end_of(handle)
 
 
 def test_a_person_stops_it(client, tiny_llama, monkeypatch):
     """Also while the size is chosen, which goes on for minutes here."""
     monkeypatch.setattr(study, "LONGEST_S", 1e9)
     client.load(tiny_llama)
-    client.send(StudyKernels(7, "cpu"))
-    client.until(TaskProgress)
+    handle = client.send(StudyKernels("cpu"))
+    client.until(CommandProgress)
     client.send(Stop())
-    assert client.until(TaskFinished).message == "it was stopped"
+    assert client.end_of(handle) == "it was stopped"

@@ -4,18 +4,18 @@ import math
 
 import pytest
 
-from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.errors import DeviceLostError, RequestError
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
+    Ended,
     ExecutorChanged,
     FollowToken,
     GainsEffect,
     GenerationStarted,
     Inspect,
     LensResult,
-    Logged,
     Reconfigure,
     SetGains,
     TokenDecoded,
@@ -119,22 +119,27 @@ def test_an_answer_with_gains_of_its_own_keeps_them(monkeypatch, tiny_llama):
 
 def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     client = Client()
-    requests = (Inspect(2, 7), CompareGains(8), Inspect(999, 9))
-    requests += (FollowToken(10, 3, 1, 2), FollowToken(11, 999, 1, 2))
-    at_step(monkeypatch, 4, lambda: client.send(*requests))
+    requests = (Inspect(2), CompareGains(), Inspect(999))
+    requests += (FollowToken(3, 1, 2), FollowToken(999, 1, 2))
+    handles = []
+    at_step(monkeypatch, 4, lambda: handles.extend(map(client.send, requests)))
     client.load(tiny_llama)
     watched = client.ask(1)[1]
-    served = client.of((LensResult, GainsEffect, TokenFollowed))
-    assert [event.request for event in served] == [7, 8, 9, 10, 11]
-    last = client.events.index(served[-1])
-    assert any(isinstance(event, TokenDecoded) for event in client.events[last:])
-    lens, effect, refused, followed, missing = served
+    told = [report for report in client.reports if report.command in requests]
+    kinds = [(requests.index(report.command), type(report.event)) for report in told]
+    assert kinds == [
+        *((0, LensResult), (0, Ended), (1, GainsEffect), (1, Ended), (2, Ended)),
+        *((3, TokenFollowed), (3, Ended), (4, Ended)),
+    ]
+    last = client.reports.index(told[-1])
+    assert any(isinstance(report.event, TokenDecoded) for report in client.reports[last:])
+    lens, effect, followed = (handles[number].result() for number in (0, 1, 3))
     assert [row.layer for row in lens.rows] == [0, 1]
     assert all(len(row.tokens) == 5 for row in lens.rows)
     assert effect.kl == 0
-    assert refused.rows == ()
-    assert "position 999 is not in the cache" in refused.message
-    assert "position 999 is not in the cache" in missing.message and missing.trace is None
+    for number in (2, 4):
+        with pytest.raises(RequestError, match="position 999 is not in the cache"):
+            handles[number].result()
     trace = followed.trace
     assert (trace.position, trace.layer, trace.head) == (3, 1, 2)
     assert all(token.text for token in trace.distribution.top[:5])
@@ -146,33 +151,30 @@ def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
 
 
 def test_requests_without_an_answer_running(client):
-    client.send(CompareGains(1))
-    assert "the cache is empty" in client.until(GainsEffect).message
+    with pytest.raises(RequestError, match="the cache is empty"):
+        client.result(CompareGains())
     client.ask(2)
-    client.send(SetGains(NONE), CompareGains(3))
-    effect = client.until(GainsEffect)
-    assert effect.request == 3
-    assert effect.kl > 0 and not effect.message
-    client.send(Inspect(0, 4))
-    assert client.until(LensResult).position == 0
+    effect = client.result(SetGains(NONE), CompareGains())
+    assert isinstance(effect, GainsEffect) and effect.kl > 0
+    lens = client.result(Inspect(0))
+    assert isinstance(lens, LensResult) and lens.position == 0
 
 
 def test_requests_without_a_model():
     client = Client()
-    client.send(Inspect(0, 1), FollowToken(3, 0, 0, 0), CompareGains(2), SetGains(ONES))
-    lens, effect = client.until(LensResult), client.until(GainsEffect)
-    assert "no model is loaded" in lens.message
-    assert "no model is loaded" in effect.message and math.isnan(effect.kl)
-    assert "no model is loaded" in client.of(TokenFollowed)[0].message
-    assert "no model is loaded" in client.until(Logged).text
+    commands = (Inspect(0), FollowToken(0, 0, 0), CompareGains(), SetGains(ONES))
+    for handle in [client.send(command) for command in commands]:
+        with pytest.raises(RequestError, match="no model is loaded"):
+            handle.result(PATIENCE)
+        assert "no model is loaded" in client.until(Ended).problem
+    assert not client.of((LensResult, TokenFollowed, GainsEffect))
     assert client.engine.close(PATIENCE)
 
 
 def test_gains_of_another_shape(client):
-    client.send(SetGains(((1.0,),)))
-    while "gains" not in (text := client.until(Logged).text):
-        pass
-    assert text == "gains: expected 2 layers of 4 heads each"
+    text = "gains: expected 2 layers of 4 heads each"
+    with pytest.raises(RequestError, match=f"^{text}$"):
+        client.result(SetGains(((1.0,),)))
     finished, _ = client.ask(1, gains=((1.0,),))
     assert finished.stop_reason == "error"
     assert finished.message == text

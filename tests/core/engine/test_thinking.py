@@ -126,7 +126,7 @@ def test_a_beginning_that_does_not_fit_is_refused(client, thinker):
 def test_tokens_that_were_kept_are_spelled(client, thinker):
     client.load(thinker)
     ids = tuple(TOKENIZER.encode("Yes."))
-    client.engine.send(SpellTokens(9, ids))
+    client.engine.submit(SpellTokens(9, ids))
     client.ask(1, (ASKED,), replace(GREEDY, max_new_tokens=1))
     (told,) = client.of(TokensSpelled)
     assert (told.key, told.tokens, "".join(told.texts)) == (9, ids, "Yes.")

@@ -1,12 +1,12 @@
 """Texts are counted as the tokenizer encodes them, and cut where they fit."""
 
-import threading
 from types import SimpleNamespace
 
 import pytest
 
 from llm_lite.core.engine.token_counts import AT_ONCE, TokenCounter, count_tokens, counted, fitting
-from llm_lite.core.errors import FileError
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.handles import Handle
 from llm_lite.core.loading.loader import open_model
 from llm_lite.core.messages import (
     ChatMessage,
@@ -53,10 +53,10 @@ def test_a_text_without_lines_is_cut_too(tokenizer):
 
 
 def test_each_text_is_answered_in_its_place(tokenizer):
-    answer = counted(CountTokens(7, ("some words", TEXT), (1000, 100)), tokenizer)
-    assert answer.request == 7 and answer.kept[0] == len("some words")
+    answer = counted(CountTokens(("some words", TEXT), (1000, 100)), tokenizer)
+    assert answer.kept[0] == len("some words")
     assert answer.tokens[0] == 2 and answer.tokens[1] <= 100 and answer.kept[1] < len(TEXT)
-    assert counted(CountTokens(8, (TEXT,)), tokenizer).kept == (len(TEXT),)
+    assert counted(CountTokens((TEXT,)), tokenizer).kept == (len(TEXT),)
 
 
 def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tokenizer):
@@ -67,19 +67,15 @@ def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tok
     def file(tokenizer):
         return SimpleNamespace(tokenizer=tokenizer)
 
-    heard, done = [], threading.Event()
-
-    def emit(event):
-        heard.append(event)
-        if len(heard) == 2:
-            done.set()
-
-    counter = TokenCounter(emit)
-    counter.submit(CountTokens(1, ("a",)), file(Broken()), 100)
-    counter.submit(CountTokens(2, ("some words",)), file(tokenizer), 100)
-    assert done.wait(PATIENCE)
-    assert heard[0].message.startswith("x.gguf") and heard[0].tokens == ()
-    assert heard[1] == TokensCounted(2, (2,), (10,))
+    reports, counter = [], TokenCounter()
+    requests = CountTokens(("a",)), CountTokens(("some words",))
+    handles = [Handle(request, reports.append) for request in requests]
+    for handle, one in zip(handles, (Broken(), tokenizer), strict=True):
+        counter.submit(handle, handle.command, file(one), 100)
+    assert handles[1].result(PATIENCE) == TokensCounted((2,), (10,))
+    with pytest.raises(RequestError, match=r"^x\.gguf"):
+        handles[0].result(PATIENCE)
+    assert [report.command for report in reports] == [requests[0], requests[1], requests[1]]
 
 
 def test_a_conversation_is_counted_as_it_is_read(smollm2):
@@ -88,13 +84,11 @@ def test_a_conversation_is_counted_as_it_is_read(smollm2):
     info = client.load(smollm2).model
     told = (*HELLO, ChatMessage("assistant", "Hello! How can I help?"), ChatMessage("user", "So?"))
     for number, messages in enumerate((told, told[:2]), 1):
-        client.send(Read(number, messages), CountTokens(number, messages=messages))
-        counted = client.until(TokensCounted)
+        counted = client.result(Read(number, messages), CountTokens(messages=messages))
         while not (read := [e for e in client.of(ConversationRead) if e.request == number]):
-            client.events += client.engine.wait(0.05)
+            client.take(0.05)
         assert counted.conversation == len(read[0].prompt) > 10
     long = (ChatMessage("user", "word " * 60 * info.context),)
-    client.send(CountTokens(3, messages=long))
-    answer = client.until(TokensCounted)
-    assert answer.conversation is None and "shorten it" in answer.message
+    with pytest.raises(RequestError, match="shorten it"):
+        client.result(CountTokens(messages=long))
     assert client.engine.close(PATIENCE)

@@ -4,14 +4,18 @@ import json
 import threading
 import time
 
+import pytest
+
 from llm_lite.core.engine import tokenizing_thread as thread
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.engine.tokenizing_thread import Tokenizing
+from llm_lite.core.errors import RequestError
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     ChatMessage,
+    Ended,
     EngineOptions,
     Generate,
-    GenerationFinished,
     LoadModel,
     ModelLoaded,
     SamplingOptions,
@@ -30,32 +34,34 @@ def hear(engine, kind):
     """The next event of a kind."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        for event in engine.wait(0.1):
-            if isinstance(event, kind):
-                return event
+        for report in engine.wait(0.1):
+            if isinstance(report.event, kind):
+                return report.event
     raise AssertionError(f"no {kind.__name__}")
 
 
 def test_texts_are_cut_while_an_answer_is_written(smollm2):
     engine = Engine(None)
     try:
-        engine.send(LoadModel(str(smollm2), EngineOptions(backend="cpu", threads=1)))
+        engine.submit(LoadModel(str(smollm2), EngineOptions(backend="cpu", threads=1)))
         hear(engine, ModelLoaded)
         never_ends = ((0, -100.0), (2, -100.0))  # <|endoftext|>, <|im_end|>
         sampling = SamplingOptions(temperature=0.0, max_new_tokens=5000, logit_bias=never_ends)
-        engine.send(Generate(1, (ChatMessage("user", "Count to a thousand."),), sampling))
+        ask = Generate(1, (ChatMessage("user", "Count to a thousand."),), sampling)
+        answer = engine.submit(ask)
         hear(engine, TokenDecoded)
-        engine.send(TokenizeText(2, "The sky"))
-        engine.send(TokenizeText(3, messages=(ChatMessage("user", "Hi"),), slot=1))
-        told = {hear(engine, TextTokenized | GenerationFinished).request for _ in range(2)}
-        assert told == {2, 3}, "both before the answer's end"
+        text = engine.submit(TokenizeText("The sky"))
+        chat = engine.submit(TokenizeText(messages=(ChatMessage("user", "Hi"),), slot=1))
+        assert text.result(PATIENCE).result.text == "The sky"
+        assert "Hi" in chat.result(PATIENCE).result.text
+        assert not answer.is_over, "both before the answer's end"
     finally:
-        engine.send(Stop())
+        engine.submit(Stop())
         engine.close()
 
 
 def test_of_a_slot_the_newest_that_waits_is_answered(monkeypatch):
-    heard, begun, go_on = [], threading.Event(), threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
     opened = thread.open_tokenizer
 
     def slow(source):
@@ -64,47 +70,47 @@ def test_of_a_slot_the_newest_that_waits_is_answered(monkeypatch):
         return opened(source)
 
     monkeypatch.setattr(thread, "open_tokenizer", slow)
-    done = threading.Event()
+    reports, work = [], Tokenizing()
 
-    def emit(event):
-        heard.append(event)
-        if event.request == 9:
-            done.set()
+    def submit(text, slot=0):
+        handle = Handle(TokenizeText(text, BERT, slot), reports.append)
+        work.submit(handle, handle.command, None)
+        return handle
 
-    work = Tokenizing(emit)
-    work.submit(TokenizeText(1, "first", BERT), None)
+    submit("first")
     assert begun.wait(PATIENCE)
-    for request in (2, 3, 4):
-        work.submit(TokenizeText(request, f"text {request}", BERT), None)
-    work.submit(TokenizeText(9, "of another slot", BERT, slot=1), None)
+    given_up = [submit("text 2"), submit("text 3")]
+    submit("text 4")
+    last = submit("of another slot", 1)
+    for handle in given_up:
+        with pytest.raises(RequestError, match="a newer request has taken its place"):
+            handle.result(PATIENCE)
     go_on.set()
-    assert done.wait(PATIENCE)
-    assert [event.request for event in heard] == [1, 4, 9]
-    assert all(event.result is not None for event in heard)
+    assert last.result(PATIENCE).result.text == "of another slot"
+    told = [report.event.result.text for report in reports if type(report.event) is TextTokenized]
+    assert told == ["first", "text 4", "of another slot"]
 
 
 def test_what_cannot_be_told_is_a_sentence_and_the_next_is_answered(tmp_path):
-    heard, done = [], threading.Event()
-
-    def emit(event):
-        heard.append(event)
-        done.set()
+    work = Tokenizing()
 
     def ask(request):
-        done.clear()
-        work.submit(request, None)
-        assert done.wait(PATIENCE)
-        return heard[-1]
+        handle = Handle(request, lambda report: None)
+        work.submit(handle, request, None)
+        return handle.result(PATIENCE)
 
-    work = Tokenizing(emit)
-    assert "no model is loaded" in ask(TokenizeText(1, "x")).message
     path = tmp_path / "tokenizer.json"
     path.write_text("[]")
-    assert "is not a tokenizer that can be read" in ask(TokenizeText(2, "x", str(path))).message
-    assert "lone surrogate" in ask(TokenizeText(3, "\ud800", BERT)).message
+    for request, problem in (
+        (TokenizeText("x"), "no model is loaded"),
+        (TokenizeText("x", str(path)), "is not a tokenizer that can be read"),
+        (TokenizeText("\ud800", BERT), "lone surrogate"),
+    ):
+        with pytest.raises(RequestError, match=problem):
+            ask(request)
     path.write_bytes((FIXTURES / "bert" / "tokenizer.json").read_bytes())
-    last = ask(TokenizeText(4, "the model", str(path), samples=("one", "two words")))
-    assert last.message == "" and last.result.tokens == len(last.result.pieces)
+    last = ask(TokenizeText("the model", str(path), samples=("one", "two words")))
+    assert last.result.tokens == len(last.result.pieces)
     assert len(last.samples) == 2
 
 
@@ -114,8 +120,10 @@ def test_an_expression_that_backtracks_without_end_is_a_sentence(tmp_path):
     parts["pre_tokenizer"]["pretokenizers"].insert(0, {**slow, "invert": False})
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(parts))
-    heard, done = [], threading.Event()
-    work = Tokenizing(lambda event: (heard.append(event), done.set()))
-    work.submit(TokenizeText(1, "a" * 60 + "b", str(path)), None)
-    assert done.wait(PATIENCE)
-    assert heard[0].result is None and heard[0].message
+    reports = []
+    handle = Handle(TokenizeText("a" * 60 + "b", str(path)), reports.append)
+    Tokenizing().submit(handle, handle.command, None)
+    with pytest.raises(RequestError):
+        handle.result(PATIENCE)
+    (report,) = reports
+    assert isinstance(report.event, Ended) and report.event.problem

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.translation import longest_target
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import (
-    AttentionRows,
     CacheStatus,
     ConversationRead,
     ExecutorChanged,
@@ -36,7 +36,6 @@ from llm_lite.core.messages import (
     Stop,
     TargetFinished,
     TargetGrown,
-    TaskFinished,
     Translate,
 )
 from llm_lite.core.records import replace
@@ -151,19 +150,17 @@ def test_rows_and_files_of_each_part(client, model, tmp_path):
     _, events = translated(client)
     source = len(next(event for event in events if isinstance(event, SourceRead)).tokens)
     for part, columns in zip(PARTS, (source, TOKENS, source), strict=True):
-        client.send(ReadAttentionRows(5, 1, "from", "heads", ((1, 2),), part=part))
-        rows = client.until(AttentionRows)
-        assert rows.message == "" and len(rows.weights) == columns
+        rows = client.result(ReadAttentionRows(1, "from", "heads", ((1, 2),), part=part))
+        assert rows.note == "" and len(rows.weights) == columns
         assert sum(rows.weights) == pytest.approx(1, abs=1e-4)
         path = tmp_path / f"{part}.npz"
-        client.send(ExportMaps(6, str(path), ((1, 2),), part))
-        assert client.until(MapsExported).message == ""
+        assert client.result(ExportMaps(str(path), ((1, 2),), part)) == MapsExported(str(path))
         with np.load(path) as saved:
             shapes = {saved[name].shape for name in saved}
         rows_there = source if part == "encoder" else TOKENS
         assert any(shape[-2:] == (rows_there, columns) for shape in shapes), shapes
-    client.send(ReadAttentionRows(7, 0, "from", "rollout", part="cross"))
-    assert "cross-attention" in client.until(AttentionRows).message
+    with pytest.raises(RequestError, match="cross-attention"):
+        client.result(ReadAttentionRows(0, "from", "rollout", part="cross"))
 
 
 def test_a_target_is_stopped_and_what_was_written_stays(client, model, monkeypatch):
@@ -247,9 +244,8 @@ def test_heads_of_each_part_are_weighed(client, model, part):
 
 def test_gains_of_too_few_rows_are_refused(client, model):
     info = client.load(model, exact("cpu")).model
-    client.send(SetGains(gains_of(info, 0, 0.0)[:-1]))
-    told = [client.until(Logged).text for _ in range(2)]
-    assert "is ready" in told[0] and "gains: expected" in told[1]
+    with pytest.raises(RequestError, match="gains: expected"):
+        client.result(SetGains(gains_of(info, 0, 0.0)[:-1]))
 
 
 def test_long_work_of_an_encoder_decoder(client, model):
@@ -259,16 +255,16 @@ def test_long_work_of_an_encoder_decoder(client, model):
     for source in (False, True):
         if source:
             translated(client)
-        client.send(ProfileStep(2, 1))
+        handle = client.send(ProfileStep(1))
         profile = client.until(StepProfiled).profile
         assert profile.depth == (TOKENS if source else 0) and profile.seconds > 0
-        assert client.until(TaskFinished).message == ""
+        assert client.end_of(handle) == ""
     assert client.engine.attention("decoder").length == TOKENS, "the target stays"
-    client.send(MeasureModes(3, exact("cpu")))
+    handle = client.send(MeasureModes(exact("cpu")))
     assert len(client.until(ModesMeasured).rows) == 5
-    client.until(TaskFinished)
-    client.send(MeasureDivergence(4, "", exact("cpu", mode="int4"), exact("cpu")))
-    assert "is an encoder-decoder: perplexity" in client.until(TaskFinished).message
+    client.end_of(handle)
+    handle = client.send(MeasureDivergence("", exact("cpu", mode="int4"), exact("cpu")))
+    assert "is an encoder-decoder: perplexity" in client.end_of(handle)
 
 
 def test_its_cache_is_not_kept_in_a_file(client, model, tmp_path):

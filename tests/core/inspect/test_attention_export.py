@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.inspect import attention_export
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_export import snapshot, write, write_later
@@ -85,14 +85,14 @@ def test_what_cannot_be_exported_is_a_sentence(source, tmp_path, monkeypatch):
 
 
 def test_while_an_answer_is_written(client, tiny_llama, tmp_path):
-    client.send(ExportMaps(1, str(tmp_path / "none.npz"), HEADS))
-    assert "no model" in client.until(MapsExported).message
+    with pytest.raises(RequestError, match="no model"):
+        client.result(ExportMaps(str(tmp_path / "none.npz"), HEADS))
+    assert not (tmp_path / "none.npz").exists()
     client.load(tiny_llama)
     client.send(Generate(1, HELLO, GREEDY))
     client.until(TokenDecoded)
-    client.send(ExportMaps(2, str(tmp_path / "maps.npz"), HEADS))
-    exported = client.until(MapsExported)
-    assert (exported.request, exported.message) == (2, "")
+    exported = client.result(ExportMaps(str(tmp_path / "maps.npz"), HEADS))
+    assert exported == MapsExported(str(tmp_path / "maps.npz"))
     finished = client.until(GenerationFinished) if not client.of(GenerationFinished) else None
     assert finished is None or finished.stop_reason == "length"
     with np.load(tmp_path / "maps.npz") as found:

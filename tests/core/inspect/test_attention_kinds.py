@@ -98,9 +98,9 @@ def test_a_map_of_another_size_is_refused(stack):
 
 
 def ask(reader, position, direction, *, mode="heads", heads=(), layer=0):
-    wanted = ReadAttentionRows(1, position, direction, mode, heads, layer)
+    wanted = ReadAttentionRows(position, direction, mode, heads, layer)
     found = reader.read(wanted)
-    return np.array(found.weights), found.message
+    return np.array(found.weights), found.note
 
 
 @pytest.mark.parametrize("layer", [1, 2])

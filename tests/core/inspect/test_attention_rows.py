@@ -55,10 +55,10 @@ def expected_map(maps, mode):
 
 
 def ask(reader, mode, position, direction):
-    look = ReadAttentionRows(1, position, direction, mode, LOCKED if mode == "heads" else (), 1)
+    look = ReadAttentionRows(position, direction, mode, LOCKED if mode == "heads" else (), 1)
     looked = reader.read(look)
-    assert (looked.request, looked.position, looked.direction) == (1, position, direction)
-    return np.array(looked.weights), looked.message
+    assert (looked.position, looked.direction) == (position, direction)
+    return np.array(looked.weights), looked.note
 
 
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])
@@ -73,12 +73,12 @@ def test_rows_and_columns_are_those_of_the_maps(tiny_llama, backend, kv, request
         for mode in ("heads", "layer-mean", "rollout"):
             expected = expected_map(maps, mode)
             for position in (0, 17, source.length - 1):
-                row, message = ask(reader, mode, position, "from")
+                row, note = ask(reader, mode, position, "from")
                 np.testing.assert_allclose(row, expected[position], atol=2e-6)
                 assert math.isclose(row.sum(), 1, abs_tol=1e-5)
                 column, unsaid = ask(reader, mode, position, "to")
                 np.testing.assert_allclose(column, expected[:, position], atol=2e-6)
-                assert message == unsaid == ""
+                assert note == unsaid == ""
 
 
 def test_rows_of_capped_scores_are_those_of_the_maps(parts):  # noqa: F811
@@ -116,7 +116,7 @@ def test_rollout_without_the_first_token(parts):  # noqa: F811
     expected, reader = rollout_of(whole_maps(source), True), AttentionRowsReader(source)
     for position in (0, 1, 7, 11):
         for direction, weights in (("from", expected[position]), ("to", expected[:, position])):
-            look = ReadAttentionRows(1, position, direction, "rollout", without_first=True)
+            look = ReadAttentionRows(position, direction, "rollout", without_first=True)
             np.testing.assert_allclose(reader.read(look).weights, weights, atol=1e-6)
 
 
@@ -136,7 +136,7 @@ def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
     monkeypatch.setattr(attention_rows, "ROLLOUT_ROWS", 3)
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
-    reader, wanted = AttentionRowsReader(source), ReadAttentionRows(1, 11, "from", "rollout")
+    reader, wanted = AttentionRowsReader(source), ReadAttentionRows(11, "from", "rollout")
     pieces = [reader.read(wanted, seconds=0.0) for _ in range(4)]
     assert pieces[:3] == [None] * 3
     whole = AttentionRowsReader(source).read(wanted)
@@ -152,23 +152,23 @@ def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
     expected = expected_map(whole_maps(complete), "layer-mean")
     row, _ = ask(reader, "layer-mean", kept.start, "from")
     np.testing.assert_allclose(row, expected[kept.start], atol=1e-5)
-    column, message = ask(reader, "layer-mean", 1, "to")
-    assert message == f"of the tokens that follow, {kept.start} to 11 are told"
+    column, note = ask(reader, "layer-mean", 1, "to")
+    assert note == f"of the tokens that follow, {kept.start} to 11 are told"
     assert not column[: kept.start].any()
     np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
     with pytest.raises(RequestError, match="token 4 looks is no longer known: of 5 to 11 it is"):
-        reader.read(ReadAttentionRows(1, 4, "from", "layer-mean"))
+        reader.read(ReadAttentionRows(4, "from", "layer-mean"))
     with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
-        reader.read(ReadAttentionRows(1, 11, "from", "rollout"))
+        reader.read(ReadAttentionRows(11, "from", "rollout"))
 
 
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
     monkeypatch.setattr(attention_rows, "COLUMN_PAIRS", 4 * 12 * 3)
-    column, message = ask(AttentionRowsReader(source), "layer-mean", 2, "to")
+    column, note = ask(AttentionRowsReader(source), "layer-mean", 2, "to")
     assert np.flatnonzero(column).tolist() == [2, 3, 4]
-    assert message == "of the tokens that follow, 2 to 4 are told"
+    assert note == "of the tokens that follow, 2 to 4 are told"
 
 
 def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
@@ -177,59 +177,56 @@ def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
     reader = AttentionRowsReader(source)
     for look, message in (
         (
-            ReadAttentionRows(1, 3, "from", "layer-mean"),
+            ReadAttentionRows(3, "from", "layer-mean"),
             "position 3 is not in the cache, which holds 3 tokens",
         ),
-        (ReadAttentionRows(1, -1, "to", "rollout"), "position -1 is not in the cache"),
-        (ReadAttentionRows(1, 0, "from", "layer-mean", layer=2), "layer 2: the model has 2 layers"),
-        (ReadAttentionRows(1, 0, "to", "heads", ((0, 4),)), "layer 0 has heads 0 to 3"),
-        (ReadAttentionRows(1, 0, "to", "heads"), "no head is chosen"),
+        (ReadAttentionRows(-1, "to", "rollout"), "position -1 is not in the cache"),
+        (ReadAttentionRows(0, "from", "layer-mean", layer=2), "layer 2: the model has 2 layers"),
+        (ReadAttentionRows(0, "to", "heads", ((0, 4),)), "layer 0 has heads 0 to 3"),
+        (ReadAttentionRows(0, "to", "heads"), "no head is chosen"),
     ):
         with pytest.raises(RequestError, match=message):
             reader.read(look)
     monkeypatch.setattr(attention_rows, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
     with pytest.raises(RequestError, match="the text has 3 tokens, and 0 MiB are enough for 2"):
-        AttentionRowsReader(source).read(ReadAttentionRows(1, 2, "from", "rollout"))
+        AttentionRowsReader(source).read(ReadAttentionRows(2, "from", "rollout"))
 
 
 def test_without_queries(tiny_llama):
     with running(tiny_llama, exact(query_budget=0)) as runner:
         runner.session.prefill([5, 6, 7])
         with pytest.raises(RequestError, match="memory budget is 0"):
-            AttentionRowsReader(runner.attention).read(
-                ReadAttentionRows(1, 1, "from", "layer-mean")
-            )
+            AttentionRowsReader(runner.attention).read(ReadAttentionRows(1, "from", "layer-mean"))
 
 
 def test_through_the_engine(tiny_llama):
     client = Client()
-    client.send(ReadAttentionRows(1, 0, "from", "layer-mean"))
-    assert client.until(AttentionRows).message == "no model is loaded: open one first"
+    with pytest.raises(RequestError, match=r"^no model is loaded: open one first$"):
+        client.result(ReadAttentionRows(0, "from", "layer-mean"))
     client.load(tiny_llama)
     client.ask(1)
-    client.send(ReadAttentionRows(2, 4, "from", "heads", LOCKED))
-    looked = client.until(AttentionRows)
-    assert (looked.request, looked.position, looked.message) == (2, 4, "")
+    looked = client.result(ReadAttentionRows(4, "from", "heads", LOCKED))
+    assert (looked.position, looked.direction, looked.note) == (4, "from", "")
     assert math.isclose(sum(looked.weights), 1, abs_tol=1e-5)
-    client.send(ReadAttentionRows(3, 10**6, "to", "rollout"))
-    looked = client.until(AttentionRows)
-    assert (looked.weights, looked.direction) == ((), "to")
-    assert "position 1000000 is not in the cache" in looked.message
+    with pytest.raises(RequestError, match="position 1000000 is not in the cache"):
+        client.result(ReadAttentionRows(10**6, "to", "rollout"))
     assert client.engine.close(PATIENCE)
 
 
 def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama):
-    client = Client()
+    client, looks = Client(), []
 
     def look_twice():
-        client.send(ReadAttentionRows(7, 1, "from", "layer-mean"))
-        client.send(ReadAttentionRows(8, 2, "from", "rollout"))
+        looks.append(client.send(ReadAttentionRows(1, "from", "layer-mean")))
+        looks.append(client.send(ReadAttentionRows(2, "from", "rollout")))
         client.send(SetGains(((1.0,) * 4,) * 2))
 
     at_step(monkeypatch, 3, look_twice)
     client.load(tiny_llama)
     client.ask(1)
-    assert [looked.request for looked in client.of(AttentionRows)] == [8]
+    assert [looked.position for looked in client.of(AttentionRows)] == [2]
+    with pytest.raises(RequestError, match="a newer request has taken its place"):
+        looks[0].result()
     at = client.events.index(client.of(AttentionRows)[0])
     assert any(isinstance(event, TokenDecoded) for event in client.events[at:])
     assert client.engine.close(PATIENCE)
@@ -244,11 +241,11 @@ def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
     client.ask(1)
     with monkeypatch.context() as patch:
         patch.setattr(AttentionRowsReader, "read", fail)
-        client.send(ReadAttentionRows(2, 1, "from", "layer-mean"))
+        with pytest.raises(RequestError, match=r"an internal error \(IndexError\)"):
+            client.result(ReadAttentionRows(1, "from", "layer-mean"))
         assert "planted" in next_error(client)
     assert client.ask(3)[0].stop_reason == "length"
-    client.send(ReadAttentionRows(4, 1, "from", "layer-mean"))
-    assert client.until(AttentionRows).request == 4
+    assert client.result(ReadAttentionRows(1, "from", "layer-mean")).position == 1
     assert client.engine.close(PATIENCE)
 
 

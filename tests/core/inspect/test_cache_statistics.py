@@ -18,8 +18,8 @@ def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
         runner.session.prefill(list(range(40)))
         source = runner.attention
         for what in ("key-norm", "value-norm"):
-            found = Measuring(MeasureCache(3, what, 5, 30), runner.session, source).advance()
-            assert (found.request, found.what, found.first, found.message) == (3, what, 5, "")
+            found = Measuring(MeasureCache(what, 5, 30), runner.session, source).advance()
+            assert (found.what, found.first) == (what, 5)
             assert found.version == runner.session.committed.version
             if what == "key-norm":
                 expected = [
@@ -27,7 +27,7 @@ def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
                     for i in range(2)
                 ]
                 np.testing.assert_allclose(found.values, expected, rtol=1e-5)
-        found = Measuring(MeasureCache(4, "received", 0, 40), runner.session, source).advance()
+        found = Measuring(MeasureCache("received", 0, 40), runner.session, source).advance()
         maps = np.zeros((4, 40, 40), np.float32)
         for layer in range(2):
             head_maps(source, layer, range(4), maps)
@@ -38,7 +38,7 @@ def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
 def test_values_have_the_norms_of_what_was_stored(tiny_llama):
     with running(tiny_llama) as runner:
         runner.session.prefill([5, 6, 7])
-        found = Measuring(MeasureCache(1, "value-norm", 0, 3), runner.session, runner.attention)
+        found = Measuring(MeasureCache("value-norm", 0, 3), runner.session, runner.attention)
         layers = runner.session.cache.layers
         rows = [runner.executor.host_state(layer.values.name)[:3] for layer in layers]
         expected = [np.linalg.norm(r.view(np.float32), axis=1) for r in rows]
@@ -49,7 +49,7 @@ def test_it_is_done_in_slices_and_stops_when_the_cache_is_rewritten(tiny_llama):
     with running(tiny_llama) as runner:
         session = runner.session
         session.prefill(list(range(20)))
-        work = Measuring(MeasureCache(1, "received", 0, 20), session, runner.attention)
+        work = Measuring(MeasureCache("received", 0, 20), session, runner.attention)
         assert work.advance(0.0) is None, "a block of a layer at least"
         session.decode(9)
         steps = 0
@@ -57,7 +57,7 @@ def test_it_is_done_in_slices_and_stops_when_the_cache_is_rewritten(tiny_llama):
             steps += 1
         assert steps > 1
         assert len(found.values[0]) == 20
-        work = Measuring(MeasureCache(2, "key-norm", 0, 20), session, runner.attention)
+        work = Measuring(MeasureCache("key-norm", 0, 20), session, runner.attention)
         assert work.advance(0.0) is None
         session.prefill([1, 2, 3])
         with pytest.raises(RequestError, match="rewritten"):
@@ -68,7 +68,7 @@ def test_it_is_done_in_slices_and_stops_when_the_cache_is_rewritten(tiny_llama):
 def test_positions_that_are_not_there(tiny_llama, first, last):
     with running(tiny_llama) as runner:
         runner.session.prefill([5, 6, 7])
-        request = MeasureCache(1, "key-norm", first, last)
+        request = MeasureCache("key-norm", first, last)
         with pytest.raises(RequestError, match="not in the cache, which holds 3"):
             Measuring(request, runner.session, runner.attention)
 
@@ -77,20 +77,23 @@ def test_without_queries_nothing_is_received(tiny_llama):
     with running(tiny_llama, exact(query_budget=0)) as runner:
         runner.session.prefill([5, 6, 7])
         with pytest.raises(RequestError, match="their memory budget is 0"):
-            Measuring(MeasureCache(1, "received", 0, 3), runner.session, runner.attention)
+            Measuring(MeasureCache("received", 0, 3), runner.session, runner.attention)
 
 
 def test_the_engine_answers_each_once(tiny_llama):
     client = Client()
-    client.send(MeasureCache(1, "key-norm", 0, 1))
-    assert "no model is loaded" in client.until(CacheMeasured).message
+    with pytest.raises(RequestError, match="no model is loaded"):
+        client.result(MeasureCache("key-norm", 0, 1))
     client.load(tiny_llama)
     client.ask(1)
-    client.send(MeasureCache(2, "received", 0, 9), MeasureCache(3, "key-norm", 0, 999))
-    client.send(MeasureCache(4, "value-norm", 0, 9))
-    seen = [client.until(CacheMeasured) for _ in range(3)]
-    assert [event.request for event in seen] == [2, 3, 4]
-    assert [bool(event.message) for event in seen] == [False, True, False]
+    first = client.send(MeasureCache("received", 0, 9))
+    refused = client.send(MeasureCache("key-norm", 0, 999))
+    last = client.send(MeasureCache("value-norm", 0, 9))
+    seen = [client.until(CacheMeasured) for _ in range(2)]
+    assert seen == [first.result(PATIENCE), last.result(PATIENCE)]
+    assert [event.what for event in seen] == ["received", "value-norm"]
+    with pytest.raises(RequestError, match="not in the cache"):
+        refused.result(PATIENCE)
     assert len(seen[0].values[1]) == 9
     assert client.engine.close(PATIENCE)
 
@@ -105,7 +108,7 @@ def test_a_ring_tells_of_the_positions_it_has(tmp_path):
     ):
         for one in (runner, whole):
             one.session.prefill(tokens)
-        source, request = runner.attention, MeasureCache(1, "received", 0, 200)
+        source, request = runner.attention, MeasureCache("received", 0, 200)
         found = Measuring(request, runner.session, source).advance()
         cache = runner.session.cache
         assert [cache.oldest(layer) for layer in cache.layers] == [65, 65, 0, 65]

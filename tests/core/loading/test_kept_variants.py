@@ -12,14 +12,13 @@ from llm_lite.core.files import folders
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import find, open_weights, place_of, remove
 from llm_lite.core.messages import (
+    CommandProgress,
     DropVariant,
     ExecutorChanged,
     KeepVariant,
     LoadModel,
     ModelLoaded,
     Reconfigure,
-    TaskFinished,
-    TaskProgress,
     VariantDropped,
     VariantKept,
 )
@@ -56,9 +55,9 @@ def logits(file, mode):
 def keep(client, path, mode="int4"):
     client.send(LoadModel(str(path), exact("cpu", mode=mode)))
     client.until(ModelLoaded)
-    client.send(KeepVariant(7, mode))
+    handle = client.send(KeepVariant(mode))
     kept = client.until(VariantKept)
-    assert client.until(TaskFinished).message == ""
+    assert client.end_of(handle) == ""
     return kept
 
 
@@ -69,8 +68,8 @@ def switched(client, mode):
 
 def test_kept_by_the_engine_and_mapped_at_the_next_switch(client, tiny_llama, tmp_path):
     kept = keep(client, tiny_llama)
-    assert kept.mode == "int4" and kept.request == 7 and kept.nbytes > 0
-    assert client.of(TaskProgress)[-1].fraction == pytest.approx(1.0)
+    assert kept.mode == "int4" and kept.nbytes > 0
+    assert client.of(CommandProgress)[-1].fraction == pytest.approx(1.0)
     switched(client, "fp16")
     changed = switched(client, "int4")
     assert changed.model.kept == {"int4": kept.path}
@@ -103,17 +102,17 @@ def test_dropped_by_the_engine_and_made_in_memory_again(client, tiny_llama, tmp_
     kept = keep(client, tiny_llama)
     switched(client, "fp16")
     switched(client, "int4")  # mapped from the variant that goes
-    client.send(DropVariant(8, "int4"))
+    handle = client.send(DropVariant("int4"))
     dropped = client.until(VariantDropped)
-    assert (dropped.request, dropped.mode, dropped.nbytes >= kept.nbytes) == (8, "int4", True)
-    assert client.until(TaskFinished).message == ""
+    assert (dropped.mode, dropped.nbytes >= kept.nbytes) == ("int4", True)
+    assert client.end_of(handle) == ""
     assert list((tmp_path / "kept").iterdir()) == []
     _, tokens = client.ask(3)
     assert tokens, "the weights in use are still there"
     switched(client, "fp16")
     assert switched(client, "int4").model.kept == {}
-    client.send(DropVariant(9, "int4"))
-    assert "no variant in int4 is kept" in client.until(TaskFinished).message
+    handle = client.send(DropVariant("int4"))
+    assert "no variant in int4 is kept" in client.end_of(handle)
 
 
 def test_what_cannot_be_removed_stays(client, tiny_llama, tmp_path, monkeypatch):
@@ -188,8 +187,8 @@ def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
         client.engine = Engine(None, variants=folder)
         client.send(LoadModel(str(tiny_llama), exact("cpu", mode="int8")))
         client.until(ModelLoaded)
-        client.send(KeepVariant(1, "int8"))
-        words = client.until(TaskFinished).message
+        handle = client.send(KeepVariant("int8"))
+        words = client.end_of(handle)
         assert ("no folder" if folder is None else "cannot be made") in words
         client.engine.close(10)
 

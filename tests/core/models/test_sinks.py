@@ -101,7 +101,7 @@ def test_the_lesson_tells_what_goes_to_no_token(made):
     for head in range(source.layers[1].heads):
         maps = np.empty((1, 8, 8), np.float32)
         head_maps(source, 1, [head], maps)
-        found = trace_token(session, source, FollowToken(1, 7, 1, head)).opened.head
+        found = trace_token(session, source, FollowToken(7, 1, head)).opened.head
         shares = [score.probability for score in found.scores]
         assert np.abs(np.array(shares) - maps[0, 7]).max() < 1e-6
         assert 0.01 < found.sink < 0.99 and abs(sum(shares) + found.sink - 1) < 1e-5

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
     ChatMessage,
+    Command,
     CountTokens,
-    Event,
+    Ended,
     Generate,
     GenerationStarted,
     Inspect,
@@ -34,7 +36,7 @@ from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.inspection import RemoteInspection
 from llm_lite.core.tools.calls import read_calls
 from tests.children import PATIENCE
-from tests.core.remote.test_answers import events_of, finished, said
+from tests.core.remote.test_answers import events_in, events_of, finished, said
 from tests.server.conftest import Served, serve
 
 __all__ = ["serve"]  # the fixture
@@ -49,14 +51,11 @@ def engine_of(served: Served, key: str = "") -> RemoteEngine:
     return RemoteEngine(client, told, told.models[0])
 
 
-def one_event(engine: RemoteEngine, command: Any, kind: type[Any]) -> Any:
-    engine.send(command)
-    found: list[Event] = []
-    while not any(isinstance(event, kind) for event in found):
-        more = engine.wait(PATIENCE)
-        assert more, found
-        found += more
-    return next(event for event in found if isinstance(event, kind))
+def result_of(engine: RemoteEngine, command: Command, kind: type[Any]) -> Any:
+    found = engine.submit(command).result(PATIENCE)
+    assert isinstance(found, kind)
+    engine.poll()
+    return found
 
 
 def test_an_answer_with_all_its_tokens(serve: Callable[..., Served]) -> None:
@@ -84,8 +83,9 @@ def test_an_answer_with_all_its_tokens(serve: Callable[..., Served]) -> None:
 def test_what_is_inside(serve: Callable[..., Served]) -> None:
     served = serve()
     engine = engine_of(served)
-    nothing = one_event(engine, Inspect(3, 1), LensResult)
-    assert "ask something first" in nothing.message
+    with pytest.raises(RequestError, match="ask something first"):
+        engine.submit(Inspect(3)).result(PATIENCE)
+    assert [type(event) for event in events_in(engine.poll())] == [Ended]
     events_of(engine, Generate(1, ASKED, MOST))
     held = engine.held
     assert held is not None and (held.layers, held.heads) == (4, 3) and held.cache.pages > 0
@@ -94,17 +94,15 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     assert np.allclose(maps.sum(axis=2), 1, atol=1e-4)
     assert served.service is not None
     expected = served.service.attention(held.response, 2, [1], 5, 6)
-    asked = ReadAttentionRows(9, 5, "from", "heads", ((2, 1),))
-    rows = one_event(engine, asked, type(engine.inspection.rows(held, asked, Exchange())))
+    asked = ReadAttentionRows(5, "from", "heads", ((2, 1),))
+    rows = result_of(engine, asked, type(engine.inspection.rows(held, asked, Exchange())))
     assert np.allclose(rows.weights, expected[0, 0], atol=1e-6)
-    mean = engine.inspection.rows(
-        held, ReadAttentionRows(1, 5, "to", "layer-mean", (), 2), Exchange()
-    )
+    mean = engine.inspection.rows(held, ReadAttentionRows(5, "to", "layer-mean", (), 2), Exchange())
     assert np.allclose(mean.weights, maps.mean(axis=0)[:, 5] * (np.arange(len(maps[0])) >= 5))
-    lens = one_event(engine, Inspect(4, 2), LensResult)
+    lens = result_of(engine, Inspect(4), LensResult)
     assert [row.layer for row in lens.rows] == [0, 1, 2, 3] and len(lens.rows[0].tokens) == 5
     with pytest.raises(RemoteError, match="choose a head or a layer"):
-        engine.inspection.rows(held, ReadAttentionRows(1, 5, "from", "rollout"), Exchange())
+        engine.inspection.rows(held, ReadAttentionRows(5, "from", "rollout"), Exchange())
     engine.close()
 
 
@@ -133,8 +131,8 @@ def test_thoughts_calls_and_continuing(serve: Callable[..., Served]) -> None:
 
 def test_counting(serve: Callable[..., Served]) -> None:
     engine = engine_of(serve())
-    command = CountTokens(3, ("one two three four", "five"), (2, 5))
-    counted = one_event(engine, command, TokensCounted)
+    command = CountTokens(("one two three four", "five"), (2, 5))
+    counted = result_of(engine, command, TokensCounted)
     assert counted.tokens[0] <= 2 and counted.tokens[1] == 1
     assert counted.kept[0] < 18 and counted.kept[1] == 4
     engine.close()

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from llm_lite.core.errors import RequestError
+from llm_lite.core.handles import CLOSING, Report
 from llm_lite.core.messages import (
     ChatMessage,
+    Command,
+    Ended,
     Event,
+    ExportMaps,
     Generate,
     GenerationFinished,
     GenerationStarted,
     PrefillProgress,
+    Read,
     SamplingOptions,
+    Shutdown,
     Stop,
     TokenDecoded,
     ToolCall,
@@ -40,14 +48,20 @@ def engine_of(server: ScriptedServer, key: str = "") -> RemoteEngine:
     return RemoteEngine(client, told, told.models[0])
 
 
-def events_of(engine: RemoteEngine, command: Generate) -> list[Event]:
-    engine.send(command)
-    found: list[Event] = []
-    while not any(isinstance(event, GenerationFinished) for event in found):
+def events_of(engine: RemoteEngine, command: Command) -> list[Event]:
+    """All events until a command has ended, its own and the engine's."""
+    handle = engine.submit(command)
+    reports: list[Report] = []
+    while not any(isinstance(report.event, Ended) for report in reports):
         more = engine.wait(PATIENCE)
-        assert more, found
-        found += more
-    return found
+        assert more, reports
+        reports += more
+    assert handle.is_over and all(one.command in (None, command) for one in reports)
+    return events_in(reports)
+
+
+def events_in(reports: list[Report]) -> list[Event]:
+    return [report.event for report in reports]
 
 
 def answer_of(server: ScriptedServer, command: Generate | None = None) -> list[Event]:
@@ -244,13 +258,13 @@ def test_a_key_is_sent_and_never_shown() -> None:
 def test_stop_ends_an_answer_at_once() -> None:
     with scripted("vllm", delay=0.1) as server:
         engine = engine_of(server)
-        engine.send(Generate(1, ASKED))
+        engine.submit(Generate(1, ASKED))
         found: list[Event] = []
         while not any(isinstance(event, TokenDecoded) for event in found):
-            found += engine.wait(PATIENCE)
-        engine.send(Stop())
+            found += events_in(engine.wait(PATIENCE))
+        engine.submit(Stop())
         while not any(isinstance(event, GenerationFinished) for event in found):
-            found += engine.wait(PATIENCE)
+            found += events_in(engine.wait(PATIENCE))
         engine.close()
     assert finished(found).stop_reason == "stopped" and len(said(found)) < len("".join(ANSWER))
 
@@ -258,11 +272,42 @@ def test_stop_ends_an_answer_at_once() -> None:
 def test_stop_ends_the_wait_for_a_silent_server() -> None:
     with scripted("vllm", fault="silent") as server:
         engine = engine_of(server)
-        engine.send(Generate(1, ASKED))
+        answer = engine.submit(Generate(1, ASKED))
         while not server.chats:
             assert not engine.wait(0.01)
-        engine.send(Stop())
-        assert finished(engine.wait(PATIENCE)).stop_reason == "stopped"
+        engine.submit(Stop())
+        end = answer.result(PATIENCE)
+        assert isinstance(end, GenerationFinished) and end.stop_reason == "stopped"
+        engine.close()
+
+
+def test_closing_ends_all_that_was_asked() -> None:
+    with scripted("vllm", fault="silent") as server:
+        engine = engine_of(server)
+        answer, read = engine.submit(Generate(1, ASKED)), engine.submit(Read(2, ASKED))
+        while not server.chats:
+            time.sleep(0.01)
+        second = engine.submit(Generate(3, ASKED))
+        with pytest.raises(RequestError, match="still being written"):
+            second.result(0)
+        assert engine.close(PATIENCE)
+        end = answer.result(0)
+        assert isinstance(end, GenerationFinished) and end.stop_reason == "stopped"
+        for handle in (read, engine.submit(Read(4, ASKED))):
+            with pytest.raises(RequestError, match=CLOSING):
+                handle.result(0)
+        told = [(one.command, type(one.event)) for one in engine.poll()]
+        for handle in (answer, second, read):
+            kinds = [kind for command, kind in told if command is handle.command]
+            assert kinds.count(Ended) == 1 and kinds[-1] is Ended
+        assert engine.submit(Shutdown()).result(0) is None, "once more, to no effect"
+
+
+def test_a_command_for_a_model_here_is_refused() -> None:
+    with scripted("vllm") as server:
+        engine = engine_of(server)
+        with pytest.raises(RequestError, match="computes elsewhere"):
+            engine.submit(ExportMaps("x.npz", ((0, 0),))).result(PATIENCE)
         engine.close()
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from llm_lite.core import handles
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.remote import heads
-from llm_lite.core.messages import Event, Generate, GenerationFinished, Stop, outbox
+from llm_lite.core.messages import Event, Generate, GenerationFinished, Stop
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.remote import answer as answer_module
 from llm_lite.core.remote import client as client_module
@@ -29,6 +30,7 @@ from tests.core.remote.test_answers import (
     PATIENCE,
     answer_of,
     engine_of,
+    events_in,
     events_of,
     finished,
     said,
@@ -73,7 +75,7 @@ def test_an_answer_of_too_many_tokens_ends(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_flood_waits_to_be_read_and_can_be_stopped(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "MOST_UNREAD", 16)
+    monkeypatch.setattr(handles, "MOST_UNREAD", 16)
     event = {
         "tokens": {"choices": [{"delta": {"content": "a"}}]},
         "progress": {"prompt_progress": {"total": 9, "processed": 1}},
@@ -82,19 +84,19 @@ def test_a_flood_waits_to_be_read_and_can_be_stopped(
     with scripted("llama-server") as server:
         server.events = lambda body: itertools.repeat(event)  # type: ignore[method-assign]
         engine = engine_of(server)
-        engine.send(Generate(1, ASKED))
+        engine.submit(Generate(1, ASKED))
         read: list[Event] = []
         while len(read) < 200 and what != "silence":
             more = engine.wait(PATIENCE)
             assert 0 < len(more) <= 16
-            read += more
+            read += events_in(more)
         while not server.chats:
             time.sleep(0.01)
-        engine.send(Stop())
+        engine.submit(Stop())
         while not any(isinstance(event, GenerationFinished) for event in read):
             more = engine.wait(PATIENCE)
             assert more
-            read += more
+            read += events_in(more)
         assert engine.close(PATIENCE) and len(read) < 300
     assert finished(read).stop_reason == "stopped"
 

@@ -15,7 +15,6 @@ from llm_lite.core.messages import (
     SamplingOptions,
     ServingChanged,
     StopServing,
-    TaskFinished,
 )
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
@@ -169,11 +168,11 @@ def test_clients_are_answered_between_the_steps_of_a_comparison(client, served_m
     reached = hook.block_step(count + 3)
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=20)
     runs = (exact(), exact(keys="fp16"))
-    client.send(CompareRuns(1, (ChatMessage("user", "Hello"),), runs, sampling))
+    handle = client.send(CompareRuns((ChatMessage("user", "Hello"),), runs, sampling))
     assert reached.wait(PATIENCE)
     asked = Asked(service, tokens=(5, 6))
     hook.heard = True
-    assert client.until(TaskFinished).message == ""
+    assert client.end_of(handle) == ""
     assert len(asked.tokens()) == 12
     kinds = [bool(step.segments) for step in hook.steps[count:]]
     assert kinds.index(True) < len(kinds) - 1 - kinds[::-1].index(False), "in turns"

@@ -32,13 +32,13 @@ def site(service: Service | None, history: Path, **config: object) -> Iterator[s
 def bundled(options: EngineOptions) -> Iterator[Service]:
     """The service of an engine with the bundled model."""
     engine = Engine(None)
-    engine.send(LoadModel(None, options))
-    engine.send(StartServing(parallel=4, context=2048))
+    engine.submit(LoadModel(None, options))
+    engine.submit(StartServing(parallel=4, context=2048))
     try:
         while (service := engine.service()) is None:
-            for event in engine.wait(1.0):
-                if isinstance(event, ServingChanged) and event.problem:
-                    raise SystemExit(event.problem)
+            for report in engine.wait(1.0):
+                if isinstance(report.event, ServingChanged) and report.event.problem:
+                    raise SystemExit(report.event.problem)
         yield service
     finally:
         engine.close(10)

@@ -3,7 +3,7 @@
 import pytest
 
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
-from llm_lite.core.messages import CountTokens, Generate, TokensCounted
+from llm_lite.core.messages import CountTokens, Ended, Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import (
     AttachFiles,
@@ -49,7 +49,8 @@ def settled(state):
         asked = [command for command in commands if isinstance(command, CountTokens)]
         if not asked:
             return state
-        state = apply(count(asked[0]), state, 0.0)
+        state = apply(count(asked[0]), state, 0.0, asked[0])
+        state = apply(Ended(), state, 0.0, asked[0])
     raise AssertionError("it is counted again and again")
 
 
@@ -114,7 +115,7 @@ def test_too_much_is_not_sent_and_the_part_that_fits_is():
     refused = doing(state, Send("Why?"))
     assert "does not fit" in refused.notices[-1].text and refused.messages == ()
     state, (asked,) = act(FitFiles(), state, 0.0)
-    state = settled(apply(count(asked), state, 0.0))
+    state = settled(apply(count(asked), state, 0.0, asked))
     file = state.files.files[0]
     assert budget(state).fits and file.attached.is_cut
     assert file.attached.whole == len(file.text) == len("line of words\n") * 600
@@ -126,7 +127,7 @@ def test_too_much_is_not_sent_and_the_part_that_fits_is():
 def test_small_files_stay_whole_when_a_long_one_is_cut():
     state = settled(with_file("long " * 4000, "b.txt", with_file("short", "a.txt")))
     state, (asked,) = act(FitFiles(), state, 0.0)
-    state = settled(apply(count(asked), state, 0.0))
+    state = settled(apply(count(asked), state, 0.0, asked))
     assert [f.attached.is_cut for f in state.files.files] == [False, True]
 
 
@@ -158,7 +159,7 @@ def test_what_cannot_be_counted_is_not_asked_for_for_ever():
         if not commands:
             break
         tries += 1
-        state = apply(TokensCounted(commands[0].request, message="it fails"), state, 0.0)
+        state = apply(Ended("it fails"), state, 0.0, commands[0])
     assert tries == TRIES and "fails" in state.notices[-1].text
 
 

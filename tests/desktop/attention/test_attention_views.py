@@ -162,7 +162,7 @@ def test_near_nothing_is_the_paper_in_both_themes(name):
         assert (np.diff(rgba[:, 3].astype(int)) >= 0).all()
 
 
-ROWS = AttentionRows(1, 3, "from", (0.5, 0.1, 0.3, 0.1))
+ROWS = AttentionRows(3, "from", (0.5, 0.1, 0.3, 0.1))
 
 
 def test_the_largest_weights_of_a_row_come_first():
@@ -189,11 +189,10 @@ def test_rows_are_asked_one_head_after_the_other():
     state, sent = act(ShowRow(1, (0, 1), key), AppState(owners=(0, 0)), 0.0)
     assert [type(command) for command in sent] == [ReadAttentionRows]
     assert (sent[0].position, sent[0].heads, sent[0].direction) == (1, ((0, 1),), "from")
-    answer = replace(ROWS, request=sent[0].request)
-    state = apply(answer, state, 0.0)
-    assert state.row_details.rows == (((0, 1), answer),) and not state.row_details.request
+    state = apply(ROWS, state, 0.0, sent[0])
+    assert state.row_details.rows == (((0, 1), ROWS),) and not state.row_details.asked
     state, sent = act(ShowRow(1, (2, 3), key), state, 0.0)
-    state = apply(replace(ROWS, request=sent[0].request), state, 0.0)
+    state = apply(ROWS, state, 0.0, sent[0])
     assert [head for head, _ in state.row_details.rows] == [(0, 1), (2, 3)]
     state, _ = act(ShowRow(0, (0, 1), (("a",), None, None)), state, 0.0)
     assert state.row_details.rows == (), "of another text nothing is kept"

@@ -31,7 +31,7 @@ def stage(monkeypatch):
     one = Stage(EngineOptions(), SamplingOptions(max_new_tokens=12), 0.0)
     one._engine = FakeEngine(0.0)
     one.program.start(one._engine)
-    one._engine.send(LoadModel(None))
+    one._engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.program.do(Send("Why is the sky blue?"))
     one.driver.wait("the answer", lambda s: s.messages and not s.busy)
@@ -140,7 +140,7 @@ def test_the_held_token_and_row_are_marked(stage, tmp_path):
 
 
 def test_an_encoders_text_is_a_picture_with_where_a_token_looks(stage, tmp_path):
-    stage._engine.send(LoadModel(BUNDLED))
+    stage._engine.submit(LoadModel(BUNDLED))
     stage.driver.wait("the text", lambda s: s.encodes and s.encoding.shown is not None)
     stage.driver.frames(3)
     plain = saved(stage, "text", tmp_path / "plain.png")

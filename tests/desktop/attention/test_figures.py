@@ -54,7 +54,7 @@ def test_bars_of_all_heads_have_one_scale(headless):
     one.program.do(SetAttention(replace(one.state.attention, locked=tuple(heads), large=True)))
     key = details_key(one.state, 39)
     rows = tuple(
-        (head, AttentionRows(0, 39, "from", (share, share / 2, *[0.0] * 38), ""))
+        (head, AttentionRows(39, "from", (share, share / 2, *[0.0] * 38), ""))
         for head, share in heads.items()
     )
     one.program.state = replace(one.state, row_details=RowDetails(key, rows=rows))

@@ -10,12 +10,14 @@ from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
     ConversationRead,
+    Ended,
     GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     Inspect,
     LensResult,
+    LensRow,
     ModelLoaded,
     PrefillProgress,
     PromptToken,
@@ -98,14 +100,10 @@ def test_what_is_said_anew_has_no_positions_until_it_is_read():
 def test_pointing_at_a_token_asks_where_it_looks(xray, look):
     state = replace(answered(), attention=AttentionChoice(((4, 1), (5, 0)), exclude_first=True))
     state, commands = play(state, inspecting.SetXRay(xray), inspecting.SetXRay(xray))
-    assert commands == [ReadAttentionRows(1, 3, *look, without_first=True)]
-    rows = AttentionRows(1, 3, look[0], (0.5, 0.5))
-    state, _ = play(
-        state,
-        AttentionRows(0, 3, "from", (1.0,)),
-        rows,
-        AttentionRows(1, 3, "from", (1.0,)),
-    )
+    assert commands == [ReadAttentionRows(3, *look, without_first=True)]
+    rows, other = AttentionRows(3, look[0], (0.5, 0.5)), AttentionRows(3, "from", (1.0,))
+    before = replace(commands[0], layer=5)
+    state, _ = play(state, (other, before), (rows, commands[0]), (other, before))
     assert state.attention_rows == rows, "an answer that nobody waits for is dropped"
     state, commands = play(state, inspecting.SetXRay(replace(xray, at=None)))
     assert (state.attention_rows, commands) == (None, [])
@@ -113,20 +111,24 @@ def test_pointing_at_a_token_asks_where_it_looks(xray, look):
 
 def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
     xray = XRay(True, at=3)
-    state, _ = play(
-        answered(),
-        inspecting.SetXRay(xray),
-        inspecting.SetXRay(replace(xray, at=None)),
-        AttentionRows(1, 3, "from", (1.0,)),
+    state, (asked,) = play(
+        answered(), inspecting.SetXRay(xray), inspecting.SetXRay(replace(xray, at=None))
     )
+    state, _ = play(state, (AttentionRows(3, "from", (1.0,)), asked), (Ended(), asked))
     assert state.attention_rows is None
+
+
+def test_why_there_are_no_rows_is_shown():
+    state, (asked,) = play(answered(), inspecting.SetXRay(XRay(True, at=3)))
+    state, _ = play(state, (Ended("no queries are kept"), asked))
+    assert (state.attention_rows.note, state.rows_asked) == ("no queries are kept", None)
 
 
 def test_locked_heads_need_heads_that_are_locked():
     state, commands = play(answered(), inspecting.SetXRay(XRay(True, "locked", at=2)))
-    assert (commands, state.attention_rows.message) == ([], inspecting.NOTHING_LOCKED)
+    assert (commands, state.attention_rows.note) == ([], inspecting.NOTHING_LOCKED)
     state, commands = play(state, SetAttention(AttentionChoice(((4, 1),))))
-    assert commands == [ReadAttentionRows(1, 2, "from", "heads", ((4, 1),))]
+    assert commands == [ReadAttentionRows(2, "from", "heads", ((4, 1),))]
 
 
 def test_continue_from_another_choice_keeps_the_old_answer():
@@ -240,13 +242,17 @@ def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
 def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
     half = (((0.5,) * 9), *((1.0,) * 9,) * 29)
     state, commands = play(answered(), inspecting.Steer(half), inspecting.Steer(ABLATED))
-    assert commands == [SetGains(half), CompareGains(1), SetGains(ABLATED)]
-    state, commands = play(state, GainsEffect(1, 0.5))
-    assert (state.steering.effect.kl, commands) == (0.5, [CompareGains(2)])
-    state, commands = play(state, GainsEffect(1, 9.0), GainsEffect(2, 0.75))
+    assert commands == [SetGains(half), CompareGains(), SetGains(ABLATED)]
+    first = commands[1]
+    state, commands = play(state, (GainsEffect(0.5), first), (Ended(), first))
+    assert (state.steering.effect.kl, commands) == (0.5, [CompareGains()])
+    second = commands[0]
+    state, commands = play(state, (GainsEffect(9.0), first), (GainsEffect(0.75), second))
     assert (state.steering.effect.kl, commands) == (0.75, [])
+    state, commands = play(state, (Ended(), second))
+    assert commands == []
     state, commands = play(state, inspecting.Steer(None))
-    assert commands == [SetGains(ONES), CompareGains(3)]
+    assert commands == [SetGains(ONES), CompareGains()]
     assert play(state, inspecting.Steer(ONES))[0].steering.gains is None
     assert play(READY, inspecting.Steer(ABLATED))[1] == [SetGains(ABLATED)], (
         "nothing to compare yet"
@@ -293,10 +299,16 @@ def test_the_steered_answer_has_the_random_numbers_of_the_first():
 
 def test_the_lens_asks_and_takes_its_own_answer():
     state, commands = play(answered(), inspecting.ShowLens(3, ("key",)))
-    assert (commands, state.lens.key) == ([Inspect(3, 1)], ("key",))
-    result = LensResult(1, 3, ())
-    state, _ = play(state, LensResult(7, 3, ()), result)
-    assert (state.lens.result, state.lens.request) == (result, 0)
+    assert (commands, state.lens.key) == ([Inspect(3)], ("key",))
+    (asked,), result = commands, LensResult(3, (LensRow(0, ()),))
+    state, _ = play(state, (LensResult(3, ()), Inspect(3)), (result, asked), (Ended(), asked))
+    assert (state.lens.result, state.lens.asked, state.lens.problem) == (result, None, "")
+
+
+def test_why_there_is_no_lens_is_shown():
+    state, (asked,) = play(answered(), inspecting.ShowLens(3, ("key",)))
+    state, _ = play(state, (Ended("there is no such position"), asked))
+    assert (state.lens.asked, state.lens.problem) == (None, "there is no such position")
 
 
 def test_an_answer_that_said_nothing_is_not_kept():

@@ -30,11 +30,11 @@ def test_the_lens_follows_the_newest_token_at_leisure(headless):
     one = headless(AppState(), size=(1400, 1700))
     engine = FakeEngine(0.01)
     one.program.start(engine)
-    engine.send(LoadModel(None))
+    engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.driver.click("tab.lens")
     ask(one)
-    one.driver.wait("the lens", lambda s: not s.lens.request)
+    one.driver.wait("the lens", lambda s: not s.lens.asked)
     asked = [inspect.position for inspect in sent(engine, Inspect)]
     assert asked == sorted(set(asked)) and asked[-1] == one.state.context_used - 1
     tokens = len(one.state.messages[1].tokens)
@@ -113,12 +113,12 @@ def test_the_lens_asks_of_the_token_that_is_held(talk):
     one.driver.click("tab.lens")
     last = one.state.context_used - 1
     assert [inspect.position for inspect in sent(engine, Inspect)] == [last]
-    one.driver.wait("the lens", lambda s: not s.lens.request)
+    one.driver.wait("the lens", lambda s: not s.lens.asked)
     one.driver.frames(3)
     assert len(sent(engine, Inspect)) == 1
     one.program.do(SetAttention(AttentionChoice(row=7)))
     one.driver.wait("the lens", lambda s: s.lens.key[:1] == (7,))
-    one.driver.wait("the lens", lambda s: not s.lens.request)
+    one.driver.wait("the lens", lambda s: not s.lens.asked)
     assert sent(engine, Inspect)[-1].position == 7
     one.driver.frames(2)
     assert one.driver.shows("lens.table")

@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
+    Ended,
     ExecutorChanged,
     Generate,
     GenerationFinished,
@@ -64,6 +65,13 @@ def prompt(*messages):
 def fold(state, *events):
     for event in events:
         state = apply(event, state, 1.0)
+    return state
+
+
+def reply(state, command, *events, problem=""):
+    """After all events of a command."""
+    for event in (*events, Ended(problem)):
+        state = apply(event, state, 1.0, command)
     return state
 
 
@@ -210,10 +218,10 @@ def test_another_executor_keeps_what_it_took_over():
 def test_measuring_asks_only_for_what_is_new():
     state, _ = act(ColorCache("key-norm", False), two_turns(), 0.0)
     state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
-    assert asked == MeasureCache(asked.request, "key-norm", 0, 16)
+    assert asked == MeasureCache("key-norm", 0, 16)
     assert act(AskMeasure("key-norm"), state, 0.0)[1] == (), "one question at a time"
     values = tuple(tuple(float(p) for p in range(16)) for _ in range(30))
-    state = fold(state, CacheMeasured(asked.request, "key-norm", 0, 1, values))
+    state = reply(state, asked, CacheMeasured("key-norm", 0, 1, values))
     assert state.cache.measured.values.shape == (30, 16)
     assert act(AskMeasure("key-norm"), state, 0.0)[1] == ()
     state, request = say(state, "x")
@@ -223,18 +231,18 @@ def test_measuring_asks_only_for_what_is_new():
     state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
     assert (asked.first, asked.last) == (12, len(tokens))
     rest = tuple((7.0,) * (len(tokens) - 12) for _ in range(30))
-    state = fold(state, CacheMeasured(asked.request, "key-norm", 12, 2, rest))
+    state = reply(state, asked, CacheMeasured("key-norm", 12, 2, rest))
     assert state.cache.measured.values[3].tolist() == [*range(12), *[7.0] * (len(tokens) - 12)]
     other, _ = act(ColorCache("received", False), state, 0.0)
     assert other.cache.measured is None
-    assert fold(other, CacheMeasured(asked.request, "key-norm", 0, 2, rest)) == other
+    assert reply(other, asked, CacheMeasured("key-norm", 0, 2, rest)) == other
 
 
 def test_what_cannot_be_measured_is_said():
     state, _ = act(ColorCache("received", False), two_turns(), 0.0)
     state, (asked,) = act(AskMeasure("received"), state, 0.0)
-    state = fold(state, CacheMeasured(asked.request, "received", 0, 1, (), "no queries are kept"))
-    assert state.cache.problem == "no queries are kept" and state.cache.request == 0
+    state = reply(state, asked, problem="no queries are kept")
+    assert state.cache.problem == "no queries are kept" and state.cache.asked is None
 
 
 def test_overflow_goes_with_every_question():

@@ -33,7 +33,7 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     """Rows, rings, sharing and bytes are those of the caches that the session fills."""
     one = headless(AppState(sampling=SamplingOptions(seed=1, max_new_tokens=8)), size=(1400, 2600))
     one.program.start(Engine(None))
-    one.program.engine.send(LoadModel(str(tall), exact("cpu", context=CONTEXT)))
+    one.program.engine.submit(LoadModel(str(tall), exact("cpu", context=CONTEXT)))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.driver.click("tab.kv_cache")
     one.program.do(Send("One two three four five six seven. " * 25))

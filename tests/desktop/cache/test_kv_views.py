@@ -168,7 +168,7 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, request):
     one = headless(AppState(sampling=sampling), size=(1400, 2600))
     engine = Engine(device)
     one.program.start(engine)
-    engine.send(LoadModel(str(tiny_llama), exact(backend)))
+    engine.submit(LoadModel(str(tiny_llama), exact(backend)))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.driver.click("tab.kv_cache")
     for text in ("One two three.", "Four five six."):

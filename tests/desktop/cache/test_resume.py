@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     KeepConversation,
     LoadModel,
     MakeTitle,
+    MeasureModes,
     ResumeKept,
 )
 from llm_lite.core.records import replace
@@ -110,7 +111,7 @@ def test_always_needs_no_button_and_off_keeps_nothing(chat):  # noqa: F811
 
 
 def test_always_waits_without_a_word_until_the_engine_is_free():
-    work = Work(1, "report")
+    work = Work(MeasureModes(EngineOptions()), "report")
     offer = Offer(7, "7.kv", phase="ready", asked=None)
     state = AppState(model=MODEL, resume=ResumeState(mode="always", folder="x", offer=offer))
     busy = replace(state, quantization=replace(state.quantization, work=work))
@@ -237,7 +238,7 @@ class Real(Chat):
         self.program.do(SetSampling(sampling))
         self.program.do(SetSystemPrompt(""))
         self.program.do(SetResume(mode, BUDGET))
-        self.engine.send(LoadModel(str(model), EngineOptions(backend="cpu")))
+        self.engine.submit(LoadModel(str(model), EngineOptions(backend="cpu")))
         self.wait(lambda s: s.model is not None and bool(s.resume.folder))
 
     def end(self):

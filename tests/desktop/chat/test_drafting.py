@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     DraftedToken,
     DraftModelInfo,
@@ -63,7 +64,7 @@ def answered():
         decoded(3, 4.0),
         GenerationFinished(1, "length", STATS),
     )
-    return fold(events, asked, 1.0)
+    return fold(map(Report, events), asked, 1.0)
 
 
 def measured(stats):

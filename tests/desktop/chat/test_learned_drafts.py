@@ -2,6 +2,7 @@
 
 import pytest
 
+from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     DraftsLearned,
     ForgetLearnedDrafts,
@@ -22,7 +23,7 @@ LEARNED = DraftsLearned(answers=1234, tokens=56_000, disk_bytes=3 << 20)
 
 
 def menu(headless, learned=LEARNED, **options):
-    state = fold([] if learned is None else [learned], READY, 1.0)
+    state = fold([] if learned is None else [Report(learned)], READY, 1.0)
     state = replace(state, options=replace(state.options, **options))
     one = headless(state, size=(1400, 1900))
     one.driver.click("status.executor")

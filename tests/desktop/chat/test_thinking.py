@@ -2,6 +2,7 @@
 
 import pytest
 
+from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -65,7 +66,10 @@ def test_tokens_that_come_together_are_heard_as_one_by_one():
     state = asked()
     texts = ("so", " it</th", "ink>", "Yes", ".")
     events = [token(state, n, text) for n, text in enumerate(texts)]
-    whole, each = fold(events, state, 12.0).messages[-1], heard(state, *texts).messages[-1]
+    whole, each = (
+        fold(map(Report, events), state, 12.0).messages[-1],
+        heard(state, *texts).messages[-1],
+    )
     assert whole.thought.split == each.thought.split
     assert (whole.text, whole.thought.tokens) == (each.text, each.thought.tokens) == ("Yes.", 3)
 

@@ -47,7 +47,7 @@ def opened():
 
 
 def is_encoded(state):
-    return not state.encoding.request and state.encoding.shown is not None
+    return not state.encoding.encoding and state.encoding.shown is not None
 
 
 def choose(app, **changes):
@@ -124,4 +124,4 @@ CLS = EncodedToken(2, "[CLS]", True)
     ],
 )
 def test_how_a_text_is_spelled(text, tokens, expected):
-    assert spelling(EncodeText(1, text), TextEncoded(1, tokens)) == expected
+    assert spelling(EncodeText(text), TextEncoded(tokens)) == expected

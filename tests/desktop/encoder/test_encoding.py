@@ -4,7 +4,7 @@ put in; late answers are dropped."""
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import CompareTexts, EncodeText, ExecutorChanged, SetGains, TextEncoded
+from llm_lite.core.messages import CompareTexts, EncodeText, Ended, ExecutorChanged, SetGains
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import Send
@@ -31,7 +31,8 @@ def answered(state):
     state, asked = due(state)
     for command in asked:
         event = encoded(command) if isinstance(command, EncodeText) else compared(command)
-        state = apply(event, state, 0.0)
+        state = apply(event, state, 0.0, command)
+        state = apply(Ended(), state, 0.0, command)
     return state, asked
 
 
@@ -53,11 +54,13 @@ def test_nothing_is_encoded_while_a_person_types():
 def test_a_late_answer_is_dropped():
     first, (one,) = due(choose(READY, text="first"))
     second, (other,) = due(choose(first, text="second"))
-    late = apply(encoded(one), second, 0.0)
+    late = apply(encoded(one), second, 0.0, one)
     assert late.encoding == second.encoding and late.positions == second.positions
-    state = apply(encoded(other), late, 0.0)
+    state = apply(encoded(other), late, 0.0, other)
     assert state.positions == ("[CLS]", "second", "[SEP]")
-    assert apply(TextEncoded(other.request, problem="late"), state, 0.0) == state
+    state = apply(Ended(), state, 0.0, other)
+    assert state.encoding.encoding is None
+    assert apply(Ended("late"), state, 0.0, other) == state
 
 
 def test_gains_and_another_executor_have_it_encoded_again():

@@ -284,7 +284,7 @@ def test_a_source_gets_its_target_and_tells_where_tokens_look(
     one, engine = headless(AppState(options=exact(backend, context=24)), size=WIDE), Engine(device)
     one.program.start(engine)
     path = str(write_case(family, case, tmp_path))
-    engine.send(LoadModel(path, exact(backend, context=24)))
+    engine.submit(LoadModel(path, exact(backend, context=24)))
     one.driver.wait("the model", lambda s: s.model is not None)
     for beams in (1, 4):
         one.program.do(ChooseBeams(beams))
@@ -316,7 +316,7 @@ def test_a_mode_is_switched_while_a_target_stands(headless, device, tmp_path, ba
     one, engine = headless(AppState(options=exact(backend, context=24)), size=WIDE), Engine(device)
     one.program.start(engine)
     path = write_case(t5.FAMILY, "flan", tmp_path)
-    engine.send(LoadModel(str(path), exact(backend, context=24)))
+    engine.submit(LoadModel(str(path), exact(backend, context=24)))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.program.do(ChooseBeams(1))
     one.program.do(WriteTarget("Where is it?"))

@@ -184,7 +184,7 @@ def test_tokens_ask_where_they_look():
     state, (asked,) = do(state, PointAtToken(TokenAt("source", 0)))
     assert (asked.position, asked.direction) == (0, "to")
     state, commands = do(state, PointAtToken(None))
-    assert commands == () and state.rows_request == 0
+    assert commands == () and state.rows_asked is None
 
 
 def test_heads_of_each_part_are_weighed():

@@ -35,7 +35,7 @@ class Talk:
         self.program.use("history", self.keeper)
         self.engine = FakeEngine(0.0)
         self.program.start(self.engine)
-        self.engine.send(LoadModel(None))
+        self.engine.submit(LoadModel(None))
         self.driver.wait("the model", lambda s: s.model is not None)
         self.engine.source = None  # nobody looks at attention here
 

@@ -61,7 +61,7 @@ class Chat:
         self.program.use("history", HistoryHost(path, lambda: None))
         self.engine = FakeEngine(delay)
         self.program.start(self.engine)
-        self.engine.send(LoadModel(None))
+        self.engine.submit(LoadModel(None))
         self.wait(lambda s: s.model is not None and s.history.read)
 
     @property

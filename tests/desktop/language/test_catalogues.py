@@ -134,7 +134,7 @@ def test_stages_of_the_engine_are_in_its_list():
     """What core says while it works, in quotation marks: `progress("reading the header", ...)`."""
     told = set()
     for path in (ROOT / "core").rglob("*.py"):
-        found = re.findall(r'\b(?:progress|TaskProgress)\((?:\w+, )?"([^"]+)"', path.read_text())
+        found = re.findall(r'\b(?:progress|CommandProgress)\((?:\w+, )?"([^"]+)"', path.read_text())
         told |= set(found)
     assert len(told) > 10 and told <= set(WORDS), told - set(WORDS)
 

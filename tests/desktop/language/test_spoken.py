@@ -45,7 +45,7 @@ def talked(headless):
     """A window in which something was asked and answered, with room for every view."""
     one, engine = headless(AppState(), size=(1800, 1400)), FakeEngine(0.0)
     one.program.start(engine)
-    engine.send(LoadModel(None))
+    engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
     say(one, QUESTION)
     return one
@@ -120,7 +120,7 @@ def test_nothing_stays_in_the_language_of_before(headless):
     def drawn(began, then):
         one, engine = headless(AppState(language=began), size=(1800, 1400)), FakeEngine(0.0)
         one.program.start(engine)
-        engine.send(LoadModel(None))
+        engine.submit(LoadModel(None))
         one.driver.wait("the model", lambda s: s.model is not None)
         say(one, QUESTION)
         found = {}

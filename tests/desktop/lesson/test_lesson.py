@@ -69,7 +69,7 @@ def tiny(tmp_path):
 
 def traced(app):
     app.driver.frames(2)
-    app.driver.wait("the trace", lambda s: s.lesson.trace is not None and not s.lesson.request)
+    app.driver.wait("the trace", lambda s: s.lesson.trace is not None and not s.lesson.asked)
     app.driver.frames(2)
     return app.state.lesson.trace
 

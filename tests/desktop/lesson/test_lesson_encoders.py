@@ -77,7 +77,7 @@ def compare_all(app, expected):
 def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
     path, tokens = encoder_case(family, case, tmp_path)
     with encoding(path, tokens) as runner:
-        trace = traced(runner, FollowToken(1, 6, 1, 1))
+        trace = traced(runner, FollowToken(6, 1, 1))
     with showing(trace) as app:
         assert app.state.lesson.steps == (
             "tokens", "position", *ATTENDING, "norm", "neurons", "residual", "filling",
@@ -89,7 +89,7 @@ def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
 def test_an_encoder_of_sentences(tmp_path):
     path, tokens = encoder_case("bert", "mean", tmp_path)
     with encoding(path, tokens) as runner:
-        trace = traced(runner, FollowToken(1, 6, 0, 0, beside=BESIDE))
+        trace = traced(runner, FollowToken(6, 0, 0, beside=BESIDE))
         other = runner.embed([BESIDE])[0]
     with showing(trace) as app:
         assert app.state.lesson.steps[-1] == "pooling"
@@ -104,7 +104,7 @@ def test_an_encoder_of_sentences(tmp_path):
 )
 def test_an_encoder_decoder(family, case, tmp_path):
     with translating(family, case, tmp_path) as (runner, path, source, target):
-        trace = traced(runner, FollowToken(1, len(target) - 1, 1, 1))
+        trace = traced(runner, FollowToken(len(target) - 1, 1, 1))
     with showing(trace) as app:
         steps = app.state.lesson.steps
         before, behind = (("norm",), ()) if family is t5.FAMILY else (("position",), ("norm",))
@@ -151,7 +151,7 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         app.driver.click("lesson.draft")
         app.driver.type("the cat sat on")
         app.driver.click("lesson.run")
-        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.asked)
         trace = app.state.lesson.trace
         assert app.state.lesson.token_texts[trace.position] == "on"
         app.driver.frames(2)
@@ -184,7 +184,7 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         app.program.do(ShowLesson(True))
         app.driver.frames(2)
         app.driver.click("lesson.example.0")
-        app.driver.wait("the example", lambda s: s.lesson.trace and not s.lesson.request)
+        app.driver.wait("the example", lambda s: s.lesson.trace and not s.lesson.asked)
         first = app.state.translating.result
         app.driver.click("lesson.own")
         app.driver.frames(2)
@@ -196,7 +196,7 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
             lambda s: s.translating.result not in (None, first) and s.lesson.trace is not None,
         )
         assert app.state.translating.asked == "Is it late?"
-        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.asked)
         app.driver.frames(2)
         position = app.state.lesson.trace.position - 1
         app.driver.click(f"lesson.token.{position}")
@@ -224,7 +224,7 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
         app.driver.wait("the table", lambda s: s.encoding.compared and s.encoding.shown)
         assert any(token.segment for token in app.state.encoding.shown.tokens), "both together"
         app.program.do(ShowLesson(True))
-        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.asked)
         lesson = app.state.lesson
         assert "".join(lesson.token_texts[1:-1]).replace("##", "") == "adog"
         app.program.do(GoToStep(len(lesson.steps) - 1))
@@ -259,7 +259,7 @@ def test_steps_are_the_models_own_before_there_is_a_trace(model, last, count):
 
 def followed_there(state, position):
     lesson = state.lesson
-    return lesson.trace and not lesson.request and lesson.trace.position == position
+    return lesson.trace and not lesson.asked and lesson.trace.position == position
 
 
 def check_way_to_a_map(app):
@@ -278,7 +278,7 @@ def check_way_to_a_map(app):
 def is_traced(state, position):
     lesson = state.lesson
     asked = lesson.key is not None and lesson.key.compared_text == BESIDE
-    return asked and not lesson.request and lesson.trace and lesson.trace.position == position
+    return asked and not lesson.asked and lesson.trace and lesson.trace.position == position
 
 
 def test_another_text_is_asked_for():

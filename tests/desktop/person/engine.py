@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -49,7 +50,6 @@ from llm_lite.core.messages import (
     Stop,
     TitleMade,
     TokenDecoded,
-    TokenFollowed,
     TokensCounted,
     TokensSpelled,
 )
@@ -99,30 +99,38 @@ class ScriptedEngine:
         self.holder = 0  # the number of the conversation in the cache
         self.version = 0  # of the cache, for maps
         self.answers = []  # (conversation, gains in force) of each answer that began
-        self._inbox, self._events = deque(), deque()
+        self._inbox, self._reports = deque(), deque()
+        self._handle = None  # of what is under way, or served
         self._steps: Iterator[None] = iter(())
-        self._sent = self._stop_through = self._cancel_through = 0
-        self._wish = 0  # number of the newest change
+        self._open = []  # handles that have not ended
+        self._newest = None  # change of the model
         self.files = {}  # kept caches, by path
 
     # The face of an engine
 
-    def send(self, command):
-        self._sent += 1
-        if isinstance(command, Stop):
-            self._stop_through = self._sent
-        elif isinstance(command, CancelLoad):
-            self._cancel_through = self._sent
-        else:
-            if isinstance(command, Reconfigure):
-                self._wish = self._sent
-            self._inbox.append((self._sent, command))
+    def submit(self, command):
+        handle = Handle(command, self._reports.append)
+        self._open = [one for one in self._open if not one.is_over]
+        if isinstance(command, Stop | CancelLoad):
+            for one in self._open:
+                is_load = isinstance(one.command, LoadModel | Reconfigure)
+                if is_load == isinstance(command, CancelLoad):
+                    one.cancel()
+            handle.end()
+            return handle
+        if isinstance(command, Reconfigure):
+            self._newest = handle
+        self._open.append(handle)
+        self._inbox.append(handle)
+        return handle
 
     def poll(self):
-        events, self._events = list(self._events), deque()
+        reports, waiting = list(self._reports), len(self._reports)
         for _ in range(self.rng.randrange(4)):  # what these bring is heard the next time
             self.step()
-        return events
+        for _ in range(waiting):
+            self._reports.popleft()
+        return reports
 
     def attention(self, part=None):
         return self
@@ -155,7 +163,7 @@ class ScriptedEngine:
 
     @property
     def idle(self):
-        return not self._inbox and not self._events and not self._working
+        return not self._inbox and not self._reports and not self._working
 
     @property
     def _working(self):
@@ -167,29 +175,31 @@ class ScriptedEngine:
             self._serve_requests()
             if next(self._steps, "over") == "over":
                 self._busy = False
+                self._handle.end()
         elif self._inbox:
-            number, command = self._inbox.popleft()
-            if isinstance(command, _SERVED):
-                self._serve(command)
+            handle = self._inbox.popleft()
+            if isinstance(handle.command, _SERVED):
+                self._serve(handle, handle.command)
             else:
-                self._steps, self._busy = self._work(number, command), True
+                self._handle = handle
+                self._steps, self._busy = self._work(handle, handle.command), True
 
     def _serve_requests(self):
-        waiting = [one for one in self._inbox if isinstance(one[1], _SERVED)]
+        waiting = [one for one in self._inbox if isinstance(one.command, _SERVED)]
         for one in waiting:
             self._inbox.remove(one)
-            self._serve(one[1])
+            self._serve(one, one.command)
 
-    def _work(self, number, command):
+    def _work(self, handle, command):
         match command:
             case LoadModel():
-                yield from self._load(number, command)
+                yield from self._load(handle, command)
             case Reconfigure():
-                yield from self._change(number, command)
+                yield from self._change(handle, command)
             case Generate():
-                yield from self._answer(number, command)
+                yield from self._answer(handle, command)
             case Read():
-                yield from self._read(number, command)
+                yield from self._read(handle, command)
             case KeepConversation():
                 self._keep(command)
             case CheckKept():
@@ -199,15 +209,15 @@ class ScriptedEngine:
             case MakeTitle():
                 self._say(TitleMade(command.conversation, None))
             case _:
-                self._serve(command)
+                self._serve(handle, command)
         yield
 
-    def _load(self, number, command):
+    def _load(self, handle, command):
         source = command.source or SMALL.path
         self._say(LoadStarted(source))
         yield
         yield
-        if self._cancel_through >= number:
+        if handle.is_cancelled:
             self._say(LoadFailed(source, "cancelled", cancelled=True))
             return
         self.model, self.gains, self.mode = MODELS[source], None, command.options.mode
@@ -216,16 +226,16 @@ class ScriptedEngine:
         self._say(ModelLoaded(self.model, self._executor(), 0.1))
         self._tell_cache()
 
-    def _change(self, number, command):
+    def _change(self, handle, command):
         yield
-        if number < self._wish:
+        if handle is not self._newest:
             return
         self._say(LoadStarted(self.model.path if self.model else ""))
         yield
         yield
-        if number < self._wish:
+        if handle is not self._newest:
             return
-        if self._cancel_through >= number or self.model is None:
+        if handle.is_cancelled or self.model is None:
             path = self.model.path if self.model else ""
             self._say(LoadFailed(path, "cancelled", True, command.request))
             return
@@ -237,8 +247,8 @@ class ScriptedEngine:
     def _executor(self):
         return replace(EXECUTOR, mode=self.mode)
 
-    def _answer(self, number, command):
-        if self._stop_through >= number:
+    def _answer(self, handle, command):
+        if handle.is_cancelled:
             self._say(GenerationFinished(command.request, "stopped", GenerationStats()))
             return
         open_answer = command.continue_last
@@ -262,7 +272,7 @@ class ScriptedEngine:
         said, reason = 0, "end"
         for at in range(len(forced) + self.rng.randrange(1, LONGEST)):
             yield
-            if self._stop_through >= number:
+            if handle.is_cancelled:
                 reason = "stopped"
                 break
             text = forced[at] if at < len(forced) else f"c{tag}a{self.rng.randrange(1000)} "
@@ -288,12 +298,12 @@ class ScriptedEngine:
         self._say(GenerationFinished(command.request, reason, stats))
         self._tell_cache()
 
-    def _read(self, number, command):
+    def _read(self, handle, command):
         prompt = self.prompt(command.messages, is_open(command.messages))
         reused = self._take(prompt, command.conversation, self.gains, afresh=command.afresh)
         self._say(PrefillProgress(command.request, reused, len(prompt)))
         for token in prompt[reused:]:
-            if self._stop_through >= number:
+            if handle.is_cancelled:
                 break
             self.cache.append(Held(token, self.gains))
         self._changed()
@@ -378,36 +388,36 @@ class ScriptedEngine:
         self._say(KeptResumed(*known, tuple(found), total, 0.1))
         self._tell_cache()
 
-    def _serve(self, command):
+    def _serve(self, handle, command):
         tag = self.tag()
         match command:
             case SetGains(gains):
                 self.gains = None if gains == ONES else gains
-            case CompareGains(request):
-                self._say(GainsEffect(request, STAMP - tag))
-            case Inspect(position, request):
+            case CompareGains():
+                handle.emit(GainsEffect(STAMP - tag))
+            case Inspect(position):
                 rows = tuple(
                     LensRow(layer, (Alternative(0, f"c{tag}lens", 0.5),)) for layer in range(2)
                 )
-                self._say(LensResult(request, position, rows))
+                handle.emit(LensResult(position, rows))
             case ReadAttentionRows():
                 weights = (STAMP - tag,) * (command.position + 1)
-                rows = AttentionRows(command.request, command.position, command.direction, weights)
-                self._say(rows)
+                handle.emit(AttentionRows(command.position, command.direction, weights))
             case MeasureCache():
                 many = command.last - command.first
                 values = ((STAMP - tag,) * many,) * len(self.model.cache.layers)
-                self._say(CacheMeasured(command.request, command.what, command.first, 1, values))
+                handle.emit(CacheMeasured(command.what, command.first, 1, values))
             case FollowToken():
-                self._say(TokenFollowed(command.request, None, f"c{tag}trace"))
+                handle.end(f"c{tag}trace")
             case CountTokens():
                 told = self.count(command.messages) if command.messages else None
                 many = tuple(len(text) // 4 + 1 for text in command.texts)
                 kept = tuple(map(len, command.texts))
-                self._say(TokensCounted(command.request, many, kept, conversation=told))
+                handle.emit(TokensCounted(many, kept, conversation=told))
             case SpellTokens(key, tokens):
                 texts = tuple(self.words.texts[number] for number in tokens)
-                self._say(TokensSpelled(key, tokens, texts))
+                handle.emit(TokensSpelled(key, tokens, texts))
+        handle.end()
 
     def _tell_cache(self):
         context = self.model.context if self.model else 0
@@ -417,7 +427,7 @@ class ScriptedEngine:
         self.version += 1
 
     def _say(self, event):
-        self._events.append(event)
+        self._handle.emit(event)
 
 
 _LOOKS = (Inspect, ReadAttentionRows, MeasureCache, FollowToken)

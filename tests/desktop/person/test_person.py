@@ -224,7 +224,7 @@ SHOWN_BY = {
     "asked_is_kept": (Person.restart,),
     "change_of_what_was_asked_is_not_kept": (Person.restart, Person.sample),
     "form": (Person.form, Person.new, Person.open),
-    "rows_request": (Person.look_and_leave, Person.send),
+    "rows_asked": (Person.look_and_leave, Person.send),
     "attention_rows": (Person.look_inside, Person.new, Person.send),
     "row_details": (Person.look_inside, Person.open, Person.send),
     "lens": (Person.look_inside, Person.open, Person.send),

@@ -6,16 +6,19 @@ import builtins
 import time
 import types
 import typing
+from collections.abc import Callable
 from types import MappingProxyType, NoneType
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
+from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     AnalyzeTensors,
     CacheKept,
     CacheRewritten,
     ChatMessage,
+    Command,
     CompareGains,
     CompareRuns,
     CompareTexts,
@@ -23,9 +26,10 @@ from llm_lite.core.messages import (
     DraftsLearned,
     DropVariant,
     EncodeText,
+    Ended,
     EngineOptions,
-    Event,
     ExecutorChanged,
+    ExportMaps,
     FileDamaged,
     FollowToken,
     Generate,
@@ -64,7 +68,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.state import CompareRequest, EncodeRequest
-from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.apply import EVENTS, apply
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.program.state import Reading as ReadingBack
 from llm_lite.desktop.features.quantization.state import RunComparison, Work
@@ -81,32 +85,30 @@ COMMANDS = (
     Generate(1, SAYS),
     Read(1, SAYS),
     SpellTokens(1, (1, 2)),
-    ReadAttentionRows(1, 3, "from", "heads", ((0, 0),)),
-    Inspect(3, 1),
-    FollowToken(1, 7, 0, 0),
-    MeasureCache(1, "key-norm", 0, 8),
-    CompareGains(1),
-    CountTokens(1, ("a text", "another")),
-    TokenizeText(1, "an unbelievable text"),
-    EncodeText(1, "the [MASK] sat", fills=True),
-    CompareTexts(1, ("a text", "another")),
-    CompareRuns(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
-    MeasureDivergence(1, "", OPTIONS, OPTIONS),
-    MeasureModes(1, OPTIONS),
-    ProfileStep(1, 1),
-    StudyKernels(1, "vulkan"),
-    AnalyzeTensors(1, "int4"),
-    KeepVariant(1, "int4"),
-    DropVariant(1, "int4"),
+    ReadAttentionRows(3, "from", "heads", ((0, 0),)),
+    Inspect(3),
+    FollowToken(7, 0, 0),
+    MeasureCache("key-norm", 0, 8),
+    CompareGains(),
+    CountTokens(("a text", "another")),
+    TokenizeText("an unbelievable text"),
+    EncodeText("the [MASK] sat", fills=True),
+    CompareTexts(("a text", "another")),
+    CompareRuns(SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
+    MeasureDivergence("", OPTIONS, OPTIONS),
+    MeasureModes(OPTIONS),
+    ProfileStep(1),
+    StudyKernels("vulkan"),
+    AnalyzeTensors("int4"),
+    KeepVariant("int4"),
+    DropVariant("int4"),
     Reconfigure(OPTIONS),
 )
-ASKED, TEXTS = EncodeRequest("fill", EncodeText(0, "a", fills=True)), CompareRequest(("a", "b"))
+ASKED, TEXTS = EncodeRequest("fill", EncodeText("a", fills=True)), CompareRequest(("a", "b"))
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
     LoadNeedsMemory("large.gguf", OPTIONS, False, FIT, (FIT,)),
-    MapsExported(1, "/tmp/maps.npz"),
-    MapsExported(1, "/tmp/maps.npz", "the disk is full"),
     CacheRewritten(1, tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)),
     GenerationFinished(1, "error", GenerationStats(), "the context is full"),
     CacheKept(7, "/tmp/7.kv", 40, 4096, "abc", 0.01, 0.1, "the disk is full"),
@@ -123,19 +125,22 @@ NEVER_SAID = (  # by the fake engine on its own
 )
 
 
-def sample_events() -> list[Event]:
-    """At least one of each kind, in an order that an engine could say them in."""
-    engine, heard = FakeEngine(0.0), []
+def sample_reports() -> list[Report]:
+    """At least one of each kind of event, in an order that an engine could send them in."""
+    engine, heard = FakeEngine(0.0), list[Report]()
     for command in COMMANDS:
-        engine.send(command)
+        engine.submit(command)
     last = {ExecutorChanged, TextTokenized}  # the last command's, and that of a thread of its own
-    while not last <= {type(event) for event in heard}:
+    while not last <= {type(report.event) for report in heard}:
         heard += engine.poll()
         time.sleep(0.01)
     engine.close(20.0)
-    heard += NEVER_SAID
-    unheard = set(Event.__subclasses__()) - {type(event) for event in heard}
-    return [*heard, *map(sample, unheard)]
+    heard += map(Report, NEVER_SAID)
+    heard += [Report(Ended("the disk is full"), command) for command in COMMANDS]
+    export = ExportMaps("/tmp/maps.npz", ((0, 0),))
+    heard += [Report(MapsExported(export.path), export), Report(Ended("it is full"), export)]
+    unheard = set(EVENTS) - {type(report.event) for report in heard}
+    return [*heard, *(Report(sample(kind)) for kind in unheard)]
 
 
 def sample(kind):
@@ -180,36 +185,45 @@ def _other(value, kind, text):
     return value
 
 
-def expecting(state: AppState) -> AppState:
-    """`state` as it is when request 1 of every kind is under way."""
+def told(reports: list[Report], text: Callable[[], str]) -> list[Report]:
+    """The reports with text() in place of every string of their events."""
+    return [Report(with_text(report.event, text), report.command) for report in reports]
+
+
+def expecting(state: AppState, asked: Command | None) -> AppState:
+    """`state` as it is when request 1 of every kind, and the command, are under way."""
     return replace(
         state,
         messages=state.messages or (Message("user", "why is it so?"),),
         running=Running(1, time.monotonic()),
-        rows_request=1,
-        lens=replace(state.lens, request=1),
-        lesson=replace(state.lesson, request=1),
-        steering=replace(state.steering, request=1),
+        rows_asked=asked,
+        lens=replace(state.lens, asked=asked),
+        lesson=replace(state.lesson, asked=asked),
+        steering=replace(state.steering, asked=asked),
         encoding=replace(
-            state.encoding, request=1, texts_request=1, encode_request=ASKED, compare_request=TEXTS
+            state.encoding,
+            encoding=asked,
+            comparing=asked,
+            encode_request=ASKED,
+            compare_request=TEXTS,
         ),
         tokenizer=replace(
-            state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())
+            state.tokenizer, answers=(replace(state.tokenizer.answers[0], asked=asked), Answer())
         ),
         translating=replace(state.translating, request=1),
-        cache=replace(state.cache, request=1),
+        cache=replace(state.cache, asked=asked),
         quantization=replace(
             state.quantization,
-            work=Work(1, "runs"),
-            comparison=state.quantization.comparison or RunComparison(1, "why", (OPTIONS, OPTIONS)),
+            work=Work(asked, "runs"),
+            comparison=state.quantization.comparison or RunComparison("why", (OPTIONS, OPTIONS)),
         ),
     )
 
 
-def after(events, state: AppState) -> AppState:
-    for event in events:
-        waiting = expecting(state)
-        if type(event).__name__ == "ConversationRead":
+def after(reports: list[Report], state: AppState) -> AppState:
+    for report in reports:
+        waiting = expecting(state, report.command)
+        if type(report.event).__name__ == "ConversationRead":
             waiting = replace(waiting, running=None, reading=ReadingBack(1))
-        state = apply(event, waiting, time.monotonic())
+        state = apply(report.event, waiting, time.monotonic(), report.command)
     return replace(state, running=None)

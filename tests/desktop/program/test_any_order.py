@@ -2,16 +2,21 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
+    CompareGains,
+    Ended,
     EngineOptions,
+    Event,
     ExecutorChanged,
     GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
+    Inspect,
     LensResult,
     LoadFailed,
     LoadProgress,
@@ -19,6 +24,7 @@ from llm_lite.core.messages import (
     Logged,
     ModelLoaded,
     PrefillProgress,
+    ReadAttentionRows,
     SamplingOptions,
     TokenDecoded,
 )
@@ -64,6 +70,20 @@ from tests.desktop.program.test_state import STATS, play
 GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
 requests = st.integers(0, 4)
 words = st.sampled_from(["", "a", "안녕", "x" * 50])
+WEIGHTS = st.just((0.5, 0.5))
+
+
+class Reply(Struct, frozen=True):
+    """An event of the last command of a kind."""
+
+    kind: type
+    event: Event
+
+
+def replies(kind, results):
+    return st.builds(Reply, st.just(kind), results | st.builds(Ended, words))
+
+
 events = st.one_of(
     st.builds(LoadStarted, words),
     st.builds(LoadProgress, words, st.floats(-1, 2)),
@@ -80,9 +100,11 @@ events = st.one_of(
         st.just(STATS),
         words,
     ),
-    st.builds(AttentionRows, requests, st.integers(0, 9), st.just("from"), st.just((0.5, 0.5))),
-    st.builds(LensResult, requests, st.integers(0, 9), st.just(())),
-    st.builds(GainsEffect, requests, st.floats(0, 9)),
+    replies(
+        ReadAttentionRows, st.builds(AttentionRows, st.integers(0, 9), st.just("from"), WEIGHTS)
+    ),
+    replies(Inspect, st.builds(LensResult, st.integers(0, 9), st.just(()))),
+    replies(CompareGains, st.builds(GainsEffect, st.floats(0, 9))),
     st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
 )
 deeds = st.one_of(
@@ -123,7 +145,15 @@ deeds = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(events, deeds), max_size=40))
 def test_any_order_of_events_and_actions_keeps_the_state_sound(steps):
-    state, commands = play(AppState(), *steps)
+    state, commands = AppState(), []
+    for number, step in enumerate(steps):
+        if isinstance(step, Reply):
+            asked = [one for one in commands if isinstance(one, step.kind)]
+            if not asked:
+                continue
+            step = (step.event, asked[-1])
+        state, more = play(state, step, start=0.1 * number)
+        commands += more
     assert state.queued is None or state.draining is not None
     assert state.running is None or state.messages
     assert state.editing is None or state.messages[state.editing].role == "user"

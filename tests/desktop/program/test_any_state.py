@@ -65,14 +65,14 @@ def random_state(rng):
         rng.random() < 0.5, rng.choice(["head", "layer", "locked", "rollout"]), 3, 1,
         rng.random() < 0.5, rng.random() < 0.5, rng.choice([None, 0, 7, 999]),
     )  # fmt: skip
-    rows = AttentionRows(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
-    results = [None, LensResult(1, 5, lens()), LensResult(1, 5, (), "no such position")]
+    rows = AttentionRows(7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
+    results, problems = [None, LensResult(5, lens())], ["", "no such position"]
     last = len(messages) - 1
     answered = last > 0 and messages[last].role == "assistant"
     return AppState(
         xray=xray,
-        attention_rows=rng.choice([None, rows, replace(rows, weights=(), message="not kept")]),
-        lens=Lens((), rng.randrange(2), rng.choice(results)),
+        attention_rows=rng.choice([None, rows, replace(rows, weights=(), note="not kept")]),
+        lens=Lens((), None, rng.choice(results), rng.choice(problems)),
         positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
         owners=tuple(sorted(owners)),
         comparing=AnswerComparison(last, 0) if answered and rng.random() < 0.3 else None,

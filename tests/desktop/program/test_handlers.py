@@ -14,7 +14,7 @@ from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.model import ChooseImport
 from llm_lite.desktop.features.program.act import ACTIONS
 from llm_lite.desktop.features.program.action import Action, HostAction
-from llm_lite.desktop.features.program.apply import EVENTS
+from llm_lite.desktop.features.program.apply import EVENTS, REPLIES
 from llm_lite.desktop.features.program.model import ChooseFile, OpenLink, ResetLayout, SaveText
 from llm_lite.desktop.features.registry import FEATURES, joined
 
@@ -24,7 +24,10 @@ OF_THE_INTERFACE = {ResetLayout}
 
 def test_each_action_and_each_event_is_handled():
     assert set(ACTIONS) == set(Action.__subclasses__()) - {HostAction}
-    assert set(EVENTS) == set(Event.__subclasses__())
+    of_commands = set(Event.__subclasses__()) - set(EVENTS)
+    models = [importlib.import_module(reply.__module__) for reply in REPLIES.values()]
+    handled = {id(value) for model in models for value in vars(model).values()}
+    assert [kind for kind in of_commands if id(kind) not in handled] == []
 
 
 def test_an_action_of_hosts_has_one_host():

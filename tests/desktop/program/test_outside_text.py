@@ -23,15 +23,15 @@ from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_sho
 from tests.desktop.encoding_fake import as_encoder
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
-from tests.desktop.program.outside_text import after, sample_events, with_text
+from tests.desktop.program.outside_text import after, sample_reports, told
 
 BAD = "a\udcff\ud83d\x1b[2J\x00\n\u202eb"
 PAGES = ("modes", "report", "tensors", "step")
 
 
 @pytest.fixture(scope="module")
-def events():
-    return sample_events()
+def reports():
+    return sample_reports()
 
 
 def looks(state):
@@ -75,19 +75,19 @@ def draw_everything(one, state):
     imgui.render()
 
 
-def test_every_kind_of_event_with_text_that_cannot_be_encoded(headless, events):
+def test_every_kind_of_event_with_text_that_cannot_be_encoded(headless, reports):
     one = headless()
-    state = after([with_text(event, lambda: BAD) for event in events], READY)
+    state = after(told(reports, lambda: BAD), READY)
     assert state.model.path == BAD, "to open it by"
     assert "\\udcff" in repr(state.recent[0])
     for look in looks(state):
         draw_everything(one, look)
 
 
-def test_without_the_door_the_same_text_is_no_utf_8(headless, events, monkeypatch):
+def test_without_the_door_the_same_text_is_no_utf_8(headless, reports, monkeypatch):
     monkeypatch.setattr("llm_lite.desktop.features.program.apply.fit_to_show", lambda event: event)
     monkeypatch.setattr("llm_lite.desktop.features.program.notices.fit_line", lambda text: text)
-    state = after([with_text(event, lambda: BAD) for event in events], READY)
+    state = after(told(reports, lambda: BAD), READY)
     one = headless()
     imgui.new_frame()
     imgui.begin("all")
@@ -100,12 +100,12 @@ def test_without_the_door_the_same_text_is_no_utf_8(headless, events, monkeypatc
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_every_string_of_every_event(shared, data):
-    one, events = shared
+    one, reports = shared
     words = st.text(st.characters(), max_size=12) | st.sampled_from(
         ["", "##", "###", "%s%n", "\ud800" * 3, "{", "a\tb", "```\n", "|a|", BAD, "x" * 3000]
     )
     few = data.draw(st.lists(words, min_size=1, max_size=8), label="words")
-    state = after([with_text(event, Turn(few)) for event in events], READY)
+    state = after(told(reports, Turn(few)), READY)
     for look in looks(state):
         draw_everything(one, look)
 
@@ -122,11 +122,11 @@ class Turn:
 
 
 @pytest.fixture
-def shared(headless, events):
-    return headless(), events
+def shared(headless, reports):
+    return headless(), reports
 
 
-def test_text_of_a_megabyte_is_bounded_when_it_enters(events):
+def test_text_of_a_megabyte_is_bounded_when_it_enters():
     huge = "x" * (1 << 20)
     model = replace(MODEL, name=huge, architecture=huge, stored_formats={huge: 1})
     state = apply(ModelLoaded(model, replace(EXECUTOR, reason=huge), 1.0), AppState(), 0.0)
@@ -146,15 +146,15 @@ def test_a_long_target_stays_whole():
     assert told.text == text and told.others[0].text == text
 
 
-def test_what_is_fit_stays_the_same_object(events):
-    for event in events:
-        assert fit_to_show(event) is event
+def test_what_is_fit_stays_the_same_object(reports):
+    for report in reports:
+        assert fit_to_show(report.event) is report.event
 
 
-def test_a_name_of_a_megabyte_does_not_hold_up_frames(headless, events):
+def test_a_name_of_a_megabyte_does_not_hold_up_frames(headless, reports):
     """By what is measured, not by time: no text that Dear ImGui is given is longer than this."""
     one, longest = headless(), 0
-    state = after([with_text(event, lambda: "x" * (1 << 20)) for event in events], READY)
+    state = after(told(reports, lambda: "x" * (1 << 20)), READY)
     real = imgui.calc_text_size
 
     def measured(text, *rest, **named):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     CancelLoad,
     ChatMessage,
@@ -60,7 +61,8 @@ STATS = GenerationStats(prompt_tokens=5, new_tokens=2, decode_tok_s=40.0, contex
 
 
 def play(state, *steps, start=0.0, tick=0.1):
-    """Fold events and actions; the state and all commands."""
+    """Fold actions and events, each with its command where it is of one; the state and all
+    commands."""
     commands = []
     for number, step in enumerate(steps):
         now = start + number * tick
@@ -68,7 +70,8 @@ def play(state, *steps, start=0.0, tick=0.1):
             state, told = act(step, state, now)
             commands += told
         else:
-            state = apply(step, state, now)
+            event, command = step if isinstance(step, tuple) else (step, None)
+            state = apply(event, state, now, command)
             state, told = due(state)
             commands += told
     return state, commands
@@ -332,7 +335,7 @@ def test_tokens_heard_together_are_the_same_as_one_by_one():
         *(TokenDecoded(1, n, chr(97 + n), 0.8, 2 + n) for n in range(4, 6)),
         GenerationFinished(1, "end", STATS, ""),
     ]
-    together, alone = fold(heard, state, 2.0), state
+    together, alone = fold(map(Report, heard), state, 2.0), state
     for event in heard:
         alone = apply(event, alone, 2.0)
     assert together == alone

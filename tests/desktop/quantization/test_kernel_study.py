@@ -5,6 +5,7 @@ import math
 import pytest
 
 from llm_lite.core.messages import (
+    Ended,
     KernelsStudied,
     ModelLoaded,
     StudyKernels,
@@ -20,6 +21,7 @@ from llm_lite.desktop.features.performance.kernel_study import (
 )
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.quantization.state import Work
 from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.tour.scenes.quantization import scroll_to
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -97,19 +99,26 @@ def test_a_person_stops_it(panel):  # noqa: F811
     assert one.state.quantization.problem("kernels") == ""
 
 
+def studied(study, state):
+    """After a task that has found this."""
+    asked = StudyKernels("vulkan")
+    held = replace(state.quantization, work=Work(asked, "kernels"))
+    state = apply(KernelsStudied(study), replace(state, quantization=held), 0.0, asked)
+    return apply(Ended(), state, 0.0, asked)
+
+
 def test_a_study_is_not_of_the_model():
-    state = apply(KernelsStudied(1, STUDY), AppState(), 0.0)
+    state = studied(STUDY, AppState())
     state = apply(ModelLoaded(MODEL, EXECUTOR, 1.0), state, 1.0)
     assert state.quantization.study("vulkan") == STUDY
     again = replace(STUDY, device="another")
-    state = apply(KernelsStudied(2, again), state, 2.0)
-    assert state.quantization.studies == (again,)
+    assert studied(again, state).quantization.studies == (again,)
 
 
 def test_the_code_of_a_kernel_comes_whole_into_the_window():
     code = "\n".join(["  for (uint k = 0; k < K; ++k) {"] * 60)
     study = replace(STUDY, forms=(replace(FORMS[0], code=code),))
-    state = apply(KernelsStudied(1, study), AppState(), 0.0)
+    state = studied(study, AppState())
     assert state.quantization.study("vulkan").forms[0].code == code
 
 

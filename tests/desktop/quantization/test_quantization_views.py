@@ -5,13 +5,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import (
     AnalyzeTensors,
+    Cancel,
     CompareRuns,
     DropVariant,
     KeepVariant,
     LoadModel,
     MeasureDivergence,
     Reconfigure,
-    Stop,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.model import SetLanguage
@@ -36,7 +36,7 @@ def panel(headless):
     def make(size=(1280, 720), delay=0.0):
         one, engine = headless(AppState(), size=size), FakeEngine(delay)
         one.program.start(engine)
-        engine.send(LoadModel(None))
+        engine.submit(LoadModel(None))
         one.driver.wait("the model", lambda s: s.model is not None)
         engine.source = None
         one.driver.click("tab.quantization")
@@ -189,7 +189,7 @@ def test_a_comparison_can_be_stopped(panel):
     one.driver.click("runs.start")
     one.driver.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens))
     one.driver.click("runs.start")
-    assert isinstance(engine.commands[-1], Stop)
+    assert isinstance(engine.commands[-1], Cancel)
     one.driver.wait("its end", at_rest)
     assert not one.state.quantization.problem("runs"), "a person knows what was stopped"
     assert len(one.state.quantization.comparison.answers[0].tokens) < len(SAID)
@@ -271,7 +271,7 @@ def tokens(*ids):
 
 
 def test_what_is_said_of_two_answers():
-    same = RunComparison(1, "p", (), (RunAnswer(tokens=tokens(1, 2)), RunAnswer(tokens=tokens(1))))
+    same = RunComparison("p", (), (RunAnswer(tokens=tokens(1, 2)), RunAnswer(tokens=tokens(1))))
     assert same.parting is None and divergence.summary(same) == "the same so far"
     ended = replace(same.answers[1], stop_reason="end")
     assert same.with_answer(1, ended).parting == 1, "it ended there, the other did not"

@@ -95,7 +95,7 @@ def test_a_token_shows_where_it_looks(window: Headless) -> None:
     window.driver.point("token.1.3")
     window.driver.wait("rows", lambda s: s.attention_rows is not None, 20)
     rows = window.state.attention_rows
-    assert not rows.message and sum(rows.weights) == pytest.approx(1, abs=1e-3)
+    assert not rows.note and sum(rows.weights) == pytest.approx(1, abs=1e-3)
     assert len(rows.weights) == len(window.state.positions)
 
 
@@ -103,7 +103,7 @@ def test_the_lens_and_the_cache(window: Headless) -> None:
     driver = window.driver
     driver.click("tab.lens")
     driver.wait("the lens", lambda s: s.lens.result is not None)
-    assert not window.state.lens.result.message and len(window.state.lens.result.rows) == 4
+    assert not window.state.lens.problem and len(window.state.lens.result.rows) == 4
     driver.click("tab.kv_cache")
     driver.frames(3)
     assert driver.shows("remote.cache")

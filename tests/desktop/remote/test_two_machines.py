@@ -101,7 +101,7 @@ def test_partings_of_other_tokens() -> None:
         return RunAnswer(text="".join(words), tokens=tokens, stop_reason="end" if ended else None)
 
     def partings(a: RunAnswer, b: RunAnswer) -> tuple[int | None, int | None]:
-        one = RunComparison(1, "", (), (a, b), elsewhere="x")  # type: ignore[arg-type]
+        one = RunComparison("", (), (a, b), elsewhere="x")  # type: ignore[arg-type]
         return one.partings
 
     whole = answer("ab", "c", "def")

@@ -153,7 +153,7 @@ def test_the_program_while_it_is_used(stage):
     stage.driver._draw = checked
     stage._engine = FramedEngine()  # so that each token has a frame of its own
     stage.program.start(stage._engine)
-    stage._engine.send(LoadModel(None))
+    stage._engine.submit(LoadModel(None))
     stage.driver.wait("the model", lambda s: s.model is not None)
     stage.program.do(Send("Why is the sky blue?"))
     stage.driver.wait("some words", lambda s: s.messages and len(s.messages[-1].tokens) > 2)

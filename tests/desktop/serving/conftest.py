@@ -25,14 +25,15 @@ class ServingEngine(FakeEngine):
         self.scripted, self.problem = ScriptedService(delay=0.002), ""
         self._serves = False
 
-    def send(self, command):
-        super().send(command)
+    def submit(self, command):
+        handle = super().submit(command)
         if isinstance(command, StartServing):
             self._serves = not self.problem
             self._say(ServingChanged(self._serves, self.scripted.status(), self.problem))
         elif isinstance(command, StopServing):
             self._serves = False
             self._say(ServingChanged(False))
+        return handle
 
     def service(self):
         return self.scripted if self._serves else None
@@ -71,7 +72,7 @@ class Window:
             time.sleep(0.002)
 
     def load(self, source=None):
-        self.engine.send(LoadModel(source))
+        self.engine.submit(LoadModel(source))
         self.wait(lambda s: self.state.model is not None and self.state.load is None)
 
     def choose(self, **changes):

@@ -51,7 +51,7 @@ def talk(headless):
     one = headless(AppState(), size=(1400, 1700))  # all of it in sight
     engine = FakeEngine(0.0)
     one.program.start(engine)
-    engine.send(LoadModel(None))
+    engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
     ask(one)
     engine.commands.clear()
@@ -263,7 +263,7 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     one = headless(AppState(sampling=SamplingOptions(seed=3, max_new_tokens=12)))
     engine = Engine(device)
     one.program.start(engine)
-    engine.send(LoadModel(str(tiny_llama), exact(backend)))
+    engine.submit(LoadModel(str(tiny_llama), exact(backend)))
     one.driver.wait("the model", lambda s: s.model is not None)
     ask(one)
     state, source = one.state, engine.attention()
@@ -281,7 +281,7 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     check_choice(one, ids)
     check_steering(one)
     one.driver.click("tab.lens")
-    one.driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request)
+    one.driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.asked)
     assert [row.layer for row in one.state.lens.result.rows] == [0, 1]
 
 
@@ -310,7 +310,7 @@ def check_steering(one):
 
 def test_little_attention_is_not_painted_as_if_it_were_much(headless):
     one = headless(READY)
-    rows = AttentionRows(0, 3, "from", WEAK)
+    rows = AttentionRows(3, "from", WEAK)
     found = colors._shade(rows, AttentionChoice(), one.ui, first_counts=False)
     assert found.top == colors.LEAST_TOP and found.beyond
     assert found.texts[0] and not any(found.texts[1:]), "the text stays as it is"

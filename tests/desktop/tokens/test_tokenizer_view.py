@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import EngineOptions, LoadModel, TextTokenized, TokenizeText
+from llm_lite.core.messages import Ended, EngineOptions, LoadModel, TokenizeText
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import shown, symbol_shown
@@ -41,7 +41,7 @@ def answered(slot=MODEL):
     def is_answered(state):
         answer, choice = state.tokenizer.answers[slot], state.tokenizer.choice
         told = answer.result
-        return not answer.request and (answer.message or (told and told.text == choice.text))
+        return not answer.asked and (answer.problem or (told and told.text == choice.text))
 
     return is_answered
 
@@ -52,7 +52,7 @@ def view(headless):
     one = headless(AppState(), size=(1400, 1500))
     engine = FakeEngine(0.0)
     one.program.start(engine)
-    engine.send(LoadModel(None))
+    engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.driver.click("tab.tokenizer")
     one.driver.wait("the tokens", answered())
@@ -153,21 +153,21 @@ def test_a_broken_tokenizer_is_a_sentence(view, tmp_path):
     path.write_text("{}")
     one.driver.click("tokenizer.stage.compare")
     choose(one, other=str(path))
-    one.driver.wait("the sentence", lambda s: s.tokenizer.answers[OTHER].message != "")
+    one.driver.wait("the sentence", lambda s: s.tokenizer.answers[OTHER].problem != "")
     one.driver.frames(2)
     assert one.driver.shows("tokenizer.problem.1")
-    assert "is not a tokenizer that can be read" in one.state.tokenizer.answers[OTHER].message
+    assert "is not a tokenizer that can be read" in one.state.tokenizer.answers[OTHER].problem
 
 
 def test_answers_to_older_questions_are_dropped():
     state, (first,) = act(RequestTokens(MODEL, ("a",)), READY, 0.0)
     assert isinstance(first, TokenizeText)
     state, (second,) = act(RequestTokens(MODEL, ("b",)), state, 0.0)
-    late = apply(TextTokenized(first.request, message="old"), state, 0.0)
+    late = apply(Ended("old"), state, 0.0, first)
     assert late is state
-    now = apply(TextTokenized(second.request, message="new"), state, 0.0)
-    assert now.tokenizer.answers[MODEL].message == "new"
-    assert not now.tokenizer.answers[MODEL].request
+    now = apply(Ended("new"), state, 0.0, second)
+    assert now.tokenizer.answers[MODEL].problem == "new"
+    assert not now.tokenizer.answers[MODEL].asked
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -268,7 +268,7 @@ def test_a_conversation_is_told_with_its_template(headless):
 
     one = headless(replace(AppState(), options=EngineOptions(backend="cpu")), size=(1400, 1400))
     one.program.start(Engine(None))
-    one.program.engine.send(LoadModel(None, EngineOptions(backend="cpu")))
+    one.program.engine.submit(LoadModel(None, EngineOptions(backend="cpu")))
     one.driver.wait("the model", lambda s: s.model is not None)
     one.driver.click("tab.tokenizer")
     one.driver.wait("the tokens", answered())

@@ -57,7 +57,7 @@ class Chat:
         self.engine = ScriptedEngine(*said, style=style)
         self.program.start(self.engine)
         self.program.use_tools(ToolHost(folder / "tools.json", lambda: None))
-        self.engine.send(LoadModel(None))
+        self.engine.submit(LoadModel(None))
         self.wait(lambda s: s.model is not None)
 
     @property

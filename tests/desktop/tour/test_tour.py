@@ -155,10 +155,10 @@ def test_themes_and_languages_differ(tour):
 
 
 class Failing(FakeEngine):
-    def send(self, command):
+    def submit(self, command):
         if hasattr(command, "source"):
             command = type(command)("missing.gguf", command.options)
-        super().send(command)
+        return super().submit(command)
 
 
 def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):

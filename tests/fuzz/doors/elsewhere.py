@@ -151,7 +151,7 @@ def _look_inside(client: Scripted) -> None:
     held.as_prompt(ASKED, 1)
     inspection.lens(held, 1, Exchange())
     rows = inspection.rows(
-        held, ReadAttentionRows(1, 1, "from", "heads", ((0, 0), (1, 1))), Exchange()
+        held, ReadAttentionRows(1, "from", "heads", ((0, 0), (1, 1))), Exchange()
     )
     assert np.isfinite(rows.weights).all()
 

@@ -70,7 +70,7 @@ def test_a_defect_ends_the_measuring_alone(client, tiny_llama, first_answer, mon
     client.load(tiny_llama, AUTO)
     assert client.ask(2)[1] == first_answer
     while not (planted := [e for e in client.of(Logged) if "planted" in e.text]):
-        client.events += client.engine.wait(0.05)  # the engine was idle before or is behind it
+        client.take(0.05)  # the engine was idle before or is behind it
     assert [event.level for event in planted] == ["error"]
 
 

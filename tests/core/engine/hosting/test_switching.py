@@ -124,7 +124,7 @@ def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tin
     client.send(Reconfigure(exact(context=10_000), 7))
     while not client.of(LoadFailed):  # it is told between two steps, once the preparation has ended
         pace.let(1)
-        client.events += client.engine.wait(0.01)
+        client.take(0.01)
     failed = client.until(LoadFailed)
     assert "at most 128 tokens" in failed.message and failed.request == 7
     client.send(Reconfigure(exact(mode="fp32"), 8), CancelLoad())

@@ -64,7 +64,7 @@ def test_every_number_of_an_encoder_is_the_references(family, case, tmp_path):
     with encoding(path, tokens) as runner:
         layers, heads = len(runner.attention.layers), runner.attention.layers[0].heads
         for position, layer, head in ((0, 0, 0), (len(tokens) - 4, layers - 1, heads - 1)):
-            trace = traced(runner, FollowToken(1, position, layer, head))
+            trace = traced(runner, FollowToken(position, layer, head))
             wanted = LessonReference(path, tokens, layer, head, position=position, whole=whole)
             check_trace(trace, wanted)
             assert trace.shape.path == "encoder" and not trace.shape.causal
@@ -82,7 +82,7 @@ def test_the_vector_of_a_text_and_how_alike_another_is(family, case, tmp_path):
     beside = "the cat sat on 12"
     with encoding(path, tokens) as runner:
         before = runner.session.committed
-        pooled = traced(runner, FollowToken(1, 3, 1, 0, beside=beside)).pooled
+        pooled = traced(runner, FollowToken(3, 1, 0, beside=beside)).pooled
         assert runner.session.committed == before and runner.session.tokens() == tuple(tokens)
         assert pooled.names == runner.embedding.poolings
         dense = (DenseShape(31, 3 * 48, is_tanh=True, has_bias=True),)
@@ -103,7 +103,7 @@ def test_every_number_of_a_target_is_the_references(family, case, tmp_path):
         whole = whole_target(path, source, target)
         layers, heads = whole.ends, whole.layers[0].heads
         for position, layer, head in ((len(target) - 1, len(layers) - 1, heads - 1), (1, 0, 0)):
-            trace = traced(runner, FollowToken(1, position, layer, head))
+            trace = traced(runner, FollowToken(position, layer, head))
             wanted = LessonReference(path, target, layer, head, position=position, whole=whole)
             check_trace(trace, wanted)
             assert trace.shape.path == "encoder_decoder" and trace.shape.causal
@@ -119,11 +119,11 @@ def test_other_executors_give_the_same(request, backend, tmp_path):
     path, tokens = encoder_case("bert", "masked", tmp_path)
     whole = whole_encoder(path, tuple(tokens))
     with encoding(path, tokens, backend, device) as runner:
-        trace = traced(runner, FollowToken(1, 5, 1, 1))
+        trace = traced(runner, FollowToken(5, 1, 1))
         check_trace(trace, LessonReference(path, tokens, 1, 1, position=5, whole=whole))
     folder = tmp_path / "pair"
     with translating(t5.FAMILY, "plain", folder, backend, device) as (runner, path, *texts):
-        trace = traced(runner, FollowToken(1, 2, 0, 0))
+        trace = traced(runner, FollowToken(2, 0, 0))
         whole = whole_target(path, *texts)
         check_trace(trace, LessonReference(path, texts[1], 0, 0, position=2, whole=whole))
 
@@ -138,7 +138,7 @@ def test_an_encoders_keys_stay_bit_for_bit(tmp_path):
             return [runner.executor.read_state(n, 0, len(tokens)).tobytes() for n in sorted(names)]
 
         before = held()
-        trace = traced(runner, FollowToken(1, 5, 0, ANY_HEAD))
+        trace = traced(runner, FollowToken(5, 0, ANY_HEAD))
         assert held() == before and 0 <= trace.head < trace.shape.heads
 
 
@@ -147,10 +147,10 @@ def test_a_long_text_tells_those_around_the_token(tmp_path):
     tokens = (tokens * 3)[:38]
     with encoding(path, tokens) as runner:
         for position in (0, 20, 37):
-            trace = traced(runner, FollowToken(1, position, 0, 0))
+            trace = traced(runner, FollowToken(position, 0, 0))
             places = [place for place, _ in trace.tokens]
             assert position in places and len(places) == MOST_TOKENS
             head = trace.opened.head
             assert head.others == len(tokens) - MOST_TOKENS and head.others_probability > 0
         with pytest.raises(RequestError, match="position 38 is not in the cache, which holds 38"):
-            traced(runner, FollowToken(1, 38, 0, 0))
+            traced(runner, FollowToken(38, 0, 0))

@@ -39,9 +39,7 @@ COMPARED = ("llama", "gemma2", "gpt1", "gpt2", "bloom", "qwen3", "olmo2")
 def trace_of(runner, tokens, position, layer, head, first=0):
     runner.session.clear()
     runner.session.prefill(tokens)
-    return trace_token(
-        runner.session, runner.attention, FollowToken(1, position, layer, head, first)
-    )
+    return trace_token(runner.session, runner.attention, FollowToken(position, layer, head, first))
 
 
 def tiny(family, folder):
@@ -106,7 +104,7 @@ def test_the_cache_stays_bit_for_bit(request, backend, tmp_path):
 
         before, committed = held(), session.committed
         for position in (0, 7, len(tokens) - 1):
-            trace_token(session, runner.attention, FollowToken(1, position, 0, ANY_HEAD))
+            trace_token(session, runner.attention, FollowToken(position, 0, ANY_HEAD))
         assert held() == before and session.committed == committed
         fresh = session.decode(5)
         session.clear()
@@ -154,7 +152,7 @@ def test_what_is_not_there_is_a_sentence(changes, words, tmp_path):
     path, tokens, _ = tiny("llama", tmp_path)
     with running(path, exact("cpu")) as runner:
         runner.session.prefill(tokens)
-        asked = replace(FollowToken(1, 3, 0, 0), **changes)
+        asked = replace(FollowToken(3, 0, 0), **changes)
         with pytest.raises(RequestError, match=words):
             trace_token(runner.session, runner.attention, asked)
 
@@ -172,11 +170,11 @@ def test_keys_that_a_ring_has_lost_are_told(tmp_path):
         session.prefill(tokens)
         source = AttentionSource(executor, session)
         last = len(tokens) - 1
-        trace = trace_token(session, source, FollowToken(1, last, 1, 0))
+        trace = trace_token(session, source, FollowToken(last, 1, 0))
         check_trace(trace, LessonReference(path, tokens, 1, 0))
         assert len(trace.opened.head.scores) == trace.shape.window < len(tokens)
         with pytest.raises(RequestError, match="no longer holds what token 3 saw"):
-            trace_token(session, source, FollowToken(1, 3, 1, 0))
+            trace_token(session, source, FollowToken(3, 1, 0))
     finally:
         executor.close()
 

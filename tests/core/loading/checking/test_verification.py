@@ -18,7 +18,6 @@ from llm_lite.core.messages import (
     Logged,
     ModelLoaded,
     Reconfigure,
-    TaskFinished,
 )
 from llm_lite.core.models.model import Slice
 from llm_lite.core.quant.registry import FORMATS
@@ -149,8 +148,8 @@ def test_a_file_that_nobody_checks_later_is_checked_at_once(tmp_path):
 def idle(client):
     """Until nothing waits to be checked."""
     while client.engine._host._verification.pending:
-        client.events += client.engine.wait(0.01)
-    client.events += client.engine.wait(0.01)
+        client.take(0.01)
+    client.take(0.01)
 
 
 def test_the_idle_engine_finds_damage_and_goes_on(client, variant):
@@ -197,7 +196,7 @@ def test_a_defect_of_the_check_ends_the_check_only(client, variant, monkeypatch)
     monkeypatch.setattr(Verification, "step", step)
     client.load(variant, exact("cpu"))
     assert client.ask()[0].stop_reason != "error"
-    client.events += client.engine.poll()
+    client.take()
     while not (logged := [event for event in client.of(Logged) if event.level == "error"]):
         client.until(Logged)
     assert "planted" in logged[0].text
@@ -209,9 +208,9 @@ def test_kept_variants_are_checked_when_they_are_used(tmp_path):
     client.engine.close()
     client.engine = type(client.engine)(None, variants=tmp_path / "kept")
     try:
-        client.send(LoadModel(str(source), exact("cpu")), KeepVariant(1, "int8"))
+        handle = client.send(LoadModel(str(source), exact("cpu")), KeepVariant("int8"))
         client.until(ModelLoaded)
-        assert client.until(TaskFinished).message == ""
+        assert client.end_of(handle) == ""
         (kept,) = (tmp_path / "kept").iterdir()
         damage(kept, "blk.1.attn_v.weight")
         client.send(Reconfigure(exact("cpu", mode="int8")))
