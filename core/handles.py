@@ -16,6 +16,8 @@ from msgspec import Struct
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import Cancel, Command, Ended, Event
 
+CANCELLED = "it was cancelled"
+SUPERSEDED = "a newer request has taken its place"
 CLOSING = "the program is closing"  # of a command that an engine did not come to
 MOST_UNREAD = 4096  # events of a server that writes faster than they are read
 
@@ -73,13 +75,13 @@ class Handle:
         self.emit(result)
         self.end()
 
-    def end(self, problem: str = "") -> None:
+    def end(self, problem: str = "", *, unwanted: bool = False) -> None:
         """End the command, unless it has ended."""
         with self._lock:
             if not self.is_over:
                 self._problem = problem
                 self._over.set()
-                self._deliver(Report(Ended(problem), self.command))
+                self._deliver(Report(Ended(problem, unwanted), self.command))
 
 
 def cancel(handles: Iterable[Handle], command: Cancel) -> None:

@@ -226,7 +226,7 @@ class Dispatcher(Struct, frozen=True):
             trim_heap()
         if message:
             self.log("warning", message)
-        handle.end(message)
+        handle.end(message, unwanted=handle.is_cancelled)
 
 
 # By command, and whether it has ended then: else what it was handed to ends it.

@@ -1,6 +1,6 @@
 """The worker thread between the window and the model: commands in, events out.
 
-Nothing else is shared. Cancel, Stop, CancelLoad and Shutdown act at once, everything else in order.
+Nothing else is shared. Cancel, Stop and Shutdown act at once, everything else in order.
 Whatever a command raises ends that command and is reported; the engine goes on. A load that does
 not end after it was cancelled is left to itself, with its thread, and another thread goes on with
 the model that was there before.
@@ -35,7 +35,6 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.messages import (
     AttentionPart,
     Cancel,
-    CancelLoad,
     Command,
     Event,
     ForgetLearnedDrafts,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
 UNFINISHED = "an answer is still being written: stop it first, or wait for its end"
+_LOADS = LoadModel | Reconfigure | SwitchMode
 _DONE_IN_ANY_CASE = KeepConversation | ForgetLearnedDrafts  # also when the window is closing
 
 
@@ -123,12 +123,11 @@ class Engine:
             if self._is_closed:
                 handle.end("" if isinstance(command, Shutdown) else CLOSING)
                 return handle
-            if isinstance(command, Stop | CancelLoad):
-                self._cancel(loads=isinstance(command, CancelLoad))
-                handle.end()
-                return handle
-            if isinstance(command, Cancel):
-                cancel(self._open, command)
+            if isinstance(command, Cancel | Stop):
+                if isinstance(command, Cancel):
+                    cancel(self._open, command)
+                else:
+                    self._stop()
                 handle.end()
                 return handle
             if isinstance(command, Shutdown):
@@ -156,12 +155,10 @@ class Engine:
         self._commands.put(handle)  # a StepRequest too: it wakes a worker that waits
         return handle
 
-    def _cancel(self, *, loads: bool) -> None:
-        """Cancel all loads and changes of the model, or else everything but these and what is
-        served beside an answer."""
+    def _stop(self) -> None:
+        """Cancel all but loads, changes of the model, and what is served beside an answer."""
         for handle in self._open:
-            is_load = isinstance(handle.command, LoadModel | Reconfigure | SwitchMode)
-            if is_load == loads and not isinstance(handle.command, StepRequest | TokenizeText):
+            if not isinstance(handle.command, _LOADS | StepRequest | TokenizeText):
                 handle.cancel()
 
     def _watch_cancelled(self, handle: Handle) -> None:
@@ -227,7 +224,7 @@ class Engine:
             self._switching = Switching(self._host.prepare, self._end_superseded)
             self._thread = self._start_worker()
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
-        fail(handle, "loading was cancelled", cancelled=True)
+        handle.end("loading was cancelled", unwanted=True)
 
     def _make_host(self, device: Device | None) -> ModelHost:
         """Make the host of this worker; events of a worker that was abandoned are dropped."""
@@ -374,7 +371,7 @@ class Engine:
         return self._closing or handle.is_cancelled
 
     def _end_superseded(self, handle: Handle) -> None:
-        fail(handle, "a newer change has taken its place", cancelled=True)
+        handle.end("a newer change has taken its place", unwanted=True)
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

@@ -9,10 +9,7 @@ from llm_lite.core.messages import (
     Generate,
     GenerationFinished,
     GenerationStats,
-    LoadFailed,
-    LoadModel,
     Read,
-    Reconfigure,
     ServingChanged,
     StartServing,
     TargetFinished,
@@ -20,15 +17,15 @@ from llm_lite.core.messages import (
 )
 
 
-def fail(handle: Handle, problem: str, *, cancelled: bool = False) -> None:
+def fail(handle: Handle, problem: str) -> None:
     """End a command with a sentence."""
-    event = _event_of(handle, problem, cancelled)
+    event = _event_of(handle, problem)
     if event is not None:
         handle.emit(event)
     handle.end(problem)
 
 
-def _event_of(handle: Handle, problem: str, cancelled: bool) -> Event | None:
+def _event_of(handle: Handle, problem: str) -> Event | None:
     command = handle.command
     if isinstance(command, Generate):
         return GenerationFinished(command.request, "error", GenerationStats(), problem)
@@ -36,10 +33,6 @@ def _event_of(handle: Handle, problem: str, cancelled: bool) -> Event | None:
         return ConversationRead(command.request, (), problem)
     if isinstance(command, Translate):
         return TargetFinished(command.request, stop_reason="error", problem=problem)
-    if isinstance(command, LoadModel):
-        return LoadFailed(command.source or "", problem, cancelled)
-    if isinstance(command, Reconfigure):
-        return LoadFailed("", problem, cancelled, command.request)
     if isinstance(command, StartServing):
         return ServingChanged(False, problem=problem)
     return None

@@ -17,7 +17,7 @@ from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import alternatives
-from llm_lite.core.handles import Handle
+from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
@@ -47,7 +47,6 @@ from llm_lite.core.messages import (
 )
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
-SUPERSEDED = "a newer request has taken its place"
 _CUT = (ReadAttentionRows, MeasureCache)  # into slices of that time
 # Of these, one that waits gives way to a later one.
 _NEWEST_ONLY = (ReadAttentionRows, EncodeText, CompareTexts)
@@ -106,14 +105,14 @@ class StepRequestServer:
             if isinstance(handle.command, _NEWEST_ONLY):
                 for older in [h for h in self._waiting if type(h.command) is type(handle.command)]:
                     self._waiting.remove(older)
-                    older.end(SUPERSEDED)
+                    older.end(SUPERSEDED, unwanted=True)
             self._waiting.append(handle)
         self._waiting.sort(key=lambda one: isinstance(one.command, MeasureCache))  # behind the rest
 
     def _serve(self, handle: Handle, runner: AnyRunner | None) -> None:
         self._waiting.remove(handle)
         if handle.is_cancelled:
-            handle.end()
+            handle.end(CANCELLED, unwanted=True)
             return
         try:
             if runner is None:

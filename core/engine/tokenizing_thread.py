@@ -8,14 +8,13 @@ from collections import OrderedDict
 
 from llm_lite.core.engine.prompt_stages import prompt_stages
 from llm_lite.core.errors import LlmLiteError, RequestError
-from llm_lite.core.handles import Handle
+from llm_lite.core.handles import SUPERSEDED, Handle
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.tokenizers import NamedTokenizer, name_of, open_tokenizer
 from llm_lite.core.messages.inspecting.tokenizing import TextTokenized, TokenizedText, TokenizeText
 
 _KEPT = 2  # tokenizers of other models
 NO_TOKENIZER = "no model is loaded, and no tokenizer is chosen"
-SUPERSEDED = "a newer request has taken its place"
 
 
 class Tokenizing:
@@ -34,7 +33,7 @@ class Tokenizing:
         """Tokenize a text and finish the handle. `file` is the model in use."""
         with self._lock:
             if request.slot in self._waiting:
-                self._waiting[request.slot][0].end(SUPERSEDED)
+                self._waiting[request.slot][0].end(SUPERSEDED, unwanted=True)
             self._waiting[request.slot] = (handle, request, file)
             if self._is_running:
                 return

@@ -35,6 +35,13 @@ class CommandProgress(Event, frozen=True):
 
 
 class Ended(Event, frozen=True):
-    """The last event of a command. `problem` is a sentence where it could not be carried out."""
+    """The last event of a command. `problem` is a sentence where it was not carried out; it was
+    `unwanted` where somebody cancelled it, or a newer command took its place."""
 
     problem: str = ""
+    unwanted: bool = False
+
+    @property
+    def failure(self) -> str:
+        """Return why the command could not be carried out, or "" where it was, or was unwanted."""
+        return "" if self.unwanted else self.problem

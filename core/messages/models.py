@@ -34,17 +34,11 @@ class LoadModel(Command, frozen=True):
     options: EngineOptions = field(default_factory=EngineOptions)
 
 
-class CancelLoad(Command, frozen=True):
-    pass
-
-
 class Reconfigure(Command, frozen=True):
     """Run the loaded model with other options: another executor, device, mode, cache type or
-    context. One that is still being prepared gives way to a later one, and ends as a `LoadFailed`
-    that is cancelled. `request` comes back in the event that ends it."""
+    context. One that is still being prepared gives way to a later one, and ends unwanted."""
 
     options: EngineOptions
-    request: int = 0
 
 
 class SwitchMode(Command, frozen=True):
@@ -180,7 +174,7 @@ class ModelInfo(Struct, frozen=True):
 
 
 class LoadNeedsMemory(Event, frozen=True):
-    """The requested model would take more memory than there is; a `LoadFailed` follows. The same
+    """The requested model would take more memory than there is; the load ends. The same
     command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
     `Reconfigure` where the model is `in_use`."""
 
@@ -207,15 +201,6 @@ class ModelLoaded(Event, frozen=True):
     seconds: float
 
 
-class LoadFailed(Event, frozen=True):
-    """The load ended without a model; one that was loaded before stays in use."""
-
-    source: str
-    message: str
-    cancelled: bool = False
-    request: int = 0  # as of `ExecutorChanged`
-
-
 class FileDamaged(Event, frozen=True):
     """A file of the loaded model is not what was written; it stays in use."""
 
@@ -228,4 +213,3 @@ class ExecutorChanged(Event, frozen=True):
     executor: ExecutorInfo
     model: ModelInfo
     options: EngineOptions | None = None  # in force now
-    request: int = 0  # of the `Reconfigure` that asked for it; 0: something else did

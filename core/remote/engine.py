@@ -14,7 +14,6 @@ from llm_lite.core.handles import CLOSING, Handle, Outbox, Report, cancel
 from llm_lite.core.messages import (
     CacheRewritten,
     Cancel,
-    CancelLoad,
     ChatMessage,
     Command,
     ConversationRead,
@@ -27,7 +26,6 @@ from llm_lite.core.messages import (
     Inspect,
     LensResult,
     Level,
-    LoadFailed,
     LoadModel,
     Logged,
     MakeTitle,
@@ -35,7 +33,6 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Read,
     ReadAttentionRows,
-    Reconfigure,
     Shutdown,
     SpellTokens,
     Stop,
@@ -109,7 +106,7 @@ class RemoteEngine:
                 one.cancel()
         if isinstance(command, Cancel):
             cancel(open_before, command)
-        if isinstance(command, Stop | Cancel | CancelLoad):
+        if isinstance(command, Stop | Cancel):
             handle.end()
         elif refused:
             self._fail(
@@ -259,9 +256,6 @@ class RemoteEngine:
         if isinstance(command, Generate):
             failed = GenerationFinished(command.request, "error", GenerationStats(), problem)
             handle.emit(failed)
-        elif isinstance(command, LoadModel | Reconfigure):
-            source = command.source if isinstance(command, LoadModel) else ""
-            handle.emit(LoadFailed(source or "", problem))
         handle.end(problem)
 
     def _log(self, level: Level, text: str) -> None:

@@ -252,6 +252,7 @@ FEATURES = (
         "program",
         program.HANDLERS,
         loading.EVENTS,
+        loading.REPLIES,
         due=(requests.send_queued,),
         views=(View("log", mark("Log"), ICON_LOG, "lower right", "program", draw_log, turn=2),),
         overlays={"memory question": draw_memory_question},

@@ -54,7 +54,6 @@ _PATHS = {
     ("ModelInfo", "path"),
     ("ModelInfo", "kept"),
     ("LoadStarted", "source"),
-    ("LoadFailed", "source"),
     ("LoadNeedsMemory", "source"),
     ("VariantKept", "path"),
     ("CacheKept", "path"),

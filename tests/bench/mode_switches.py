@@ -18,12 +18,12 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
     ChatMessage,
+    Ended,
     EngineOptions,
     Event,
     ExecutorChanged,
     Generate,
     GenerationFinished,
-    LoadFailed,
     LoadModel,
     Reconfigure,
     SamplingOptions,
@@ -69,8 +69,8 @@ class Talk:
         raise SystemExit(f"waited {PATIENCE:.0f} s for {kind.__name__}")
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, LoadFailed):
-            raise SystemExit(event.message)
+        if isinstance(event, Ended) and event.problem:
+            raise SystemExit(event.problem)
         if isinstance(event, TokenDecoded):
             self.text += event.text
             self._said += event.text

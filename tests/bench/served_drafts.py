@@ -17,7 +17,6 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
-    LoadFailed,
     LoadModel,
     ModelLoaded,
     ServingChanged,
@@ -43,8 +42,7 @@ def main() -> None:
             context=CONTEXT,
             speculate="off",  # of the chat, which nobody uses here
         )
-        engine.submit(LoadModel(arguments.model, options))
-        loaded = until(engine, (ModelLoaded, LoadFailed))
+        loaded = engine.submit(LoadModel(arguments.model, options)).result()
         assert isinstance(loaded, ModelLoaded), loaded
         for name, prompts in tasks().items():
             _measure(engine, name, prompts, arguments.rounds)

@@ -21,7 +21,6 @@ from llm_lite.core.messages import (
     EngineOptions,
     Event,
     GenerationFinished,
-    LoadFailed,
     LoadModel,
     ModelLoaded,
     SamplingOptions,
@@ -75,8 +74,7 @@ def main() -> None:
         options = EngineOptions(
             arguments.backend, mode=arguments.mode, threads=arguments.threads, context=2048
         )
-        engine.submit(LoadModel(arguments.model, options))
-        loaded = until(engine, (ModelLoaded, LoadFailed))
+        loaded = engine.submit(LoadModel(arguments.model, options)).result()
         assert isinstance(loaded, ModelLoaded), loaded
         engine.submit(StartServing(parallel=arguments.clients, speculate="off"))
         changed = until(engine, (ServingChanged,))

@@ -6,19 +6,23 @@ import time
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
+    Cancel,
     ChatMessage,
     Ended,
     Generate,
     GenerationFinished,
     LoadModel,
     ModelLoaded,
+    Reconfigure,
     SamplingOptions,
+    SwitchMode,
     TokenDecoded,
 )
 from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.runners import exact
 
+LOADS = LoadModel | Reconfigure | SwitchMode
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=12)
 HELLO = (ChatMessage("user", "Hello there"),)
 
@@ -27,7 +31,7 @@ class Client:
     """An engine, all that it ever reported, and the events of that."""
 
     def __init__(self, device=None):
-        self.reports, self.events = [], []
+        self.reports, self.events, self.handles = [], [], []
         self.woken = 0
         self.engine = Engine(device, self._wake)
         self._seen = 0
@@ -37,7 +41,8 @@ class Client:
 
     def send(self, *commands):
         """Hand commands over, in their order; the handle of the last one."""
-        return [self.engine.submit(command) for command in commands][-1]
+        self.handles += [self.engine.submit(command) for command in commands]
+        return self.handles[-1]
 
     def take(self, timeout=0.0):
         """Keep what the engine reports, waiting `timeout` seconds for the first."""
@@ -51,15 +56,39 @@ class Client:
 
     def until(self, kind):
         """The next event of a kind; those before it are kept in `events`."""
+        return self._next(lambda report: isinstance(report.event, kind), kind.__name__)
+
+    def failed_load(self):
+        """The end of the next load, or change of the model, that was not carried out."""
+
+        def is_failed_load(report):
+            is_end = isinstance(report.event, Ended) and report.event.problem
+            return is_end and isinstance(report.command, LOADS)
+
+        return self._next(is_failed_load, "end of a load")
+
+    def failed_loads(self):
+        """The ends of all such so far."""
+        ends = (r.event for r in self.reports if isinstance(r.command, LOADS))
+        return [event for event in ends if isinstance(event, Ended) and event.problem]
+
+    def _next(self, is_wanted, name):
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            while self._seen < len(self.events):
-                event = self.events[self._seen]
+            while self._seen < len(self.reports):
+                report = self.reports[self._seen]
                 self._seen += 1
-                if isinstance(event, kind):
-                    return event
+                if is_wanted(report):
+                    return report.event
             self.take(0.05)
-        raise AssertionError(f"no {kind.__name__} came; there were {self.events}")
+        raise AssertionError(f"no {name} came; there were {self.events}")
+
+    def cancel_loads(self):
+        """Cancel the loads and the changes of the model, those of a server's clients too."""
+        self.take()
+        known = [*(handle.command for handle in self.handles), *(r.command for r in self.reports)]
+        for command in {id(one): one for one in known if isinstance(one, LOADS)}.values():
+            self.engine.submit(Cancel(command))
 
     def end_of(self, handle):
         """Why a command that has ended by now could not be carried out, or ""."""

@@ -18,7 +18,6 @@ from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
     Cancel,
-    CancelLoad,
     CheckKept,
     Command,
     CompareGains,
@@ -39,7 +38,6 @@ from llm_lite.core.messages import (
     KeptChecked,
     KeptResumed,
     LensResult,
-    LoadFailed,
     LoadModel,
     LoadProgress,
     LoadStarted,
@@ -92,6 +90,7 @@ from tests.desktop.fake_answers import (
 from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 from tests.desktop.lesson_fake import followed
 
+LOADS = LoadModel | Reconfigure
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "tokenizers"
 
 
@@ -123,10 +122,8 @@ class FakeEngine:
         handle = Handle(command, self._outbox.put)
         self.commands.append(command)
         if isinstance(command, Stop | Cancel):
-            self._stop.set()
-            handle.end()
-        elif isinstance(command, CancelLoad):
-            self._cancel.set()
+            loads = isinstance(command, Cancel) and isinstance(command.command, LOADS)
+            (self._cancel if loads else self._stop).set()
             handle.end()
         else:
             if isinstance(command, Generate | Read | Task):
@@ -184,7 +181,7 @@ class FakeEngine:
         elif isinstance(command, Reconfigure):
             self._reconfigure(command)
             self.executor = replace(EXECUTOR, mode=command.options.mode)
-            self._say(ExecutorChanged(self.executor, self.model, request=command.request))
+            self._say(ExecutorChanged(self.executor, self.model))
             self._tell_cache()
         elif isinstance(command, Generate):
             self._generate(command)
@@ -214,7 +211,7 @@ class FakeEngine:
             self._say(TitleMade(command.conversation, self.title))
         elif isinstance(command, Task):
             problem = fake_tasks.run_task(command, self.executor, self._say, self._pause)
-            self._handle.end(problem)
+            self._handle.end(problem, unwanted=bool(problem))
 
     def _pause(self) -> bool:
         """Between two events; whether to stop."""
@@ -231,10 +228,10 @@ class FakeEngine:
         for step in range(11):
             self._say(LoadProgress("reading", step / 10))
             if self._rest(self._cancel):
-                self._say(LoadFailed(source, "cancelled", cancelled=True))
+                self._handle.end("cancelled", unwanted=True)
                 return
         if "missing" in source:
-            self._say(LoadFailed(source, f"{source}: no such file"))
+            self._handle.end(f"{source}: no such file")
             return
         self._say(Logged("info", f"{source}: loaded in 0.4 s", time.time()))
         self._say(Logged("warning", EXECUTOR.reason, time.time()))
@@ -327,7 +324,7 @@ class FakeEngine:
     def _tell_cache(self) -> None:
         saved = self._reused * ROW * 2 * len(self.model.cache.layers)
         used = sum(prefix.bytes for prefix in PREFIXES)
-        self._say(
+        self._outbox.emit(
             CacheStatus(
                 len(self.cached), self.model.context, self._reused, used, 256 << 20, PREFIXES, saved
             )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from llm_lite.core.errors import CancelledError, RequestError
-from llm_lite.core.messages import Activations, LoadFailed, Mode, ModeSwitch, SwitchMode
+from llm_lite.core.messages import Activations, Mode, ModeSwitch, SwitchMode
 from llm_lite.core.records import replace
 
 UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that first"
@@ -50,15 +50,14 @@ class ModeSwitches:
             if self._last is not None:
                 self._last = replace(self._last, phase="preparing", stage=stage, fraction=fraction)
 
-    def end(self, failed: LoadFailed | None, problem: str = "") -> None:
-        """Record that the switch is done, or why it failed; `problem` replaces the message of
-        `failed` that names a path."""
+    def end(self, problem: str = "", *, unwanted: bool = False) -> None:
+        """Record that the switch is done, or that it was cancelled, or why it failed."""
         with self._lock:
             if self._last is None:
                 return
-            if failed is None:
-                self._last = replace(self._last, phase="done", stage="", fraction=1.0)
-            elif failed.cancelled:
+            if unwanted:
                 self._last = replace(self._last, phase="cancelled", stage="")
+            elif problem:
+                self._last = replace(self._last, phase="failed", problem=problem)
             else:
-                self._last = replace(self._last, phase="failed", problem=problem or failed.message)
+                self._last = replace(self._last, phase="done", stage="", fraction=1.0)

@@ -42,7 +42,6 @@ from llm_lite.core.messages import (
     ExecutorChanged,
     FileDamaged,
     Level,
-    LoadFailed,
     LoadModel,
     LoadNeedsMemory,
     LoadProgress,
@@ -127,13 +126,11 @@ class ModelHost:
                 file.close()
                 raise
         except CancelledError:
-            handle.emit(LoadFailed(source, "loading was cancelled", cancelled=True))
-            handle.end("loading was cancelled")
+            handle.end("loading was cancelled", unwanted=True)
             return False
         except LlmLiteError as error:
             self._log("error", str(error))
             _emit_does_not_fit(handle, error)
-            handle.emit(LoadFailed(source, str(error)))
             handle.end(str(error))
             return False
         finally:
@@ -203,28 +200,23 @@ class ModelHost:
 
     def switch(self, preparation: Preparation) -> None:
         """Put the runner that was prepared in the place of the one in use, or say why not."""
-        path, handle = str(self.file.path) if self.file else "", preparation.handle
-        command = handle.command
-        request = command.request if isinstance(command, Reconfigure) else 0
-        failed: LoadFailed | None = None
+        handle, problem, unwanted = preparation.handle, "", False
         pathless = ""  # the sentence, for clients, who see no path
         try:
             self._put(preparation)
         except CancelledError:
-            failed = LoadFailed(path, "the change was cancelled", True, request)
+            problem, unwanted = "the change was cancelled", True
         except LlmLiteError as error:
             self._log("error", str(error))
             _emit_does_not_fit(handle, error)
-            failed = LoadFailed(path, str(error), request=request)
+            problem = str(error)
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            failed = LoadFailed(path, system_errors.defect(error), request=request)
-        if isinstance(command, SwitchMode):
-            self._modes.end(failed, pathless)
-        if failed is not None:
-            handle.emit(failed)
-        handle.end(failed.message if failed is not None else "")
+            problem = system_errors.defect(error)
+        if isinstance(handle.command, SwitchMode):
+            self._modes.end(pathless or problem, unwanted=unwanted)
+        handle.end(problem, unwanted=unwanted)
 
     def _put(self, preparation: Preparation) -> None:
         handle = preparation.handle
@@ -335,10 +327,8 @@ class ModelHost:
         cache_transfer.hand_over(kept, old, runner)
         self.loaded = runner
         self._verification.add(runner.unchecked)
-        command = handle.command if handle is not None else None
-        request = command.request if isinstance(command, Reconfigure) else 0
         emit = self._emit if handle is None else handle.emit
-        emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options, request))
+        emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options))
         self._log_executor(runner)
         self._emit_cache()
 

@@ -379,7 +379,7 @@ def _count_replied(event: Event, asked: CountTokens, state: AppState, now: float
         return state
     if isinstance(event, TokensCounted):
         return replace(state, files=state.files.counted(event))
-    problem = event.problem if isinstance(event, Ended) else ""
+    problem = event.failure if isinstance(event, Ended) else ""
     state = replace(state, files=state.files.uncountable())
     return notify(state, "warning", problem, now) if problem else state
 

@@ -203,7 +203,7 @@ def send_gains(state: AppState) -> Result:
     """Send the engine here the gains that are in force, where it has others: those of the
     conversation in front, whatever brought it there. A model that is being loaded has its own."""
     wanted, known = state.steering.gains, state.gains_told
-    if wanted == known or (state.load and not state.load.request):
+    if wanted == known or (state.load and not state.load.changes):
         return state, ()
     gains = wanted
     if gains is None:
@@ -263,8 +263,8 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 def _rows_replied(event: Event, asked: ReadAttentionRows, state: AppState, now: float) -> AppState:
     if isinstance(event, AttentionRows):
         found = event
-    elif isinstance(event, Ended) and event.problem:
-        found = AttentionRows(asked.position, asked.direction, (), event.problem)
+    elif isinstance(event, Ended) and event.failure:
+        found = AttentionRows(asked.position, asked.direction, (), event.failure)
     else:
         return state
     details = state.row_details
@@ -279,8 +279,8 @@ def _rows_replied(event: Event, asked: ReadAttentionRows, state: AppState, now: 
 def _export_replied(event: Event, asked: ExportMaps, state: AppState, now: float) -> AppState:
     if isinstance(event, MapsExported):
         return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
-    if isinstance(event, Ended) and event.problem:
-        return notify(state, "warning", event.problem, now)
+    if isinstance(event, Ended) and event.failure:
+        return notify(state, "warning", event.failure, now)
     return state
 
 
@@ -291,7 +291,7 @@ def _lens_replied(event: Event, asked: Inspect, state: AppState, now: float) -> 
     if isinstance(event, LensResult):
         return replace(state, lens=replace(lens, result=event, problem=""))
     if isinstance(event, Ended):
-        problem = event.problem or lens.problem
+        problem = event.failure or lens.problem
         return replace(state, lens=replace(lens, asked=None, problem=problem))
     return state
 
@@ -311,7 +311,8 @@ def _trace_replied(event: Event, asked: FollowToken, state: AppState, now: float
     if asked is not lesson.asked:
         return state
     if isinstance(event, Ended):
-        return replace(state, lesson=lesson.with_problem(event.problem)) if event.problem else state
+        ended = lesson.with_problem(event.failure) if event.failure else replace(lesson, asked=None)
+        return replace(state, lesson=ended)
     if not isinstance(event, TokenFollowed):
         return state
     trace = event.trace

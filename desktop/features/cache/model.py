@@ -103,7 +103,7 @@ def _measure_replied(event: Event, asked: MeasureCache, state: AppState, now: fl
         return state
     if isinstance(event, CacheMeasured):
         return replace(state, cache=cache_state.measured(cache, event))
-    problem = event.problem if isinstance(event, Ended) else ""
+    problem = event.failure if isinstance(event, Ended) else ""
     return replace(state, cache=replace(cache, asked=None, problem=problem))
 
 

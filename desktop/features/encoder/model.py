@@ -130,9 +130,9 @@ def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float
     if asked is not held.encoding:
         return state
     if isinstance(event, Ended):
-        if event.problem:
+        if event.failure:
             held = replace(held, encoded_request=held.encode_request, encoded=None)
-            held = replace(held, encode_problem=event.problem)
+            held = replace(held, encode_problem=event.failure)
         return replace(state, encoding=replace(held, encoding=None))
     if not isinstance(event, TextEncoded):
         return state
@@ -172,9 +172,9 @@ def _compare_replied(event: Event, asked: CompareTexts, state: AppState, now: fl
     if isinstance(event, TextsCompared):
         held = replace(held, compared_request=held.compare_request, compared=event)
     elif isinstance(event, Ended):
-        if event.problem:
+        if event.failure:
             held = replace(held, compared_request=held.compare_request, compared=None)
-        held = replace(held, comparing=None, compare_problem=event.problem)
+        held = replace(held, comparing=None, compare_problem=event.failure)
     return replace(state, encoding=held)
 
 

@@ -12,11 +12,8 @@ from llm_lite.core.messages import (
     Ended,
     Event,
     Generate,
-    LoadModel,
     Read,
-    Reconfigure,
     StartServing,
-    SwitchMode,
     TokenDecoded,
     Translate,
 )
@@ -29,9 +26,7 @@ from llm_lite.desktop.language.incoming import fit_to_show
 EVENTS = joined(feature.events for feature in FEATURES)
 REPLIES = joined(feature.replies for feature in FEATURES)
 # Commands whose failure another event reports.
-_TELLS_ITSELF = (
-    Generate, Read, Translate, LoadModel, Reconfigure, SwitchMode, StartServing,
-)  # fmt: skip
+_TELLS_ITSELF = (Generate, Read, Translate, StartServing)
 
 
 def apply(event: Event, state: AppState, now: float, command: Command | None = None) -> AppState:
@@ -42,9 +37,9 @@ def apply(event: Event, state: AppState, now: float, command: Command | None = N
     if type(command) in REPLIES:
         return REPLIES[type(command)](event, command, state, now)
     if isinstance(event, Ended):
-        if not event.problem or isinstance(command, _TELLS_ITSELF):
+        if not event.failure or isinstance(command, _TELLS_ITSELF):
             return state
-        return add_log(state, LogLine("warning", event.problem, time.time()))
+        return add_log(state, LogLine("warning", event.failure, time.time()))
     if type(event) not in EVENTS:
         raise TypeError(f"not an event: {event!r}")
     return EVENTS[type(event)](event, state, now)

@@ -6,14 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.messages import (
+    Command,
+    Ended,
+    Event,
     ExecutorChanged,
     FileDamaged,
-    LoadFailed,
+    LoadModel,
     LoadNeedsMemory,
     LoadProgress,
     LoadStarted,
     Logged,
     ModelLoaded,
+    Reconfigure,
+    SwitchMode,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.notices import add_log, notify
@@ -23,11 +28,13 @@ from llm_lite.desktop.features.quantization import model as quantizing
 from llm_lite.desktop.language.translate import tr
 
 
-def _load_started(event: LoadStarted, state: AppState, now: float) -> AppState:
+def _load_started(
+    event: LoadStarted, state: AppState, now: float, asked: Command | None = None
+) -> AppState:
     known = state.load
-    if known is not None and known.request:  # the change that is wanted now, or one before it
+    if known is not None and known.changes:  # the change that is wanted now, or one before it
         return replace(state, load=replace(known, stage="opening", fraction=0.0))
-    return replace(state, load=Load(event.source, mode=event.mode))
+    return replace(state, load=Load(event.source, mode=event.mode, asked=asked))
 
 
 def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState:
@@ -62,33 +69,37 @@ def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     )
 
 
-def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
-    known, superseded = state.load, False
-    if known is not None and known.request:
-        superseded = event.request != known.request
-        if not superseded and known.in_use is not None:
+def _load_ended(event: Ended, asked: Command, state: AppState, now: float) -> AppState:
+    """Tell why a load or a change ended without what it was for."""
+    known = state.load
+    if not event.problem:
+        return state
+    if known is not None and known.changes:
+        if asked is not known.asked:  # a later change has taken its place
+            return notify(state, "error", event.failure, now) if event.failure else state
+        if known.in_use is not None:
             state = replace(state, options=known.in_use)  # which is what goes on
-    if superseded:
-        return state if event.cancelled else notify(state, "error", event.message, now)
     state = replace(state, load=None)
-    if event.cancelled:
+    if event.unwanted:
         return notify(state, "info", tr("Loading was cancelled."), now)
     if state.memory_question is not None:
         return state  # which says it
-    return notify(state, "error", event.message, now)
+    return notify(state, "error", event.problem, now)
 
 
 def _load_needs_memory(event: LoadNeedsMemory, state: AppState, now: float) -> AppState:
     return replace(state, memory_question=event)
 
 
-def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> AppState:
+def _executor_changed(
+    event: ExecutorChanged, state: AppState, now: float, asked: Command | None = None
+) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
     cache = replace(state.cache, measured=None, asked=None)
     state = replace(state, executor=event.executor, model=event.model, cache=cache)
     known = state.load
-    if known is not None and known.request not in (0, event.request):
+    if known is not None and known.changes and asked is not known.asked:
         # Something else changed it meanwhile; what a person wants now is still to come.
         state = replace(state, load=replace(known, in_use=event.options or known.in_use))
     else:
@@ -111,13 +122,27 @@ def _logged(event: Logged, state: AppState, now: float) -> AppState:
     return add_log(state, LogLine(event.level, event.text, event.time))
 
 
+def _replied(event: Event, asked: Command, state: AppState, now: float) -> AppState:
+    """Fold an event of a load, or of a change of how the model in use runs."""
+    match event:
+        case LoadStarted():
+            return _load_started(event, state, now, asked)
+        case ExecutorChanged():
+            return _executor_changed(event, state, now, asked)
+        case Ended():
+            return _load_ended(event, asked, state, now)
+    return EVENTS[type(event)](event, state, now)
+
+
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     LoadStarted: _load_started,
     LoadProgress: _load_progress,
     ModelLoaded: model_loaded,
-    LoadFailed: _load_failed,
     LoadNeedsMemory: _load_needs_memory,
     ExecutorChanged: _executor_changed,
     FileDamaged: _file_damaged,
     Logged: _logged,
 }
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = dict.fromkeys(
+    (LoadModel, Reconfigure, SwitchMode), _replied
+)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from llm_lite.core.messages import (
-    CancelLoad,
+    Cancel,
     Command,
     EngineOptions,
     ExportMaps,
@@ -120,7 +120,7 @@ class ResetLayout(HostAction, frozen=True):
 def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
-    if state.load and not state.load.request:
+    if state.load and not state.load.changes:
         problem = tr("Wait until the model is loaded, then change this.")
         return notify(state, "warning", problem, now), ()
     if state.elsewhere:
@@ -137,11 +137,9 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
 
 def reconfigure(state: AppState, options: EngineOptions) -> Result:
     """Run the model in use otherwise; what is still being prepared gives way."""
-    request, path = state.next_step_request, state.model.path if state.model else ""
-    in_use = state.load.in_use if state.load and state.load.request else state.options
-    load = Load(path, request=request, in_use=in_use)
-    state = replace(state, options=options, load=load, next_step_request=request + 1)
-    return state, (Reconfigure(options, request),)
+    path, asked = state.model.path if state.model else "", Reconfigure(options)
+    in_use = state.load.in_use if state.load and state.load.changes else state.options
+    return replace(state, options=options, load=Load(path, asked=asked, in_use=in_use)), (asked,)
 
 
 def for_any_model(options: EngineOptions) -> EngineOptions:
@@ -159,16 +157,18 @@ def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     state, ended = end_reading(disconnected(state))
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
-    load = Load(action.source or tr("the default model"))
     options = for_any_model(state.options) if is_other else state.options
+    asked = LoadModel(action.source, options)
+    load = Load(action.source or tr("the default model"), asked=asked)
     state = replace(state, load=load, options=options, first_source=first)
-    return state, (*stop, LoadModel(action.source, options))
+    return state, (*stop, asked)
 
 
 def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Result:
     if state.load is None or state.load.cancelling:
         return state, ()
-    return replace(state, load=replace(state.load, cancelling=True)), (CancelLoad(),)
+    commands = (Cancel(state.load.asked),) if state.load.asked is not None else ()
+    return replace(state, load=replace(state.load, cancelling=True)), commands
 
 
 def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
@@ -228,7 +228,8 @@ def _answer_memory(action: AnswerMemory, state: AppState, now: float) -> Result:
     if asked.in_use:
         state, commands = reconfigure(state, action.options)
     else:
-        state = replace(state, load=Load(asked.source or tr("the default model")))
+        load = Load(asked.source or tr("the default model"), asked=commands[0])
+        state = replace(state, load=load)
     # To load it all the same is said of this load only.
     return replace(state, options=replace(action.options, force=False)), commands
 

@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     AnswerRun,
     AttentionRows,
     ChatMessage,
+    Command,
     CountTokens,
     DraftsLearned,
     EngineOptions,
@@ -32,6 +33,7 @@ from llm_lite.core.messages import (
     ModelInfo,
     Overflow,
     ReadAttentionRows,
+    Reconfigure,
     Role,
     SamplingOptions,
     StopReason,
@@ -282,9 +284,14 @@ class Load(Struct, frozen=True):
     stage: str = "opening"
     fraction: float = 0.0
     cancelling: bool = False
-    request: int = 0  # of a change of how the model in use runs; 0: a model is loaded
+    asked: Command | None = None  # the command that loads it, or changes how the model in use runs
     in_use: EngineOptions | None = None  # until then
     mode: Mode | None = None  # that a client of the server asked for
+
+    @property
+    def changes(self) -> bool:
+        """Return whether a person changes how the model in use runs; else a model is loaded."""
+        return isinstance(self.asked, Reconfigure)
 
 
 class LogLine(Struct, frozen=True):
@@ -384,7 +391,6 @@ class AppState(Switches, frozen=True):
     library: LibraryState = made("program", LibraryState)
     serving: ServingState = made("program", ServingState)
     remote: RemoteState = divided(RemoteState)
-    next_step_request: int = of("program", 1)  # of changes of the model
 
     log: tuple[LogLine, ...] = of("program", ())
     notices: tuple[Notice, ...] = of("program", ())

@@ -262,8 +262,7 @@ def _progress(event: CommandProgress, held: Quantization) -> Quantization:
 def _end(event: Ended, held: Quantization) -> Quantization:
     if held.work is None:
         return held
-    words = "" if held.work.stopping else event.problem
-    return replace(held.with_problem(held.work.kind, words), work=None)
+    return replace(held.with_problem(held.work.kind, event.failure), work=None)
 
 
 def _report(event: DivergenceMeasured, held: Quantization) -> Quantization:

@@ -18,7 +18,7 @@ from llm_lite.core.messages import (
     CompareElsewhere,
     CompareGains,
     CountTokens,
-    Event,
+    Ended,
     ExecutorChanged,
     ExportMaps,
     FollowToken,
@@ -27,7 +27,6 @@ from llm_lite.core.messages import (
     GenerationStarted,
     Inspect,
     KeepConversation,
-    LoadFailed,
     LoadModel,
     LoadNeedsMemory,
     LoadProgress,
@@ -37,6 +36,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Read,
     ReadAttentionRows,
+    Reconfigure,
     ResumeKept,
     RunFinished,
     RunReady,
@@ -44,6 +44,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     SpellTokens,
     Stop,
+    SwitchMode,
     Task,
     TokenDecoded,
 )
@@ -132,14 +133,9 @@ _SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | Ma
 _LOCAL_CACHE_ONLY = (
     KeepConversation | CheckKept | ResumeKept | CompareGains | MeasureCache | FollowToken
 )  # of a cache that lies here, and is not of the conversation in the chat
+_LOADS = LoadModel | Reconfigure | SwitchMode
 _HELD_BACK = (
-    ModelLoaded
-    | ExecutorChanged
-    | CacheStatus
-    | LoadStarted
-    | LoadProgress
-    | LoadFailed
-    | LoadNeedsMemory
+    ModelLoaded | ExecutorChanged | CacheStatus | LoadStarted | LoadProgress | LoadNeedsMemory
 )
 
 
@@ -182,7 +178,7 @@ class Router:
         self._remote: OtherEngine | None = None
         self._loaded: ModelLoaded | None = None  # what the engine here has
         self._changed: ExecutorChanged | None = None  # since then: the options in force
-        self._loading: dict[type[Any], Event] = {}  # the newest of a load that goes on there
+        self._loading: dict[type[Any], Report] = {}  # the newest of a load that goes on there
         self._cache: CacheStatus | None = None
         self._pending: list[Report] = []  # to be returned by `poll`
         self._comparison: RemoteComparison | None = None  # answers that are compared
@@ -197,8 +193,9 @@ class Router:
         if self._remote is None:
             return
         self._close_remote()
-        known = (self._loaded, self._changed, self._cache, *self._loading.values())
+        known = self._loaded, self._changed, self._cache
         self._pending += [Report(event) for event in known if event is not None]
+        self._pending += self._loading.values()
 
     def submit(self, command: Command) -> Handle:
         remote = self._remote
@@ -223,9 +220,10 @@ class Router:
     def poll(self) -> list[Report]:
         reports = []
         for report in self._local.poll():
-            self._record(report.event)
+            self._record(report)
             if not self._is_compared(report) and not (
-                self._remote is not None and isinstance(report.event, _HELD_BACK)
+                self._remote is not None
+                and (isinstance(report.event, _HELD_BACK) or _is_end_of_load(report))
             ):
                 reports.append(report)
         for report in self._remote.poll() if self._remote is not None else ():
@@ -279,21 +277,24 @@ class Router:
         if remote is not None:
             remote.close(0.0)  # its thread ends with the request that it cancels
 
-    def _record(self, event: Event) -> None:
+    def _record(self, report: Report) -> None:
         """Keep what the local engine has loaded, to be repeated after a connection."""
+        event = report.event
         if isinstance(event, ModelLoaded):
             self._loaded, self._changed = event, None
-            self._loading.clear()
         elif isinstance(event, ExecutorChanged) and self._loaded is not None:
             self._loaded = ModelLoaded(event.model, event.executor, self._loaded.seconds)
             self._changed = event
-            self._loading.clear()
         elif isinstance(event, CacheStatus):
             self._cache = event
-        elif isinstance(event, LoadFailed):
-            self._loading.clear()
         elif isinstance(event, LoadStarted | LoadProgress):
-            self._loading[type(event)] = event
+            self._loading[type(event)] = report
+        if isinstance(event, ModelLoaded | ExecutorChanged) or _is_end_of_load(report):
+            self._loading.clear()
+
+
+def _is_end_of_load(report: Report) -> bool:
+    return isinstance(report.event, Ended) and isinstance(report.command, _LOADS)
 
 
 class RemoteHost(Host):

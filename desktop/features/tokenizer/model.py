@@ -70,8 +70,8 @@ def _replied(event: Event, asked: TokenizeText, state: AppState, now: float) -> 
         samples = event.samples or answer.samples
         answer = replace(answer, result=event.result, samples=samples, problem="")
     elif isinstance(event, Ended):
-        if event.problem:
-            answer = replace(answer, result=None, problem=event.problem)
+        if event.failure:
+            answer = replace(answer, result=None, problem=event.failure)
         answer = replace(answer, asked=None)
     return _with_answer(state, asked.slot, answer)
 

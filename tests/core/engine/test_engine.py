@@ -5,17 +5,15 @@ from random import Random
 
 import pytest
 
-from llm_lite.core.engine.step_requests import SUPERSEDED
 from llm_lite.core.errors import RequestError
+from llm_lite.core.handles import SUPERSEDED
 from llm_lite.core.messages import (
     AttentionRows,
     CacheStatus,
-    CancelLoad,
     CompareGains,
     ConversationRead,
     DraftsLearned,
     Ended,
-    ExecutorChanged,
     GainsEffect,
     Generate,
     GenerationFinished,
@@ -23,7 +21,6 @@ from llm_lite.core.messages import (
     GenerationStats,
     Inspect,
     LensResult,
-    LoadFailed,
     LoadModel,
     LoadProgress,
     LoadStarted,
@@ -38,7 +35,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.text.tokenizer import Tokenizer
-from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client
+from tests.core.engine_client import GREEDY, HELLO, LOADS, PATIENCE, Client
 from tests.make_gguf import tokenizer_metadata, write_tiny_llama
 from tests.runners import BACKENDS, exact
 
@@ -170,8 +167,10 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
             sent[ConversationRead] += 1
         elif kind in requests:
             handles.append(client.send(requests[kind]()))
+        elif kind == "stop":
+            handles.append(client.send(Stop()))
         else:
-            handles.append(client.send(Stop() if kind == "stop" else CancelLoad()))
+            client.cancel_loads()
         sent[LoadStarted] += kind in ("load", "missing", "change")
     deadline = time.monotonic() + PATIENCE
     while not all(handle.is_over for handle in handles) and time.monotonic() < deadline:
@@ -193,9 +192,9 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
 
 
 def _ended(client):
-    loads = (ModelLoaded, LoadFailed, ExecutorChanged)
+    loads = [r for r in client.reports if isinstance(r.command, LOADS)]
     return {
-        LoadStarted: sum(len(client.of(kind)) for kind in loads),
+        LoadStarted: sum(isinstance(report.event, Ended) for report in loads),
         **{k: len(client.of(k)) for k in (GenerationFinished, ConversationRead)},
     }
 

@@ -6,10 +6,8 @@ import pytest
 
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
-    CancelLoad,
     Generate,
     GenerationFinished,
-    LoadFailed,
     LoadModel,
     Logged,
     ModelLoaded,
@@ -41,7 +39,7 @@ def test_a_load_that_throws_is_told_and_the_old_model_stays(client, tiny_llama, 
 
     monkeypatch.setattr(loader, "open_model", broken)
     client.send(LoadModel(str(tiny_llama), exact()))
-    message = client.until(LoadFailed).message
+    message = client.failed_load().problem
     assert message == f"an internal error ({type(error).__name__}); the log has the details"
     assert client.ask(2)[1] == before
 
@@ -95,16 +93,16 @@ def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch
     monkeypatch.setattr(loader, "open_model", stuck)
     client.send(LoadModel(str(tiny_llama), exact()))
     assert reached.wait(PATIENCE)
-    client.send(CancelLoad())
-    failed = client.until(LoadFailed)
-    assert failed.cancelled
+    client.cancel_loads()
+    failed = client.failed_load()
+    assert failed.unwanted
     assert client.ask(2)[1] == before, "the model that was there answers"
     count = len(client.of(ModelLoaded))
     go_on.set()
     assert ended.wait(PATIENCE)
     assert client.ask(3)[1] == before, "what came too late changes nothing"
     assert len(client.of(ModelLoaded)) == count
-    assert len(client.of(LoadFailed)) == 1
+    assert len(client.failed_loads()) == 1
     client.load(tiny_llama)
     assert client.ask(4)[1] == before
 
@@ -194,5 +192,5 @@ def test_the_model_that_is_coming_has_its_name(client, tiny_llama, monkeypatch):
     assert seen == [loaded.model.name]
     assert client.engine.coming() == ""
     client.send(LoadModel("no such file", exact()))
-    client.until(LoadFailed)
+    client.failed_load()
     assert client.engine.coming() == ""

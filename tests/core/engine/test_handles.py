@@ -8,13 +8,12 @@ from llm_lite.core.engine import step_requests
 from llm_lite.core.engine import tokenizing_thread as tokenizing
 from llm_lite.core.engine.engine import UNFINISHED
 from llm_lite.core.errors import DeviceLostError, RequestError
-from llm_lite.core.handles import CLOSING, Handle
+from llm_lite.core.handles import CANCELLED, CLOSING, Handle
 from llm_lite.core.inspect import attention_export
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
     AnalyzeTensors,
     Cancel,
-    CancelLoad,
     CheckKept,
     Command,
     CompareElsewhere,
@@ -36,7 +35,6 @@ from llm_lite.core.messages import (
     KeepConversation,
     KeepVariant,
     LensResult,
-    LoadFailed,
     LoadModel,
     LoadStarted,
     Logged,
@@ -85,7 +83,6 @@ def all_commands(model, folder):
         ReadTarget((5, 6)),
         SpellTokens(4, (5, 6)),
         Stop(),
-        CancelLoad(),
         Reconfigure(exact(context=100)),
         SwitchMode("int8"),
         SaveCache(str(folder / "cache.kv")),
@@ -234,7 +231,7 @@ def test_loads_are_cancelled_and_nothing_else(client, tiny_llama, hook):
         with pytest.raises(RequestError, match="loading was cancelled"):
             handle.result(PATIENCE)
         check_ended(client, handle)
-        assert events_of(client, handle)[-2].cancelled
+        assert events_of(client, handle)[-1].unwanted
     assert read.result(PATIENCE).prompt
 
 
@@ -259,9 +256,9 @@ def test_a_request_that_waits_for_a_step_is_cancelled(client, tiny_llama, hook):
     lens, effect = client.send(Inspect(2)), client.send(CompareGains())
     lens.cancel()
     answer.cancel()
-    assert lens.result(PATIENCE) is None
+    assert problem_of(lens) == CANCELLED
     assert isinstance(effect.result(PATIENCE), GainsEffect)
-    assert events_of(client, lens) == [Ended()]
+    assert events_of(client, lens) == [Ended(CANCELLED, unwanted=True)]
 
 
 def test_a_stop_leaves_requests_between_two_steps_be(client, tiny_llama, hook):
@@ -432,7 +429,7 @@ def test_a_load_that_was_left_to_itself_tells_nothing_behind_its_end(
     assert ended.wait(PATIENCE)
     stuck.join(PATIENCE)
     kinds = [type(event) for event in events_of(client, load)]
-    assert kinds == [LoadStarted, LoadFailed, Ended]
+    assert kinds == [LoadStarted, Ended]
     assert "left to itself" in next(e.text for e in client.of(Logged) if e.level == "warning")
 
 

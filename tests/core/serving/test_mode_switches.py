@@ -7,11 +7,9 @@ import pytest
 from llm_lite.core.errors import DoesNotFitError, FileError, RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
-    CancelLoad,
     ExecutorChanged,
     Generate,
     GenerationFinished,
-    LoadFailed,
     LoadNeedsMemory,
     LoadStarted,
     ServingChanged,
@@ -113,9 +111,9 @@ def test_it_is_cancelled(client, served, making, who):
     if who == "the client":
         served.modes.cancel()
     else:
-        client.send(CancelLoad())
+        client.cancel_loads()
     making.go_on.set()
-    assert client.until(LoadFailed).cancelled
+    assert client.failed_load().unwanted
     assert served.modes.last.phase == "cancelled"
     assert served.executor == before
     assert len(Asked(served, tokens=(5, 6)).tokens()) == 12
@@ -126,7 +124,7 @@ def test_a_mode_that_does_not_fit_is_a_sentence_and_no_question(client, served, 
     making.problem = DoesNotFitError(sentence, None, ())
     making.go_on.set()
     served.modes.request("int8", "auto")
-    assert client.until(LoadFailed).message == sentence
+    assert client.failed_load().problem == sentence
     assert (served.modes.last.phase, served.modes.last.problem) == ("failed", sentence)
     assert not client.of(LoadNeedsMemory)
     client.until(ServingChanged)  # the mode before is there again
@@ -137,7 +135,7 @@ def test_clients_hear_of_no_path(client, served, making):
     making.problem = FileError("/home/somebody/model.gguf", "it has changed")
     making.go_on.set()
     served.modes.request("int8", "auto")
-    assert "somebody" in client.until(LoadFailed).message
+    assert "somebody" in client.failed_load().problem
     assert served.modes.last.problem == "it has changed"
 
 

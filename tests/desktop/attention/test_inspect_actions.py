@@ -305,6 +305,12 @@ def test_the_lens_asks_and_takes_its_own_answer():
     assert (state.lens.result, state.lens.asked, state.lens.problem) == (result, None, "")
 
 
+def test_rows_that_give_way_to_others_show_no_problem():
+    state, (asked,) = play(answered(), inspecting.SetXRay(XRay(True, at=3)))
+    state, _ = play(state, (Ended("a newer request has taken its place", unwanted=True), asked))
+    assert state.attention_rows is None
+
+
 def test_why_there_is_no_lens_is_shown():
     state, (asked,) = play(answered(), inspecting.ShowLens(3, ("key",)))
     state, _ = play(state, (Ended("there is no such position"), asked))

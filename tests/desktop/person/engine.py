@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_lite.core.handles import Handle
+from llm_lite.core.handles import Handle, Report
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
     CacheKept,
     CacheMeasured,
     CacheStatus,
-    CancelLoad,
+    Cancel,
     CheckKept,
     CompareGains,
     ConversationRead,
@@ -33,7 +33,6 @@ from llm_lite.core.messages import (
     KeptResumed,
     LensResult,
     LensRow,
-    LoadFailed,
     LoadModel,
     LoadStarted,
     MakeTitle,
@@ -56,6 +55,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
+LOADS = LoadModel | Reconfigure
 STAMP = -1_000_000.0
 FAST = 7e9  # of what must be above 0, and is no time
 SMALL = replace(MODEL, layers=2, heads=3, kv_heads=1, path="/models/one.gguf", name="One")
@@ -111,10 +111,10 @@ class ScriptedEngine:
     def submit(self, command):
         handle = Handle(command, self._reports.append)
         self._open = [one for one in self._open if not one.is_over]
-        if isinstance(command, Stop | CancelLoad):
+        if isinstance(command, Stop | Cancel):
             for one in self._open:
-                is_load = isinstance(one.command, LoadModel | Reconfigure)
-                if is_load == isinstance(command, CancelLoad):
+                stops = isinstance(command, Stop) and not isinstance(one.command, LOADS)
+                if stops or (isinstance(command, Cancel) and command.command is one.command):
                     one.cancel()
             handle.end()
             return handle
@@ -218,7 +218,7 @@ class ScriptedEngine:
         yield
         yield
         if handle.is_cancelled:
-            self._say(LoadFailed(source, "cancelled", cancelled=True))
+            handle.end("cancelled", unwanted=True)
             return
         self.model, self.gains, self.mode = MODELS[source], None, command.options.mode
         self.cache, self.holder = [], 0
@@ -236,12 +236,10 @@ class ScriptedEngine:
         if handle is not self._newest:
             return
         if handle.is_cancelled or self.model is None:
-            path = self.model.path if self.model else ""
-            self._say(LoadFailed(path, "cancelled", True, command.request))
+            handle.end("cancelled", unwanted=True)
             return
         self.mode = command.options.mode
-        changed = ExecutorChanged(self._executor(), self.model, command.options)
-        self._say(replace(changed, request=command.request))
+        self._say(ExecutorChanged(self._executor(), self.model, command.options))
         self._tell_cache()
 
     def _executor(self):
@@ -421,7 +419,8 @@ class ScriptedEngine:
 
     def _tell_cache(self):
         context = self.model.context if self.model else 0
-        self._say(CacheStatus(len(self.cache), context, 0, 0, 1 << 20, (), 0))
+        status = CacheStatus(len(self.cache), context, 0, 0, 1 << 20, (), 0)
+        self._reports.append(Report(status))
 
     def _changed(self):
         self.version += 1

@@ -473,7 +473,7 @@ class Person:
         for _ in range(self.rng.choice([1, 1, 2, 3])):
             mode = self.rng.choice([self.at_start["options.mode"], *MODES])
             options, elsewhere = replace(self.state.options, mode=mode), self.state.elsewhere
-            loads = self.state.load is not None and not self.state.load.request
+            loads = self.state.load is not None and not self.state.load.changes
             self.do(SetOptions(options))
             for _ in range(self.rng.randrange(1, 5)):
                 if not elsewhere and not loads:

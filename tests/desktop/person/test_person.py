@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from msgspec import Struct
 
-from llm_lite.core.messages import ExecutorChanged
+from llm_lite.core.messages import ExecutorChanged, Reconfigure
 from llm_lite.core.records import NotedMeta, replace
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.features.attachments.state import NewDraft
@@ -168,15 +168,17 @@ def newer_wish_is_refused(monkeypatch):
 
 
 def older_wish_ends_the_newer(monkeypatch):
-    changed = folding.EVENTS[ExecutorChanged]
+    replied = folding.REPLIES[Reconfigure]
 
-    def any_wish(event, state, now):
-        request = state.load.request if state.load else 0
-        state = changed(replace(event, request=request), state, now)
+    def any_wish(event, asked, state, now):
+        asked = state.load.asked if state.load else asked
+        state = replied(event, asked, state, now)
+        if not isinstance(event, ExecutorChanged):
+            return state
         mode = event.options.mode if event.options else state.options.mode
         return replace(state, options=replace(state.options, mode=mode))
 
-    monkeypatch.setitem(folding.EVENTS, ExecutorChanged, any_wish)
+    monkeypatch.setitem(folding.REPLIES, Reconfigure, any_wish)
 
 
 def fork_forgets_alternatives(monkeypatch):

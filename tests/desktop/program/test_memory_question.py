@@ -3,8 +3,8 @@
 import pytest
 
 from llm_lite.core.messages import (
+    Ended,
     EngineOptions,
-    LoadFailed,
     LoadModel,
     LoadNeedsMemory,
     Reconfigure,
@@ -35,8 +35,9 @@ ASKED = LoadNeedsMemory(
 def asked(cache_view):
     def make(event=ASKED):
         one, engine = cache_view(view=(1400, 900))
-        one.program.state = apply(event, replace(one.state, load=None), 0.0)
-        one.program.state = apply(LoadFailed("large.gguf", "it does not fit"), one.state, 0.0)
+        command = LoadModel("large.gguf")
+        one.program.state = apply(event, replace(one.state, load=None), 0.0, command)
+        one.program.state = apply(Ended("it does not fit"), one.state, 0.0, command)
         one.driver.frames(4)
         return one, engine
 

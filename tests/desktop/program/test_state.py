@@ -6,15 +6,16 @@ import pytest
 
 from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
-    CancelLoad,
+    Cancel,
     ChatMessage,
+    Ended,
     EngineOptions,
     ExecutorChanged,
+    FileDamaged,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    LoadFailed,
     LoadModel,
     LoadProgress,
     LoadStarted,
@@ -227,21 +228,22 @@ def test_load_and_cancel():
     state, commands = play(
         AppState(),
         OpenModel("m.gguf"),
-        LoadStarted("m.gguf"),
         LoadProgress("reading", 0.5),
         CancelLoading(),
         CancelLoading(),
     )
-    assert commands == [LoadModel("m.gguf", EngineOptions()), CancelLoad()]
+    load = LoadModel("m.gguf", EngineOptions())
+    assert commands == [load, Cancel(load)] and commands[1].command is commands[0]
     assert (state.load.stage, state.load.fraction) == ("reading", 0.5)
-    state, _ = play(state, LoadFailed("m.gguf", "cancelled", cancelled=True))
+    state, _ = play(state, (Ended("cancelled", unwanted=True), commands[0]))
     assert state.load is None
     assert state.notices[-1].level == "info"
 
 
 def test_failed_load_keeps_model_and_conversation():
     before = answered()
-    state, _ = play(before, OpenModel("bad"), LoadFailed("bad", "bad: not a GGUF file"))
+    state, (load,) = play(before, OpenModel("bad"))
+    state, _ = play(state, (LoadStarted("bad"), load), (Ended("bad: not a GGUF file"), load))
     assert (state.model, state.messages, state.load) == (MODEL, before.messages, None)
     assert state.notices[-1].text == "bad: not a GGUF file."
 
@@ -277,16 +279,16 @@ def test_a_mode_that_a_client_of_the_server_switched_is_the_one_in_use():
     elsewhere = EngineOptions(backend="cpu", mode="int4", activations="a8", context=77, force=True)
     state, _ = play(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), MODEL, elsewhere))
     assert state.options == replace(READY.options, mode="int4", activations="a8")
-    assert play(state, SetOptions(READY.options))[1] == [Reconfigure(READY.options, 1)]
+    assert play(state, SetOptions(READY.options))[1] == [Reconfigure(READY.options)]
 
 
 def test_options_reconfigure_a_loaded_model_only():
     options = EngineOptions(backend="cpu")
     state, commands = play(READY, SetOptions(options))
-    assert commands == [Reconfigure(options, 1)]
+    assert commands == [Reconfigure(options)]
     assert state.load
-    assert play(state, ExecutorChanged(EXECUTOR, MODEL, request=1))[0].load is None
-    assert play(asked(), SetOptions(options))[1] == [Reconfigure(options, 1)]  # it goes on
+    assert play(state, (ExecutorChanged(EXECUTOR, MODEL), commands[0]))[0].load is None
+    assert play(asked(), SetOptions(options))[1] == [Reconfigure(options)]  # it goes on
     assert play(AppState(), SetOptions(options))[1] == []
     assert play(READY, SetOptions(READY.options))[1] == []
 
@@ -295,14 +297,17 @@ def test_a_later_wish_takes_the_place_of_one_that_is_prepared():
     """What the first brought meanwhile is shown, and does not end the wait for the second."""
     first, second = EngineOptions(mode="int8"), EngineOptions(mode="int4")
     state, commands = play(READY, SetOptions(first), SetOptions(second))
-    assert commands == [Reconfigure(first, 1), Reconfigure(second, 2)]
-    late = ExecutorChanged(replace(EXECUTOR, mode="int8"), MODEL, first, 1)
-    state, _ = play(state, LoadStarted("/m/model"), late)
+    assert commands == [Reconfigure(first), Reconfigure(second)]
+    older, newer = commands
+    late = ExecutorChanged(replace(EXECUTOR, mode="int8"), MODEL, first)
+    state, _ = play(state, (LoadStarted("/m/model"), older), (late, older), (Ended(), older))
     assert state.load and (state.options.mode, state.executor.mode) == ("int4", "int8")
-    failed, _ = play(state, LoadFailed("/m/model", "no memory", request=2))
+    failed, _ = play(state, (Ended("no memory"), newer))
     assert failed.load is None and failed.options.mode == "int8", "that is what goes on"
-    done = ExecutorChanged(replace(EXECUTOR, mode="int4"), MODEL, second, 2)
-    state, _ = play(state, done)
+    superseded, _ = play(state, (Ended("a newer change", unwanted=True), older))
+    assert superseded.load is state.load and superseded.notices == state.notices
+    done = ExecutorChanged(replace(EXECUTOR, mode="int4"), MODEL, second)
+    state, _ = play(state, (done, newer))
     assert state.load is None and state.options.mode == "int4"
 
 
@@ -350,7 +355,7 @@ def test_rings_are_bounded():
     for number in range(RATE_SAMPLES * 2):
         state = apply(TokenDecoded(1, number, "", 1.0, number), state, number * 0.21)
     for number in range(10):
-        state = apply(LoadFailed("x", f"problem {number}"), state, 0.0)
+        state = apply(FileDamaged(f"problem {number}"), state, 0.0)
     assert len(state.log) == LOG_LINES
     assert state.log[-1].text == str(LOG_LINES + 49)
     assert RATE_SAMPLES / 2 <= len(state.rates) <= RATE_SAMPLES
@@ -359,7 +364,7 @@ def test_rings_are_bounded():
 
 
 def test_notices_expire():
-    state = apply(LoadFailed("x", "problem"), AppState(), 0.0)
+    state = apply(FileDamaged("problem"), AppState(), 0.0)
     assert expire(state, 1.0) is state
     assert expire(state, 60.0).notices == ()
 

@@ -8,10 +8,8 @@ from llm_lite.core.errors import DeviceLostError, NotFiniteError, OutOfDeviceMem
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
-    CancelLoad,
     ExecutorChanged,
     GenerationStarted,
-    LoadFailed,
     LoadModel,
     Logged,
     Reconfigure,
@@ -26,9 +24,9 @@ def test_cancelling_a_load_keeps_the_model(client, tiny_llama, hook):
     reached, _ = hook.block_make()
     client.send(LoadModel(str(tiny_llama), exact()))
     assert reached.wait(PATIENCE)
-    client.send(CancelLoad())
-    failed = client.until(LoadFailed)
-    assert failed.cancelled
+    client.cancel_loads()
+    failed = client.failed_load()
+    assert failed.unwanted
     assert client.ask()[0].stop_reason == "length"
 
 
@@ -36,9 +34,8 @@ def test_a_load_that_fails_keeps_the_model(client, tiny_llama, tmp_path):
     client.load(tiny_llama)
     missing = tmp_path / "missing.gguf"
     client.send(LoadModel(str(missing), exact()))
-    failed = client.until(LoadFailed)
-    assert (failed.source, failed.cancelled) == (str(missing), False)
-    assert failed.message == f"{missing}: no such file"
+    failed = client.failed_load()
+    assert failed.failure == f"{missing}: no such file"
     assert client.ask()[0].stop_reason == "length"
 
 
@@ -50,8 +47,8 @@ def test_reconfigure_runs_the_same_model_otherwise(client, tiny_llama):
     assert (changed.executor.mode, changed.model.context) == ("fp32", 40)
     assert client.ask(2)[1] == before, "the same numbers, decoded beforehand"
     client.send(Reconfigure(exact(context=129)))
-    failed = client.until(LoadFailed)
-    assert "at most 128 tokens" in failed.message
+    failed = client.failed_load()
+    assert "at most 128 tokens" in failed.problem
     assert client.ask(3)[1] == before
     assert client.ask(4)[0].stats.context_used < 40
 
@@ -74,9 +71,9 @@ def test_a_defect_while_loading_keeps_the_model(client, tiny_llama, hook):
 
     hook.at_make = fail
     client.send(LoadModel(str(tiny_llama), exact()))
-    assert "RuntimeError" in client.until(LoadFailed).message
+    assert "RuntimeError" in client.failed_load().problem
     client.send(Reconfigure(exact()))
-    assert "RuntimeError" in client.until(LoadFailed).message
+    assert "RuntimeError" in client.failed_load().problem
     assert sum("planted" in line.text for line in client.of(Logged)) == 2
     assert client.ask()[0].stop_reason == "length"
 
@@ -87,7 +84,7 @@ def test_too_little_memory_is_a_sentence(client, tiny_llama, hook):
 
     hook.at_make = fail
     client.send(LoadModel(str(tiny_llama), exact()))
-    assert "not enough memory" in client.until(LoadFailed).message
+    assert "not enough memory" in client.failed_load().problem
 
 
 # A Vulkan device that fails: the C++ executor takes over.
@@ -242,7 +239,7 @@ def test_a_change_that_does_not_find_the_draft_model(client, tiny_llama, tmp_pat
     expected = client.ask(1)[1]
     draft.unlink()
     client.send(Reconfigure(replace(drafting, mode="fp32")))
-    failed = client.until(LoadFailed).message
+    failed = client.failed_load().problem
     assert failed.startswith("draft model: ") and str(draft) in failed
     assert client.ask(2)[1] == expected
     assert client.engine._host.runner.draft is not None
@@ -254,5 +251,5 @@ def test_a_change_that_does_not_find_the_draft_model(client, tiny_llama, tmp_pat
     hook.at_make = fail
     client.send(Reconfigure(replace(drafting, mode="fp32")))
     assert client.until(ExecutorChanged).options.draft_model == ""
-    assert client.until(LoadFailed).message.startswith("draft model: ")
+    assert client.failed_load().problem.startswith("draft model: ")
     assert client.ask(3)[1] == expected

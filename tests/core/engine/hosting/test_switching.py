@@ -8,11 +8,9 @@ from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import loader
 from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
-    CancelLoad,
     ExecutorChanged,
     Generate,
     GenerationFinished,
-    LoadFailed,
     LoadModel,
     LoadStarted,
     ModelLoaded,
@@ -121,17 +119,17 @@ def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, mon
 def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tiny_llama, pace):
     client.load(tiny_llama)
     answer(client)
-    client.send(Reconfigure(exact(context=10_000), 7))
-    while not client.of(LoadFailed):  # it is told between two steps, once the preparation has ended
+    client.send(Reconfigure(exact(context=10_000)))
+    while not client.failed_loads():  # it is told between two steps, once the preparation has ended
         pace.let(1)
         client.take(0.01)
-    failed = client.until(LoadFailed)
-    assert "at most 128 tokens" in failed.message and failed.request == 7
-    client.send(Reconfigure(exact(mode="fp32"), 8), CancelLoad())
+    failed = client.failed_load()
+    assert "at most 128 tokens" in failed.problem and not failed.unwanted
+    client.send(Reconfigure(exact(mode="fp32"))).cancel()
     pace.free.set()
     pace.let(1)
-    failed = client.until(LoadFailed)
-    assert failed.cancelled and failed.request == 8
+    failed = client.failed_load()
+    assert failed.unwanted
     answered = client.of(GenerationFinished) or [client.until(GenerationFinished)]
     assert answered[0].stats.new_tokens == LONG
     assert not client.of(ExecutorChanged)
@@ -158,14 +156,17 @@ def test_the_last_wish_counts(client, tiny_llama, monkeypatch, answers):
     if answers:
         answer(client)
         client.until(TokenDecoded)
-    client.send(Reconfigure(exact(mode="int8"), 1))
+    first = client.send(Reconfigure(exact(mode="int8")))
     client.until(LoadStarted)
-    client.send(Reconfigure(exact(mode="fp16"), 2), Reconfigure(exact(mode="fp32"), 3))
+    second = client.send(Reconfigure(exact(mode="fp16")))
+    third = client.send(Reconfigure(exact(mode="fp32")))
     ready.set()
-    changed = client.until(ExecutorChanged)
-    assert (changed.executor.mode, changed.options.mode, changed.request) == ("fp32", "fp32", 3)
+    changed = third.result(PATIENCE)
+    assert (changed.executor.mode, changed.options.mode) == ("fp32", "fp32")
+    for handle in (first, second):
+        assert "a newer change" in client.end_of(handle)
     assert len(client.of(ExecutorChanged)) == 1
-    assert [(e.cancelled, e.request) for e in client.of(LoadFailed)] == [(True, 1), (True, 2)]
+    assert [end.unwanted for end in client.failed_loads()] == [True, True]
     assert begun == ["int8", "fp32"]
 
 
@@ -262,6 +263,6 @@ def test_a_draft_model_of_another_vocabulary_changes_nothing(client, tiny_llama,
     client.load(tiny_llama, exact("cpu"))
     before = client.engine._host.runner
     client.send(Reconfigure(exact("cpu", speculate="lookup", draft_model=str(smollm2))))
-    problem = client.until(LoadFailed).message
+    problem = client.failed_load().problem
     assert str(smollm2) in problem and str(tiny_llama) in problem
     assert client.engine._host.runner is before

@@ -9,7 +9,6 @@ from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
     EngineOptions,
     ExecutorChanged,
-    LoadFailed,
     LoadModel,
     LoadNeedsMemory,
     ModelLoaded,
@@ -82,7 +81,7 @@ def test_the_engine_asks_and_keeps_the_model(client, tiny_llama, free):
     asked = client.until(LoadNeedsMemory)
     assert (asked.source, asked.options, asked.in_use) == (str(tiny_llama), exact("cpu"), False)
     assert not asked.fit.fits
-    assert "need" in client.until(LoadFailed).message
+    assert "need" in client.failed_load().problem
     assert client.ask()[0].stop_reason == "length", "with the model before"
     client.send(LoadModel(str(tiny_llama), exact("cpu", force=True)))
     client.until(ModelLoaded)
@@ -94,7 +93,7 @@ def test_a_change_that_does_not_fit_is_asked_about_too(client, tiny_llama, free)
     client.send(Reconfigure(exact(context=100)))
     asked = client.until(LoadNeedsMemory)
     assert (asked.options, asked.in_use) == (exact(context=100), True)
-    client.until(LoadFailed)
+    client.failed_load()
     assert client.ask()[0].stop_reason == "length", "as it was before"
     client.send(Reconfigure(exact(context=100, force=True)))
     assert client.until(ExecutorChanged).model.context == 100
