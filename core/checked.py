@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 import msgspec
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import found
+from llm_lite.core.files.json_text import HALF_PAIR, found, lone_surrogate
 from llm_lite.core.plain_text import quote
 
 _T = TypeVar("_T")
@@ -56,6 +56,10 @@ def convert(value: Any, kind: type[_T], at: str = "", hook: Hook | None = None) 
         return msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:
         raise _explained(error, value, kind, at, hook) from None
+    except UnicodeEncodeError:
+        below, text = lone_surrogate(value) or ("", "")
+        place = f"{at}.{below}" if at and below and not below.startswith("[") else at + below
+        raise CheckError(place, f"is not valid Unicode: {HALF_PAIR}: {quote(text)}") from None
 
 
 def convert_in_file(value: Any, kind: type[_T], path: Path, at: str = "") -> _T:
@@ -71,7 +75,7 @@ def fitting(values: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, 
     fits = {}
     for name, field_kind in _kinds(kind).items():
         if name in values:
-            with contextlib.suppress(msgspec.ValidationError):
+            with contextlib.suppress(msgspec.ValidationError, UnicodeEncodeError):
                 fits[name] = msgspec.convert(values[name], field_kind)
     return fits
 
@@ -177,7 +181,7 @@ def _culprit(members: Any, kind: Any, is_key: bool, hook: Hook | None) -> str | 
     for name, member in members.items() if is_object else enumerate(members):
         try:
             msgspec.convert(name if is_key else member, inner, dec_hook=hook)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):
             break
     return cast(str | int, name)
 

@@ -14,6 +14,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.regular import open_regular, unreadable
 from llm_lite.core.plain_text import quote
 
+HALF_PAIR = "half of a surrogate pair"
 MAX_BYTES = 32 << 20
 MAX_TOKENIZER_BYTES = 128 << 20
 _MOST_DIGITS = 400  # of a whole number; a float has at most 309
@@ -118,23 +119,27 @@ _LONE_SURROGATE = re.compile(
 )
 
 
-def _refuse_lone_surrogates(value: Any, path: Path, what: str) -> None:
-    """Raise FileError for a lone surrogate, which is no character: no encoder and no screen takes
-    it."""
+def lone_surrogate(value: Any) -> tuple[str, str] | None:
+    """Return a text of a JSON value with a lone surrogate in it, which is no character: no encoder
+    and no screen takes it. Before it, its place: "a.b[2]", or "" if it is a key."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         key, item = waiting.pop()
         if isinstance(item, str) and any("\ud800" <= char <= "\udfff" for char in item):
-            where = f"under {quote(key)}" if key else "in a key"
-            raise FileError(
-                path,
-                f"{what} is not valid Unicode: half of a surrogate pair {where}: {quote(item)}",
-            )
+            return key, item
         if isinstance(item, dict):
             waiting += (("", name) for name in item)
             waiting += ((f"{key}.{name}" if key else name, inner) for name, inner in item.items())
-        elif isinstance(item, list):
+        elif isinstance(item, list | tuple):
             waiting += ((f"{key}[{number}]", inner) for number, inner in enumerate(item))
+    return None
+
+
+def _refuse_lone_surrogates(value: Any, path: Path, what: str) -> None:
+    if (half := lone_surrogate(value)) is not None:
+        key, text = half
+        where = f"under {quote(key)}" if key else "in a key"
+        raise FileError(path, f"{what} is not valid Unicode: {HALF_PAIR} {where}: {quote(text)}")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

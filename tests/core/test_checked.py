@@ -176,3 +176,12 @@ def test_types_that_read_themselves_and_names_that_look_like_places(value, sente
     with pytest.raises(CheckError) as wrong:
         convert(value, Holder, hook=Named.read)
     assert str(wrong.value) == sentence
+
+
+def test_half_of_a_character_is_named():
+    half = {"parts": [{"state": "\udcff"}]}
+    with pytest.raises(
+        CheckError, match=r"^kinds\.parts\[0\]\.state: is not valid Unicode: half of"
+    ):
+        convert(half, Whole, "kinds")
+    assert fitting({"mode": "\udcff", "title": "ok"}, Whole) == {"title": "ok"}

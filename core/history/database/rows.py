@@ -281,10 +281,10 @@ def from_mapping(kind: type[_Kept], kept: Mapping[str, Any]) -> _Kept:
     except msgspec.ValidationError:
         pass
     else:
-        if not any(map(_is_huge, msgspec.structs.astuple(whole))):
+        if not any(map(_is_beyond, msgspec.structs.astuple(whole))):
             return whole
     found = fitting(kept, kind)
-    return kind(**{name: value for name, value in found.items() if not _is_huge(value)})
+    return kind(**{name: value for name, value in found.items() if not _is_beyond(value)})
 
 
 def storable_in(value: Any) -> Any:
@@ -298,8 +298,11 @@ def storable_in(value: Any) -> Any:
     return value
 
 
-def _is_huge(value: Any) -> bool:
-    return type(value) is int and abs(value) >= 1 << 64
+def _is_beyond(value: Any) -> bool:
+    """Return whether a number is too large for a row, or not finite."""
+    if type(value) is int:
+        return abs(value) >= 1 << 64
+    return type(value) is float and not math.isfinite(value)
 
 
 def _text(value: object) -> str | None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from llm_lite.core.attached_text import ATTACHMENT_KINDS, Attachment, kind_of_text
+from llm_lite.core.files.json_text import check_depth
 from llm_lite.core.history.database.rows import (
     STOP_REASONS,
     from_mapping,
@@ -41,6 +42,7 @@ FORMAT = "llm-lite-conversations"
 VERSION = 1
 _LARGEST_TOKEN = 0xFFFF_FFFF
 _LARGEST = 1 << 62
+_MOST_LEVELS = 64  # of objects and lists in a run or an end
 
 
 def to_json(conversations: Iterable[StoredConversation]) -> bytes:
@@ -197,7 +199,17 @@ def _run(entry: JsonEntry) -> AnswerRun:
             model.get("modified").number(0.0),
             model.get("fingerprint").text(""),
         )
-    return run_from_mapping(storable_in(entry.object()), identity)
+    return run_from_mapping(_storable(entry), identity)
+
+
+def _storable(entry: JsonEntry) -> dict[str, Any]:
+    """Return an object with whole characters only. FileError where it nests too deep."""
+    try:
+        check_depth(entry.object(), _MOST_LEVELS)
+    except ValueError:
+        raise entry.refused(f"at most {_MOST_LEVELS} levels of objects and lists") from None
+    stored: dict[str, Any] = storable_in(entry.object())
+    return stored
 
 
 def _end(entry: JsonEntry) -> AnswerEnd | None:
@@ -206,7 +218,7 @@ def _end(entry: JsonEntry) -> AnswerEnd | None:
     known = stop_reason(reason.text("")) if not reason.is_null else None
     if known is None and not reason.is_null:
         raise reason.refused(f"one of {', '.join(STOP_REASONS)}")
-    measured = None if stats.is_null else from_mapping(GenerationStats, storable_in(stats.object()))
+    measured = None if stats.is_null else from_mapping(GenerationStats, _storable(stats))
     problem, seconds = entry.get("problem").text(""), entry.get("seconds").number(0.0)
     end = AnswerEnd(known, measured, problem, seconds)
     return None if end == AnswerEnd() else end

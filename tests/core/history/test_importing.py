@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.history import AnswerEnd, Attachment, ConversationTree, StoredConversation
+from llm_lite.core.history.exchange.document import to_json
 from llm_lite.core.history.exchange.importing import read_conversations
 from llm_lite.core.messages import GenerationStats
 from tests.children import PATIENCE
@@ -113,6 +114,21 @@ def test_all_of_it_can_be_kept(history):
     assert history.poll() and history.check() == ""
     for query in ("entropy", "정렬", "sort this"):
         assert history.search(query).found
+
+
+@pytest.mark.parametrize("field", ["run", "end"])
+def test_what_nests_too_deep_leaves_its_conversation_out(tmp_path, field):
+    ours = json.loads(to_json(read_conversations(FILES / "chatgpt.json").conversations[:2]))
+    deep = []
+    for _ in range(900):
+        deep = [deep]
+    part = {"run": deep} if field == "run" else {"stats": {"new_tokens": deep}}
+    ours["conversations"][0]["messages"][0][field] = part
+    path = tmp_path / "deep.json"
+    path.write_text(json.dumps(ours))
+    found = read_conversations(path)
+    assert len(found.conversations) == 1
+    assert "expected at most 64 levels of objects and lists" in found.notes[0]
 
 
 def broken(document, *path):

@@ -1,6 +1,7 @@
 """Options of a sampler come back from the file as they were; what is none is left out."""
 
 import json
+import math
 
 import pytest
 
@@ -33,6 +34,7 @@ def test_every_option_comes_back():
         ("temperature", "warm"),
         ("temperature", True),
         ("temperature", 10**400),
+        ("temperature", math.inf),
         ("top_k", 1.5),
         ("seed", 1 << 64),
         ("grammar", 3),
