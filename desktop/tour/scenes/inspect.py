@@ -49,13 +49,17 @@ def look_inside(
     picture("05-xray-choice")
     driver.click("tokens.choice.close")
     driver.click("tab.lens")
-    driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.asked, LIMIT)
+    driver.wait("the lens", _has_lens, LIMIT)
     driver.leave()
     picture("05-lens-held")
     figure()
     _steer(driver, picture)
     driver.program.do(SetAttention(replace(driver.state.attention, row=None)))
     driver.click("chat.xray")
+
+
+def _has_lens(state: AppState) -> bool:
+    return state.lens.result is not None and state.lens.asked is None
 
 
 def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
@@ -68,6 +72,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.wait("the steered answer", has_tokens(STEERED_TOKENS), LIMIT)
     driver.program.do(StopAnswer())
     driver.wait("its end", lambda s: not s.busy, LIMIT)
+    driver.wait("its lens", _has_lens, LIMIT)
     driver.leave()
     picture("05-steered")
     driver.click("compare.close")
