@@ -58,8 +58,9 @@ def convert(value: Any, kind: type[_T], at: str = "", hook: Hook | None = None) 
         raise _explained(error, value, kind, at, hook) from None
     except UnicodeEncodeError:
         below, text = lone_surrogate(value) or ("", "")
-        place = f"{at}.{below}" if at and below and not below.startswith("[") else at + below
-        raise CheckError(place, f"is not valid Unicode: {HALF_PAIR}: {quote(text)}") from None
+        raise CheckError(
+            _below(at, below), f"is not valid Unicode: {HALF_PAIR}: {quote(text)}"
+        ) from None
 
 
 def convert_in_file(value: Any, kind: type[_T], path: Path, at: str = "") -> _T:
@@ -124,9 +125,7 @@ def _explained(
         value, kind = value[step], _inner(kind, step)
         at = _joined(at, step)
     if isinstance(error.__cause__, CheckError):
-        below = error.__cause__.at
-        at += f".{below}" if at and below and not below.startswith("[") else below
-        return CheckError(at, error.__cause__.sentence)
+        return CheckError(_below(at, error.__cause__.at), error.__cause__.sentence)
     if isinstance(error.__cause__, ValueError | TypeError):  # raised by a struct's own check
         return CheckError(at, message)
     if named := re.search(r"(missing required|contains unknown) field `(.*)`$", message, re.DOTALL):
@@ -191,6 +190,11 @@ def _joined(at: str, step: str | int) -> str:
         return f"{at}[{step}]"
     name = step if _NAME.fullmatch(step) else quote(step)
     return f"{at}.{name}" if at else name
+
+
+def _below(at: str, path: str) -> str:
+    """Return the path of a field whose own path begins at `at`."""
+    return f"{at}.{path}" if at and path and not path.startswith("[") else at + path
 
 
 def _bare(kind: Any) -> tuple[Any, list[msgspec.Meta]]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.writing import make_folder, write_file
-from llm_lite.core.handles import Handle, Report
+from llm_lite.core.handles import Report
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import AttentionPart, Command, Event, Generate, Read
+from llm_lite.core.messages import Command, Event, Generate, Read
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.features.attachments.host import FileReader
@@ -56,31 +56,16 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
-    from llm_lite.core.serving.service import Service
     from llm_lite.desktop.features.history.host import HistoryHost
-    from llm_lite.desktop.features.remote.host import RemoteHost
+    from llm_lite.desktop.features.remote.host import LocalEngine, RemoteHost
     from llm_lite.desktop.features.tools.host import ToolHost
-
-
-class EngineLike(Protocol):
-    def submit(self, command: Command) -> Handle: ...
-
-    def poll(self) -> list[Report]: ...
-
-    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
-
-    def service(self) -> Service | None: ...
-
-    def coming(self) -> str: ...
-
-    def close(self, timeout: float = 2.0) -> object: ...
 
 
 class Program:
     def __init__(self, state: AppState, interface: Interface) -> None:
         self.state = state
         self.interface = interface
-        self.engine: EngineLike | None = None
+        self.engine: LocalEngine | None = None
         self.hosts: dict[str, Host] = {}  # by the name of their feature
         self.use("attachments", FileReader())
         self.use("file_chooser", FolderReader())
@@ -115,7 +100,7 @@ class Program:
         """The host that connects to engines elsewhere, once it has been made."""
         return cast("RemoteHost | None", self.hosts.get("remote"))
 
-    def start(self, engine: EngineLike) -> None:
+    def start(self, engine: LocalEngine) -> None:
         """Send the engine the commands that waited for it."""
         self.engine = engine if self.remote is None else self.remote.around(engine)
         for command in self._waiting:

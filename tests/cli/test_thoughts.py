@@ -181,3 +181,17 @@ def test_a_terminal_of_its_own(tmp_path, term, dimmed):
         with on_terminal(*words, *more, home=tmp_path, term=term) as terminal:
             assert ("\x1b[2m" in terminal.until("tok/s")) is expected
             assert terminal.end()[0] == 0
+
+
+class Closing(Scripted):
+    """It closes before it comes to a question."""
+
+    def submit(self, command):
+        handle = Handle(command, self._outbox.put)
+        handle.end("the program is closing")
+        return handle
+
+
+def test_an_answer_that_an_engine_does_not_come_to_is_not_waited_for():
+    with pytest.raises(RequestError, match="the program is closing"):
+        ask(Closing())

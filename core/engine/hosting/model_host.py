@@ -64,9 +64,9 @@ class ModelHost:
     """The host of the model in use. `device` is the Vulkan device that also draws, None if nothing
     draws.
 
-    `cancelled` says whether a load or a change is to end, `closing` whether all is. Variants that
-    a person kept lie in the folder `variants`. `modes` are the switches that clients of a server
-    request.
+    `cancelled` says whether a load or a change is to end, `closing` whether all is; `loaded` is
+    called before a load is reported. Variants that a person kept lie in the folder `variants`.
+    `modes` are the switches that clients of a server request.
     """
 
     def __init__(

@@ -54,21 +54,25 @@ def generate(engine: AnyEngine, command: Generate, *, shown: bool) -> StreamedAn
 
     RequestError where it could not be made.
     """
-    answer = StreamedAnswer()
+    answer, is_over = StreamedAnswer(), False
     with interrupts.noted() as interrupted:
         handle = engine.submit(command)
-        while not handle.is_over or answer.finished is None:
+        while not is_over:
             if interrupted.is_set() and not handle.is_cancelled:
                 handle.cancel()
             for one in engine.wait(_POLL_SECONDS):
                 report(one.event)
                 if one.command is command:
                     _take(answer, one.event, command, shown)
+                    is_over = is_over or isinstance(one.event, Ended)
                 elif isinstance(one.event, CacheStatus):
                     answer.cache = one.event
         answer.interrupted = interrupted.is_set()
     if answer.split is not None:
         _print_new(answer, answer.split.ended(), shown)
+    if answer.finished is None:  # it ended before it was finished: result() says why
+        handle.result()
+        raise RequestError("the answer ended without its last event")
     _finish(answer, answer.finished, shown)
     return answer
 

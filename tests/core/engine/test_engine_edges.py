@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.text.chat_template import RENDERING, ChatTemplate
 from llm_lite.core.text.sandbox.limits import Limits
+from tests.core.engine.test_handles import stuck_load
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import exact
 
@@ -77,20 +78,7 @@ def test_memory_that_is_not_there_is_a_sentence(client, tiny_llama, hook):
 def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch):
     client.load(tiny_llama)
     _, before = client.ask(1)
-    reached, go_on = threading.Event(), threading.Event()
-    ended = threading.Event()
-    open_model = loader.open_model
-
-    def stuck(*arguments, **options):  # a file on a server that does not answer
-        reached.set()
-        go_on.wait()
-        monkeypatch.setattr(loader, "open_model", open_model)
-        try:
-            return open_model(*arguments, **options)
-        finally:
-            ended.set()
-
-    monkeypatch.setattr(loader, "open_model", stuck)
+    reached, go_on, ended = stuck_load(monkeypatch)
     client.send(LoadModel(str(tiny_llama), exact()))
     assert reached.wait(PATIENCE)
     client.cancel_loads()
