@@ -11,7 +11,7 @@ from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.memory import trim_heap
-from llm_lite.core.messages import Event, Level, ServingChanged, StartServing
+from llm_lite.core.messages import Event, Level, StartServing
 
 if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
@@ -64,7 +64,6 @@ class Clients:
 
         self.stop()
         if host.runner is None:
-            self._emit(ServingChanged(False, problem=host.no_runner))
             return host.no_runner
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
         self._serving = serving  # before an event reports it

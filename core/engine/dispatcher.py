@@ -24,7 +24,7 @@ from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Answer, Emit, cache_status
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.generation.prompt import spelled
-from llm_lite.core.handles import Handle
+from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
@@ -33,7 +33,6 @@ from llm_lite.core.messages import (
     Event,
     ForgetLearnedDrafts,
     Generate,
-    GenerationFinished,
     KeepConversation,
     Level,
     MakeTitle,
@@ -48,8 +47,8 @@ from llm_lite.core.messages import (
     StepRequest,
     StopServing,
     SwitchMode,
-    TargetFinished,
     Task,
+    TitleMade,
     Translate,
 )
 
@@ -70,14 +69,15 @@ class Dispatcher(Struct, frozen=True):
     emit: Emit
     log: Callable[[Level, str], None]
     stopped: Callable[[Handle], bool]
-    answered: Callable[[Handle], None]  # the next answer may begin
     closing: Callable[[], bool]
     waiting: Callable[[], bool]  # whether there is another command
 
     def run(self, handle: Handle) -> None:
         """Carry a command out. LlmLiteError where it cannot be."""
         run, is_done = _COMMANDS.get(type(handle.command), (None, True))
-        if run is not None:
+        if handle.is_cancelled:
+            handle.end(CANCELLED, unwanted=True)
+        elif run is not None:
             run(self, handle, handle.command)
         elif isinstance(handle.command, Task):
             self._task(handle, handle.command)
@@ -160,7 +160,12 @@ class Dispatcher(Struct, frozen=True):
 
     def _title(self, handle: Handle, command: MakeTitle) -> None:
         is_over = lambda: self.stopped(handle) or self.waiting()  # noqa: E731
-        entitle(self.host(), command, handle.emit, is_over)
+        if problem := _no_chat(self.host()):
+            handle.end(problem)
+        elif (title := entitle(self.host(), command, is_over)) is None:
+            handle.end(SUPERSEDED, unwanted=True)
+        else:
+            handle.finish(TitleMade(title))
 
     def _start_serving(self, handle: Handle, command: StartServing) -> None:
         handle.end(self.clients.start(command, self.host()))
@@ -170,8 +175,6 @@ class Dispatcher(Struct, frozen=True):
 
     def _emit_of(self, handle: Handle) -> Emit:
         def emit(event: Event) -> None:
-            if isinstance(event, GenerationFinished | TargetFinished):
-                self.answered(handle)  # the window may ask again now
             if isinstance(event, CacheStatus):
                 self.emit(event)  # of the engine: the result of a command is its own last event
             else:
@@ -180,30 +183,27 @@ class Dispatcher(Struct, frozen=True):
         return emit
 
     def _converse(self, handle: Handle, work: Answer | ConversationPrefill) -> None:
-        """Run work that needs a model which continues texts; fail it for an encoder-decoder."""
-        runner = self.host().runner
-        if runner is not None and runner.translator is not None:
-            self._fail(handle, work, WRITES_TARGETS.format(name=runner.model_info.name))
+        """Run work that needs a model which continues texts."""
+        if problem := _no_chat(self.host()):
+            handle.end(problem)
         else:
             self._steps(handle, work)
 
     def _steps(self, handle: Handle, work: Answer | ConversationPrefill | Translation) -> None:
         host = self.host()
         if host.runner is None:
-            self._fail(handle, work, host.no_runner)
+            handle.end(host.no_runner)
             return
         is_stopped, serve = self._is_stopped(handle), partial(self.clients.step, host, waits=False)
         try:
             run_steps(work, host, self.step_requests, self.switching(), is_stopped, serve)
-        except (LlmLiteError, CancelledError) as error:
+        except CancelledError:  # before its first step
+            work.abandon()
+            handle.end(CANCELLED, unwanted=True)
+        except LlmLiteError as error:
             self.log("error", str(error))
-            self._fail(handle, work, str(error))
-
-    def _fail(
-        self, handle: Handle, work: Answer | ConversationPrefill | Translation, problem: str
-    ) -> None:
-        work.fail(problem)
-        handle.end(problem)
+            work.abandon()
+            handle.end(str(error))
 
     def _task(self, handle: Handle, command: Task) -> None:
         """Run a long task that is no answer, and end it."""
@@ -227,6 +227,14 @@ class Dispatcher(Struct, frozen=True):
         if message:
             self.log("warning", message)
         handle.end(message, unwanted=handle.is_cancelled)
+
+
+def _no_chat(host: ModelHost) -> str:
+    """Return why the model in use continues no conversation, as a sentence; "" if it does."""
+    runner = host.runner
+    if runner is None:
+        return host.no_runner
+    return WRITES_TARGETS.format(name=runner.model_info.name) if runner.translator else ""
 
 
 # By command, and whether it has ended then: else what it was handed to ends it.

@@ -1,6 +1,6 @@
 """The worker thread between the window and the model: commands in, events out.
 
-Nothing else is shared. Cancel, Stop and Shutdown act at once, everything else in order.
+Nothing else is shared. Cancel and Shutdown act at once, everything else in order.
 Whatever a command raises ends that command and is reported; the engine goes on. A load that does
 not end after it was cancelled is left to itself, with its thread, and another thread goes on with
 the model that was there before.
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from llm_lite.core import system_errors
 from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.dispatcher import Dispatcher
-from llm_lite.core.engine.failures import fail
 from llm_lite.core.engine.hosting.idle_work import work_while_idle
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
@@ -46,7 +45,6 @@ from llm_lite.core.messages import (
     Reconfigure,
     Shutdown,
     StepRequest,
-    Stop,
     SwitchMode,
     TokenizeText,
     Translate,
@@ -58,8 +56,6 @@ if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
-UNFINISHED = "an answer is still being written: stop it first, or wait for its end"
-_LOADS = LoadModel | Reconfigure | SwitchMode
 _DONE_IN_ANY_CASE = KeepConversation | ForgetLearnedDrafts  # also when the window is closing
 
 
@@ -83,7 +79,7 @@ class Engine:
         self._commands: queue.SimpleQueue[Handle | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open: list[Handle] = []  # of commands that have not ended
-        self._answering: set[Handle] = set()  # of answers not finished yet
+        self._answering: set[Handle] = set()  # of answers that have not ended
         self._loads: set[Handle] = set()  # of models not loaded yet
         self._loading: Handle | None = None  # the load under way
         self._late: threading.Timer | None = None  # rings when that one should have been cancelled
@@ -108,7 +104,6 @@ class Engine:
             self._emit,
             self._log,
             self._is_stopped,
-            self._answered,
             lambda: self._closing,
             lambda: not self._commands.empty(),
         )
@@ -116,26 +111,20 @@ class Engine:
         self._thread = self._start_worker()
 
     def submit(self, command: Command) -> Handle:
-        """Hand a command over; returns at once. A second answer while one runs is refused."""
+        """Hand a command over; returns at once."""
         handle = Handle(command, self._outbox.put)
         with self._lock:
             self._open = [one for one in self._open if not one.is_over]
             if self._is_closed:
                 handle.end("" if isinstance(command, Shutdown) else CLOSING)
                 return handle
-            if isinstance(command, Cancel | Stop):
-                if isinstance(command, Cancel):
-                    cancel(self._open, command)
-                else:
-                    self._stop()
+            if isinstance(command, Cancel):
+                cancel(self._open, command)
                 handle.end()
                 return handle
             if isinstance(command, Shutdown):
                 self._closing = True
             if isinstance(command, Generate | Translate):
-                if self._answering:
-                    fail(handle, UNFINISHED)
-                    return handle
                 self._answering.add(handle)
             self._open.append(handle)
             if isinstance(command, LoadModel):
@@ -154,12 +143,6 @@ class Engine:
             self._step_requests.submit(handle)
         self._commands.put(handle)  # a StepRequest too: it wakes a worker that waits
         return handle
-
-    def _stop(self) -> None:
-        """Cancel all but loads, changes of the model, and what is served beside an answer."""
-        for handle in self._open:
-            if not isinstance(handle.command, _LOADS | StepRequest | TokenizeText):
-                handle.cancel()
 
     def _watch_cancelled(self, handle: Handle) -> None:
         """Leave a load that was cancelled behind, if it does not notice that in time."""
@@ -320,7 +303,7 @@ class Engine:
             self._answering.discard(handle)
             self._loads.discard(handle)
         if problem is not None:
-            fail(handle, problem)
+            handle.end(problem)
         self._attempt(self._dispatcher.finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
@@ -335,10 +318,6 @@ class Engine:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             return system_errors.defect(error)
         return None
-
-    def _answered(self, handle: Handle) -> None:
-        with self._lock:
-            self._answering.discard(handle)
 
     def _dispatch(self, handle: Handle) -> None:
         if isinstance(handle.command, LoadModel):

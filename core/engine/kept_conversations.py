@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -85,7 +84,7 @@ class KeptConversations:
                 return
             prefix = runner.session.take_out()
         except LlmLiteError as error:  # the device gives it no more; the model's file has changed
-            handle.finish(CacheKept(command.conversation, command.path, problem=str(error)))
+            handle.end(str(error))
             return
         held_up = time.perf_counter() - begun
         self._known[command.path] = holds
@@ -98,11 +97,10 @@ class KeptConversations:
         """Emit how much of the conversation the file has, or why it cannot be used."""
         if runner is None:
             return
-        event = partial(KeptChecked, command.conversation, command.path)
         try:
-            emit(event(*self._worth(runner, command)))
+            emit(KeptChecked(*self._worth(runner, command)))
         except LlmLiteError as error:
-            emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
+            emit(KeptChecked(unfit=_unfit(error, command.path), problem=_problem(error)))
 
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
         """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
@@ -120,9 +118,8 @@ class KeptConversations:
 
     def resume(self, runner: Runner | None, command: ResumeKept, emit: Emit) -> None:
         """Bring the file's rows into the cache."""
-        event = partial(KeptResumed, command.request, command.conversation, command.path)
         if runner is None:
-            emit(event(unfit="failed", problem="no model is loaded"))
+            emit(KeptResumed(unfit="failed", problem="no model is loaded"))
             return
         begun = time.perf_counter()
         session, path = runner.session, Path(command.path)
@@ -131,7 +128,7 @@ class KeptConversations:
             identity = self._identity_of(runner)
             cache_transfer.open_saved(runner, path, identity, command.conversation)
         except LlmLiteError as error:
-            emit(event(unfit=_unfit(error, command.path), problem=_problem(error)))
+            emit(KeptResumed(unfit=_unfit(error, command.path), problem=_problem(error)))
             return
         self._known[command.path] = (identity, session.tokens())
         session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
@@ -139,7 +136,7 @@ class KeptConversations:
             session.clear()  # what was forgotten within, or a window that can not go back
         labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
         seconds, total = time.perf_counter() - begun, len(encoded.ids)
-        emit(event(labels, total, seconds, "" if labels else "beginning"))
+        emit(KeptResumed(labels, total, seconds, "" if labels else "beginning"))
         self._emit(cache_status(session, session.context_used))
 
     def finish(self) -> None:
@@ -189,9 +186,11 @@ class KeptConversations:
             problem = f"The conversation's cache could not be kept: {error!r}"
         if problem:
             self._known.pop(command.path, None)
+            copy.handle.end(problem)
+            return
         count, seconds = len(copy.prefix.held.tokens), time.perf_counter() - copy.begun
-        kept = (count, size, copy.identity.model, copy.held_up, seconds)
-        copy.handle.finish(CacheKept(command.conversation, command.path, *kept, problem))
+        kept = CacheKept(count, size, copy.identity.model, copy.held_up, seconds)
+        copy.handle.finish(kept)
 
 
 def _encoded(runner: Runner, command: CheckKept | ResumeKept) -> Encoded:

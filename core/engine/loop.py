@@ -42,6 +42,10 @@ class SteppedWork(Protocol):
         """Emit how it ended."""
         ...
 
+    def abandon(self) -> None:
+        """Emit what was held back: the work cannot go on."""
+        ...
+
 
 def run_steps(
     work: SteppedWork,

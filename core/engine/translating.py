@@ -60,7 +60,7 @@ class Translation(Struct):
             return
         self._encode_seconds, self._source = time.perf_counter() - began, len(ids)
         start = text_of(tokenizer, translator.start)
-        self.emit(SourceRead(command.request, source_tokens(tokenizer, ids), start))
+        self.emit(SourceRead(source_tokens(tokenizer, ids), start))
         self._options = translator.options(command.beams, command.most_tokens, keeps_choices=True)
         self._writer = translator.write(self._options, self.should_stop)
 
@@ -75,7 +75,7 @@ class Translation(Struct):
         self._decode_seconds += time.perf_counter() - began
         tokens = self._writer.best.tokens
         texts = completed_texts(self._runner.model_file.tokenizer, tokens)
-        self.emit(TargetGrown(self.command.request, tokens, tuple(texts)))
+        self.emit(TargetGrown(tokens, tuple(texts)))
         return is_going
 
     def interrupted(self, seconds: float) -> None:
@@ -83,14 +83,14 @@ class Translation(Struct):
 
     def finish(self) -> None:
         if self._writer is None or self._runner is None:
-            self.emit(TargetFinished(self.command.request, stop_reason="stopped"))
+            self.emit(TargetFinished(stop_reason="stopped"))
             return
         target = self._writer.finish()
         self.emit(self._finished(self._runner, target))
         self.emit(cache_status(self._runner.session))
 
-    def fail(self, message: str) -> None:
-        self.emit(TargetFinished(self.command.request, stop_reason="error", problem=message))
+    def abandon(self) -> None:
+        """Emit nothing: all that was written was emitted."""
 
     def _finished(self, runner: Runner, target: Target) -> TargetFinished:
         tokenizer = runner.model_file.tokenizer
@@ -99,7 +99,6 @@ class Translation(Struct):
             for o in target.others
         )
         return TargetFinished(
-            self.command.request,
             target_tokens(tokenizer, target.best),
             target_text(tokenizer, target.tokens),
             target.score,

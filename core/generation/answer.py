@@ -105,7 +105,7 @@ class Answer(Struct):
             case None:
                 return False
             case Prefilled():
-                self.emit(PrefillProgress(self.command.request, item.done, item.total))
+                self.emit(PrefillProgress(item.done, item.total))
             case Forgotten():
                 self._emit_rewritten()
             case MaskPending():
@@ -130,7 +130,7 @@ class Answer(Struct):
                 "start a new chat, choose a larger context or let the beginning be forgotten"
             )
         stats = self._stats(self._runner)
-        self.emit(GenerationFinished(self.command.request, reason, stats, message))
+        self.emit(GenerationFinished(reason, stats, message))
         self.emit(cache_status(session, self._reused))
         self._teach(session)
 
@@ -143,10 +143,10 @@ class Answer(Struct):
         if all(gain == 1.0 for row in self.gains or session.gains for gain in row):
             speculation.learned.learn(self.produced[len(self._forced) :])
 
-    def fail(self, message: str) -> None:
+    def abandon(self) -> None:
+        """Emit the text that was held back: the answer cannot go on."""
         if self._emitter is not None:
             self._emitter.flush()
-        self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
     def _reason(self) -> StopReason:
         if self._emitter is not None and self._emitter.reason is not None:
@@ -190,14 +190,14 @@ class Answer(Struct):
             )
 
     def _emit_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
-        ids, request = encoded.ids, self.command.request
+        ids = encoded.ids
         self._prompt_tokens = len(ids)
         self._reused = min(prepared.reused, len(ids) - 1)
         gone = sum(last - first for first, last in prepared.forgotten)
         self._prefilled_tokens = len(prepared.prompt) - gone - prepared.reused
         self._labels = labelled(runner.model_file.tokenizer, encoded)
         thinking = encoded.thinking
-        self.emit(GenerationStarted(request, len(ids), self._reused, self._labels, thinking))
+        self.emit(GenerationStarted(len(ids), self._reused, self._labels, thinking))
         if prepared.forgotten:
             self._emit_forgotten(self._labels, prepared.forgotten)
         self.emit(cache_status(runner.session, self._reused))
@@ -217,12 +217,12 @@ class Answer(Struct):
         seen = list(labels)
         for first, last in reversed(gone):
             del seen[first:last]
-        self.emit(CacheRewritten(self.command.request, tuple(seen), gone))
+        self.emit(CacheRewritten(tuple(seen), gone))
 
     def _primed_emitter(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenEmitter:
         command, continued = self.command, self._continued(encoded)
         endings = Endings[TokenDecoded](command.sampling, encoded)
-        emitter = TokenEmitter(tokenizer, command.request, self.emit, endings, continued)
+        emitter = TokenEmitter(tokenizer, self.emit, endings, continued)
         emitter.requested = self.requested
         return emitter
 

@@ -44,7 +44,7 @@ class ConversationPrefill(Struct):
     def step(self) -> bool:
         done = next(self._steps, None)
         if done is not None:
-            self.emit(PrefillProgress(self.command.request, done.done, done.total))
+            self.emit(PrefillProgress(done.done, done.total))
         return done is not None
 
     def finish(self) -> None:
@@ -52,11 +52,11 @@ class ConversationPrefill(Struct):
         assert self._runner is not None
         session = self._runner.session
         known = self._labels[: session.context_used]
-        self.emit(ConversationRead(self.command.request, known))
+        self.emit(ConversationRead(known))
         self.emit(cache_status(session, self._reused))
 
     def interrupted(self, seconds: float) -> None:
         """Ignore the time: nothing is measured of a conversation that is read."""
 
-    def fail(self, message: str) -> None:
-        self.emit(ConversationRead(self.command.request, (), message))
+    def abandon(self) -> None:
+        """Emit nothing: the cache keeps what was read."""

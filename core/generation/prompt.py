@@ -464,7 +464,7 @@ def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
             texts.append(decoder.flush() if ends else decoder.feed(token))
     except LlmLiteError:  # of another vocabulary
         texts = []
-    return TokensSpelled(command.key, command.tokens, tuple(texts))
+    return TokensSpelled(tuple(texts))
 
 
 def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | None) -> list[int]:

@@ -31,17 +31,15 @@ class TokenEmitter:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        request: int,
         emit: Callable[[TokenDecoded], None],
         endings: Endings[TokenDecoded],
         continued: Sequence[int] = (),
     ) -> None:
-        """Make the emitter. `request` comes back in every event. `continued` are the tokens of the
-        message that the answer continues."""
+        """Make the emitter. `continued` are the tokens of the message that the answer continues."""
         self.produced: list[int] = []
         self.ended = False  # by a token that ends a turn
         self.requested = self._begun = time.perf_counter()
-        self._tokenizer, self._request, self._emit = tokenizer, request, emit
+        self._tokenizer, self._emit = tokenizer, emit
         self._decoder = StreamDecoder(tokenizer)
         self._decoder.feed(*continued)
         self._endings = endings
@@ -84,7 +82,6 @@ class TokenEmitter:
         # Half a character at the end of a stopped answer is not shown, and completed by Continue.
         text = self._decoder.flush() if self.ended else self._decoder.feed(token)
         event = TokenDecoded(
-            self._request,
             token,
             text,
             choice.probability,

@@ -1,4 +1,5 @@
-"""Answers, a token at a time."""
+"""Answers, a token at a time. A command that could not be carried out has no last event of its own
+here: its end says why."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class ModelGains(Struct, frozen=True):
 
 
 class Generate(Command, frozen=True):
-    """Answer the conversation. `request` is the caller's number and comes back in every event.
+    """Answer the conversation: GenerationStarted, PrefillProgress, TokenDecoded, and at last
+    GenerationFinished, also of one that was cancelled while it was written. Answers wait for those
+    that were asked for before.
 
     With `continue_last`, the last message is an assistant's and is continued where it ended.
     With `raw`, the messages' text goes to the model as it is, without a chat template.
@@ -57,7 +60,6 @@ class Generate(Command, frozen=True):
     `tools` are offered to the model where its template knows of them.
     """
 
-    request: int
     messages: tuple[ChatMessage, ...]
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     continue_last: bool = False
@@ -72,33 +74,25 @@ class Generate(Command, frozen=True):
 
 
 class SpellTokens(Command, frozen=True):
-    """Ask what tokens of an answer that was kept stand for; `key` comes back."""
+    """Ask what tokens of an answer that was kept stand for: TokensSpelled."""
 
-    key: int
     tokens: tuple[int, ...]
 
 
 class TokensSpelled(Event, frozen=True):
-    key: int
-    tokens: tuple[int, ...]
     texts: tuple[str, ...]  # as those of TokenDecoded; () where they are not of this vocabulary
 
 
 class Read(Command, frozen=True):
     """Read a conversation into the cache without answering, as when another branch of it is to be
-    inspected. PrefillProgress reports how far it is, ConversationRead how it ended. Stop ends it;
-    what was read so far stays."""
+    inspected. PrefillProgress reports how far it is, and ConversationRead what the cache holds in
+    the end. What was read before it was cancelled stays."""
 
-    request: int
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
     conversation: int = 0  # as in `Generate`
     tools: tuple[ToolSpec, ...] = ()
     afresh: bool = False  # nothing is reused, so that queries of all tokens are kept
-
-
-class Stop(Command, frozen=True):
-    """Stop the running answer; what was said stays."""
 
 
 class PromptToken(Struct, frozen=True):
@@ -115,7 +109,6 @@ class Thinking(Struct, frozen=True):
 
 
 class GenerationStarted(Event, frozen=True):
-    request: int
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
     prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
@@ -123,15 +116,12 @@ class GenerationStarted(Event, frozen=True):
 
 
 class ConversationRead(Event, frozen=True):
-    """The end of a Read: what the cache holds now, by position."""
+    """A conversation was read; `prompt` is what the cache holds of it, by position."""
 
-    request: int
     prompt: tuple[PromptToken, ...] = ()
-    message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
 
 
 class PrefillProgress(Event, frozen=True):
-    request: int
     done: int  # tokens
     total: int
 
@@ -165,7 +155,6 @@ class SourceDrafts(Struct, frozen=True):
 
 
 class TokenDecoded(Event, frozen=True):
-    request: int
     token: int
     text: str  # what became whole characters with this token; may be ""
     probability: float  # of the chosen token, at temperature 1, before any filter; nan: see below
@@ -209,8 +198,7 @@ class GenerationStats(Struct, frozen=True):
 
 
 class GenerationFinished(Event, frozen=True):
-    request: int
-    stop_reason: StopReason
+    stop_reason: StopReason  # "error": of clients of a server only
     stats: GenerationStats
     message: str = ""  # a sentence, for stop_reason "error" and "context"
     request_at_fault: bool = False  # for "error": as where its grammar costs more than it may

@@ -15,8 +15,8 @@ from llm_lite.core.messages.sampling_options import SamplingOptions
 
 class CompareRuns(Task, frozen=True):
     """Answer one prompt on two runs, a token of each in turn, then score every token of A's answer
-    with run B. A run whose options are those of the loaded model runs on it. Stop ends both
-    answers; what A said until then is still compared."""
+    with run B. A run whose options are those of the loaded model runs on it. What A said before it
+    was cancelled is still compared."""
 
     messages: tuple[ChatMessage, ...]
     runs: tuple[EngineOptions, EngineOptions]
@@ -34,8 +34,7 @@ class CompareElsewhere(Command, frozen=True):
 
 class MeasureDivergence(Task, frozen=True):
     """Perplexity of the loaded model over a text with `tested` and `reference` options, and how
-    far they are from each other; see `DivergenceReport`. Stop ends it.
-    """
+    far they are from each other; see `DivergenceReport`."""
 
     path: str  # a text file, UTF-8; "" is the bundled sample
     tested: EngineOptions
@@ -45,7 +44,7 @@ class MeasureDivergence(Task, frozen=True):
 
 
 class MeasureModes(Task, frozen=True):
-    """Ask for the speed and size of every weight mode on this machine. Stop ends it."""
+    """Ask for the speed and size of every weight mode on this machine."""
 
     options: EngineOptions
 

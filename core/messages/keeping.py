@@ -21,7 +21,8 @@ Unfit = Literal[
 
 class KeepConversation(Command, frozen=True):
     """Write what the cache holds of a conversation to a file, beside other work: CacheKept follows,
-    unless the file holds just that already. Done also where a Shutdown waits behind it."""
+    unless the file holds just that already. Where it cannot be written, the file of before stays.
+    Done also where a Shutdown waits behind it."""
 
     conversation: int
     path: str
@@ -41,7 +42,6 @@ class CheckKept(Command, frozen=True):
 class ResumeKept(Command, frozen=True):
     """Bring a kept file into the cache, as far as it is of this conversation: KeptResumed."""
 
-    request: int
     conversation: int
     path: str
     messages: tuple[ChatMessage, ...]
@@ -51,7 +51,7 @@ class ResumeKept(Command, frozen=True):
 
 class MakeTitle(Command, frozen=True):
     """Ask the model for a title of a conversation, when nothing else is to be done: TitleMade. The
-    cache is afterwards as it was. Any other command ends it."""
+    cache is afterwards as it was. Any other command ends it, as if it had been cancelled."""
 
     conversation: int
     messages: tuple[ChatMessage, ...]
@@ -59,24 +59,18 @@ class MakeTitle(Command, frozen=True):
 
 
 class CacheKept(Event, frozen=True):
-    """A cache was kept. `problem` is a sentence if the file was not written; the one before then
-    stays."""
+    """A cache was kept."""
 
-    conversation: int
-    path: str
-    tokens: int = 0
-    bytes: int = 0
-    model: str = ""  # the identity in the file's header
-    held_up: float = 0.0  # seconds for which the engine did nothing else
-    seconds: float = 0.0  # until the disk had it
-    problem: str = ""
+    tokens: int
+    bytes: int
+    model: str  # the identity in the file's header
+    held_up: float  # seconds for which the engine did nothing else
+    seconds: float  # until the disk had it
 
 
 class KeptChecked(Event, frozen=True):
     """A kept file was checked. `problem` is a sentence if the file is of no use now."""
 
-    conversation: int
-    path: str
     tokens: int = 0  # that the cache will hold
     total: int = 0  # of the conversation
     bytes: int = 0
@@ -85,9 +79,8 @@ class KeptChecked(Event, frozen=True):
 
 
 class KeptResumed(Event, frozen=True):
-    request: int
-    conversation: int
-    path: str
+    """A kept file was brought into the cache. `problem` is a sentence if it is of no use."""
+
     prompt: tuple[PromptToken, ...] = ()  # all that the cache holds now, by position
     total: int = 0  # tokens of the conversation
     seconds: float = 0.0
@@ -96,10 +89,7 @@ class KeptResumed(Event, frozen=True):
 
 
 class TitleMade(Event, frozen=True):
-    """A title: `text` is the model's answer, still to be checked; None if it was interrupted."""
-
-    conversation: int
-    text: str | None
+    text: str  # the model's answer, still to be checked
 
 
 class ForgetLearnedDrafts(Command, frozen=True):

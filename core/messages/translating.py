@@ -20,14 +20,13 @@ class TranslatorInfo(Struct, frozen=True):
 
 class Translate(Command, frozen=True):
     """Ask an encoder-decoder for a target about `source`: SourceRead, a TargetGrown after each
-    token, and TargetFinished in any case. Stop ends it; what was written stays.
+    token, and TargetFinished. What was written before it was cancelled stays.
 
     beams: hypotheses at a time, 1 for greedy decoding, up to MOST_BEAMS; left out (0), as many as
     the model's file says. most_tokens: of the target; left out, as many as a target of such a
     source may have (`longest_target`). Maps are of this source and target from then on.
     """
 
-    request: int
     source: str
     beams: int = 0
     most_tokens: int = 0
@@ -49,7 +48,6 @@ class SourceToken(Struct, frozen=True):
 class SourceRead(Event, frozen=True):
     """The encoder has read the source."""
 
-    request: int
     tokens: tuple[SourceToken, ...]
     start: str  # the text of the token that the decoder begins with
 
@@ -57,7 +55,6 @@ class SourceRead(Event, frozen=True):
 class TargetGrown(Event, frozen=True):
     """The best target so far; of a beam it may differ from the one before in any token."""
 
-    request: int
     tokens: tuple[int, ...]
     texts: tuple[str, ...]  # what each adds: a character of several tokens stands at its last one
 
@@ -92,11 +89,9 @@ class TargetFinished(Event, frozen=True):
     """The end of a Translate. Scores are sums of log probabilities, divided as the model's length
     penalty has it: by the length where that is 1."""
 
-    request: int
     tokens: tuple[TargetToken, ...] = ()
     text: str = ""  # without special tokens
     score: float = 0.0
     others: tuple[OtherTarget, ...] = ()  # the best first
     stats: TranslationStats = field(default_factory=TranslationStats)
     stop_reason: StopReason = "end"
-    problem: str = ""  # a sentence, for stop_reason "error"

@@ -63,18 +63,20 @@ class RemoteAnswer(Struct):
     _notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        """Emit all events to the last, GenerationFinished; raises nothing that is expected."""
+        """Emit all events to the last, GenerationFinished. LlmLiteError where there is none; what
+        came until then was emitted."""
         self._asked_at = time.monotonic()
-        reason: StopReason = "error"
-        problem = ""
+        reason: StopReason = "stopped"
+        note = ""
         try:
             self._stream_all(build_request(self.command, self.model, self.dialect))
-            reason, problem = self._ending()
+            reason, note = self._ending()
         except CancelledError:
-            reason = "stopped"
-        except LlmLiteError as error:
-            problem = str(error)
-        self._finish(reason, problem)
+            pass
+        except LlmLiteError:
+            self._close_thought()
+            raise
+        self._finish(reason, note)
 
     def _stream_all(self, asked: RemoteRequest) -> None:
         for _ in range(MOST_REFUSED):
@@ -102,7 +104,7 @@ class RemoteAnswer(Struct):
                 read = progress(data)
                 if read is not None:
                     self._start(False, read[1])
-                    self.emit(PrefillProgress(self.command.request, *read))
+                    self.emit(PrefillProgress(*read))
                 for piece in parser.feed(data):
                     self._take_piece(piece, asked)
                     if self.exchange.cancelled:  # an event may have a million characters
@@ -157,7 +159,6 @@ class RemoteAnswer(Struct):
         ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
         self.emit(
             TokenDecoded(
-                self.command.request,
                 piece.token,
                 piece.text,
                 piece.probability,
@@ -176,7 +177,7 @@ class RemoteAnswer(Struct):
         cached = min(use.cached if use else 0, prompt)
         goes_on = self.command.continue_last or self.command.begin is not None
         thinking = None if goes_on or self.command.raw else Thinking("think", inside=thinks)
-        self.emit(GenerationStarted(self.command.request, prompt, cached, self.prompt, thinking))
+        self.emit(GenerationStarted(prompt, cached, self.prompt, thinking))
 
     def _context_used(self) -> int:
         prompt = self._parser.usage.prompt if self._parser else 0
@@ -193,12 +194,10 @@ class RemoteAnswer(Struct):
             return _REASONS[parser.finish], note
         return "end", f"{parser.host} ended the answer: {quote(parser.finish)}"
 
-    def _finish(self, reason: StopReason, problem: str) -> None:
+    def _finish(self, reason: StopReason, note: str) -> None:
         self._close_thought()
-        if not self._started and reason != "error":
-            self._start(False, 0)
-        stats = self._stats()
-        self.emit(GenerationFinished(self.command.request, reason, stats, problem))
+        self._start(False, 0)
+        self.emit(GenerationFinished(reason, self._stats(), note))
 
     def _stats(self) -> GenerationStats:
         if self._parser is None:

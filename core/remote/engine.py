@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
-from llm_lite.core.handles import CLOSING, Handle, Outbox, Report, cancel
+from llm_lite.core.handles import CANCELLED, CLOSING, Handle, Outbox, Report, cancel
 from llm_lite.core.messages import (
     CacheRewritten,
     Cancel,
@@ -22,21 +22,17 @@ from llm_lite.core.messages import (
     ExecutorInfo,
     Generate,
     GenerationFinished,
-    GenerationStats,
     Inspect,
     LensResult,
     Level,
     LoadModel,
     Logged,
-    MakeTitle,
     ModelInfo,
     ModelLoaded,
     Read,
     ReadAttentionRows,
     Shutdown,
     SpellTokens,
-    Stop,
-    TitleMade,
     TokensSpelled,
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
@@ -71,7 +67,6 @@ class RemoteEngine:
         self._commands: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open: list[Handle] = []  # of commands that have not ended
-        self._answering = 0  # Generate commands not finished yet
         self._closing = False
         self._is_closed = False  # no command is carried out any more
         self._unknown: set[str] = set()  # fields that the server refuses
@@ -89,7 +84,7 @@ class RemoteEngine:
         return executor_info(self.server, self.model)
 
     def submit(self, command: Command) -> Handle:
-        """Hand a command over; returns at once. A second answer while one runs is refused."""
+        """Hand a command over; returns at once."""
         handle = Handle(command, self._outbox.put)
         with self._lock:
             self._open = [one for one in self._open if not one.is_over]
@@ -98,20 +93,13 @@ class RemoteEngine:
                 return handle
             open_before = tuple(self._open)
             self._open.append(handle)
-            refused = isinstance(command, Generate) and self._answering > 0
-            self._answering += isinstance(command, Generate) and not refused
             self._closing = self._closing or isinstance(command, Shutdown)
-        if isinstance(command, Stop | Shutdown):
+        if isinstance(command, Shutdown):
             for one in open_before:
                 one.cancel()
         if isinstance(command, Cancel):
             cancel(open_before, command)
-        if isinstance(command, Stop | Cancel):
             handle.end()
-        elif refused:
-            self._fail(
-                handle, "an answer is still being written: stop it first, or wait for its end"
-            )
         else:
             self._commands.put(handle)
         return handle
@@ -141,24 +129,19 @@ class RemoteEngine:
             handle = self._commands.get()
             exchange = Exchange()
             handle.on_cancel = exchange.cancel
-            if handle.is_cancelled:  # before it could be told
-                exchange.cancel()
             problem = ""
             try:
+                if handle.is_cancelled:  # before it was begun
+                    raise CancelledError(CANCELLED)
                 self._do(handle, handle.command, exchange)
             except CancelledError:
-                problem = "stopped"
+                handle.end(CANCELLED, unwanted=True)
             except LlmLiteError as error:
                 problem = str(error)
             except BaseException as error:
                 problem = system_errors.sentence(error) or system_errors.defect(error)
                 self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            if isinstance(handle.command, Generate):
-                with self._lock:
-                    self._answering = 0
-            if problem:
-                self._fail(handle, problem)
-            handle.end()
+            handle.end(problem)
         self._end_open()
 
     def _end_open(self) -> None:
@@ -172,17 +155,15 @@ class RemoteEngine:
         if isinstance(command, Generate):
             self._generate(handle, command, exchange)
         elif isinstance(command, Read):
-            handle.emit(ConversationRead(command.request))
+            handle.emit(ConversationRead())
         elif isinstance(command, SpellTokens):
-            handle.emit(TokensSpelled(command.key, command.tokens, ()))
+            handle.emit(TokensSpelled(()))
         elif isinstance(command, CountTokens):
             name = self.model.name
             handle.emit(count_tokens(command, self.client, self._dialect, name, exchange))
         elif isinstance(command, LoadModel):
             self.model = chosen(self.server, command.source)
             handle.emit(self.loaded())
-        elif isinstance(command, MakeTitle):
-            handle.emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):
             held = self._inspected("what its layers would say")
             rows = self.inspection.lens(held, min(command.position, len(held.tokens) - 1), exchange)
@@ -200,11 +181,8 @@ class RemoteEngine:
             command = replace(command, messages=(ChatMessage("text", text),), raw=True)
 
         def emit(event: Event) -> None:
-            if isinstance(event, GenerationFinished):  # the window may ask again now
-                if event.stop_reason != "error":
-                    self._inspect(handle, command, answer)
-                with self._lock:
-                    self._answering = 0
+            if isinstance(event, GenerationFinished):
+                self._inspect(handle, command, answer)
             else:  # the server is read no faster than the window folds: TCP holds it back
                 self._outbox.wait_for_room(lambda: exchange.cancelled)
             handle.emit(event)
@@ -221,9 +199,11 @@ class RemoteEngine:
             prompt,
         )
         before = set(self._unknown)
-        answer.run()
-        for name in sorted(self._unknown - before):
-            self._log("info", f"{self.server.host} does not take {name}: it is left out")
+        try:
+            answer.run()
+        finally:
+            for name in sorted(self._unknown - before):
+                self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
     def _inspected(self, what: str) -> RemoteResponse:
         if not self.server.can_inspect:
@@ -244,19 +224,12 @@ class RemoteEngine:
             return
         index = len(command.messages) - command.continue_last
         tokens = held.as_prompt(command.messages[:index], index)
-        handle.emit(CacheRewritten(command.request, tokens, ()))
+        handle.emit(CacheRewritten(tokens, ()))
         self.held = held
 
     @property
     def _name(self) -> str:
         return f"{self.server.title} at {self.server.host}"
-
-    def _fail(self, handle: Handle, problem: str) -> None:
-        command = handle.command
-        if isinstance(command, Generate):
-            failed = GenerationFinished(command.request, "error", GenerationStats(), problem)
-            handle.emit(failed)
-        handle.end(problem)
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

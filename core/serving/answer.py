@@ -68,7 +68,7 @@ class ServedAnswer:
         spelled = self._guide.token_bytes if self._guide else None
         self._sampler = Sampler(sampling, spelled, request.alternatives)
         endings = Endings[TokenDecoded](sampling, encoded)
-        self._emitter = TokenEmitter(tokenizer, number, self._tell, endings, continued)
+        self._emitter = TokenEmitter(tokenizer, self._tell, endings, continued)
         self._emitter.requested = asked
         self.paged = PagedTokens(encoded.ids, pages_for(context))
         self.prompt_tokens, self._context = len(encoded.ids), context
@@ -123,9 +123,7 @@ class ServedAnswer:
                 self._guide.prepare()  # beside the prompt
             self._emitter.begin_steps()
             self._tell(
-                GenerationStarted(
-                    self.number, self.prompt_tokens, self._reused, self._labels, self._thinking
-                )
+                GenerationStarted(self.prompt_tokens, self._reused, self._labels, self._thinking)
             )
 
     def reused(self, positions: int) -> None:
@@ -233,11 +231,7 @@ class ServedAnswer:
                 read_bytes=read_bytes,
             )
         at_fault = self._is_at_fault and self.reason == "error"
-        self._tell(
-            GenerationFinished(
-                self.number, self.reason, stats, self.problem, request_at_fault=at_fault
-            )
-        )
+        self._tell(GenerationFinished(self.reason, stats, self.problem, request_at_fault=at_fault))
 
     def close(self) -> None:
         """Release what its grammar needs of the machine."""

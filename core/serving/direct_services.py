@@ -308,7 +308,7 @@ class ServedTarget(Struct):
         self.is_running = True
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
-        emitter = TokenEmitter(tokenizer, self.number, self._tell, endings)
+        emitter = TokenEmitter(tokenizer, self._tell, endings)
         emitter.requested = self.asked
         problem = ""
         try:
@@ -342,7 +342,7 @@ class ServedTarget(Struct):
         beam emits all once the best one is known."""
         if self.is_cancelled:
             return "stopped"
-        self._tell(GenerationStarted(self.number, len(self.source), 0))
+        self._tell(GenerationStarted(len(self.source), 0))
         emitter.begin_steps()
         translator.read_source(self.source, self._is_stopped)
         most = min(self.request.sampling.max_new_tokens, longest_target(len(self.source)))
@@ -377,7 +377,7 @@ class ServedTarget(Struct):
 
     def _finish(self, reason: StopReason, stats: GenerationStats, problem: str = "") -> None:
         self.reason, self.new_tokens = reason, stats.new_tokens
-        self._tell(GenerationFinished(self.number, reason, stats, problem))
+        self._tell(GenerationFinished(reason, stats, problem))
 
     def _tell(self, event: AnswerEvent) -> None:
         """Emit an event; a listener that fails ends its own target and no other."""

@@ -22,7 +22,7 @@ from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.handles import Report
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import Command, Event, Generate, Read
+from llm_lite.core.messages import Command, Event
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.features.attachments.host import FileReader
@@ -47,6 +47,7 @@ from llm_lite.desktop.features.program.model import (
     SaveText,
 )
 from llm_lite.desktop.features.program.notices import add_log, defect_of, expire, notify
+from llm_lite.desktop.features.program.requests import numbered
 from llm_lite.desktop.features.program.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.features.resume.model import IdleWork, keeping
 from llm_lite.desktop.features.serving.host_lazy import LazyServingHost
@@ -116,7 +117,7 @@ class Program:
         self._fold(reports, now)
         for report in reports:
             self.on_event(report.event, now)
-            self._send_to_hosts(report.event)
+            self._send_to_hosts(report)
         for host in tuple(self.hosts.values()):
             for action in host.poll(self.state):
                 self.do(action)
@@ -169,16 +170,16 @@ class Program:
     def take_last_events(self) -> None:
         """Pass the ended engine's last events to the hosts, which list what it saved."""
         for report in self.engine.poll() if self.engine and self.history else ():
-            self._send_to_hosts(report.event)
+            self._send_to_hosts(report)
 
     def close_hosts(self) -> None:
         """End what hosts run; the history goes on until the engine has ended."""
         for host in self.hosts.values():
             host.close(self.state)
 
-    def _send_to_hosts(self, event: Event) -> None:
+    def _send_to_hosts(self, report: Report) -> None:
         for host in self.hosts.values():
-            host.on_event(event, self.state)
+            host.take(report, self.state)
 
     def _report(self, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -264,9 +265,8 @@ class Program:
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:
+        self.state, commands = numbered(self.state, commands)
         for command in commands:
-            if isinstance(command, Generate | Read) and self.state.history.open is not None:
-                command = replace(command, conversation=self.state.history.open)
             if self.engine is None:
                 self._waiting.append(command)
             else:

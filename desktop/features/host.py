@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from llm_lite.core.messages import Event
+from llm_lite.core.handles import Report
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 
@@ -23,7 +23,7 @@ class Host:
         FileError."""
         return ()
 
-    def on_event(self, event: Event, state: AppState) -> None:
+    def take(self, report: Report, state: AppState) -> None:
         """Note an event of the engine, which `state` has folded."""
 
     def poll(self, state: AppState) -> Sequence[Action]:

@@ -1,9 +1,8 @@
 """All features of the window, each registered once.
 
 What the program asks of features (`act`, `apply`, `due`, the views, pages and overlays) it asks in
-this order. Three things depend on it: views of one place become tabs in this order, gains follow
-what else an action changes, and `program`, the last, sends an answer that waited for the rest. The
-palette lists views by this register, and so stands above it.
+this order. Two things depend on it: views of one place become tabs in this order, and gains follow
+what else an action changes. The palette lists views by this register, and so stands above it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from llm_lite.desktop.features.palette import model as palette
 from llm_lite.desktop.features.performance import model as performance
 from llm_lite.desktop.features.performance.view import draw as draw_performance
 from llm_lite.desktop.features.presets import model as presets
-from llm_lite.desktop.features.program import loading, requests
+from llm_lite.desktop.features.program import loading
 from llm_lite.desktop.features.program import model as program
 from llm_lite.desktop.features.program.log import draw as draw_log
 from llm_lite.desktop.features.program.memory_question import draw as draw_memory_question
@@ -75,7 +74,7 @@ FEATURES = (
     Feature(
         "chat",
         chat.HANDLERS,
-        chat.EVENTS,
+        replies=chat.REPLIES,
         views=(View("chat", mark("Chat"), ICON_CHAT, "middle", "conversation", draw_chat),),
         settings={"overflow": "overflow", "thinking": "thinking"},
         remember=chat.remember,
@@ -109,6 +108,7 @@ FEATURES = (
         "resume",
         resume.HANDLERS,
         resume.EVENTS,
+        resume.REPLIES,
         on_action=resume.keep_left,
         due=(resume.due,),
         settings={"resume": "resume.mode", "resume_budget": "resume.budget"},
@@ -231,11 +231,12 @@ FEATURES = (
         "serving",
         serving.HANDLERS,
         serving.EVENTS,
+        serving.REPLIES,
         due=(serving.due,),
         settings={"serving": "serving.choice"},
     ),
     Feature("encoder", encoder.HANDLERS, replies=encoder.REPLIES, due=(encoder.encode_due,)),
-    Feature("translator", translator.HANDLERS, translator.EVENTS),
+    Feature("translator", translator.HANDLERS, replies=translator.REPLIES),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS, remember=remote.remember, restore=remote.restore),
     Feature("layouts", layouts.HANDLERS, remember=layouts.remember, restore=layouts.restore),
@@ -253,7 +254,6 @@ FEATURES = (
         program.HANDLERS,
         loading.EVENTS,
         loading.REPLIES,
-        due=(requests.send_queued,),
         views=(View("log", mark("Log"), ICON_LOG, "lower right", "program", draw_log, turn=2),),
         overlays={"memory question": draw_memory_question},
         settings={

@@ -14,6 +14,7 @@ from llm_lite.core.generation.sampling import check
 from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     ChatMessage,
+    Ended,
     Event,
     Generate,
     GenerationFinished,
@@ -93,7 +94,7 @@ class ModelElsewhere(ClosedByWith):
     ) -> Answer:
         sampling = sampling_options(given)
         check(sampling)
-        return RemoteAnswer(self, Generate(0, messages, sampling, raw=raw, thinking=thinking))
+        return RemoteAnswer(self, Generate(messages, sampling, raw=raw, thinking=thinking))
 
     def _send(self, answer: RemoteAnswer) -> None:
         """Send it, once the answer before it has ended."""
@@ -168,5 +169,5 @@ class RemoteAnswer(Answer):
                 self._ready.append(token)
             case GenerationFinished():
                 self.finish_reason = event.stop_reason
-                if event.stop_reason == "error":
-                    self._problem = event.message
+            case Ended() if self.finish_reason is None:
+                self.finish_reason, self._problem = "error", event.problem

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.program.settings import Settings
@@ -32,7 +33,7 @@ def main() -> None:
     )
     source.grow(length - TOKENS)
     chosen = AttentionChoice(locked=((0, 0), (3, 2)))
-    busy = Running(1, 0.0, "decode")
+    busy = Running(Generate(()), 0.0, "decode")
     state = AppState(model=MODEL, executor=EXECUTOR, attention=chosen, running=busy)
     stage, took = OffscreenApp(state, Settings()), []
     program, screen = stage.program, stage.screen

@@ -21,7 +21,7 @@ from unittest import mock
 from msgspec.structs import force_setattr
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.messages import EngineOptions, Generate, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.program import Program, open_first_model
@@ -94,7 +94,9 @@ def grown(state: AppState, count: int) -> AppState:
     again = state.messages * (count // len(state.messages) + 1)
     last = replace(again[1], stop_reason=None, stats=None)
     return replace(
-        state, messages=(*again[: count - 1], last), running=Running(99, time.monotonic(), "decode")
+        state,
+        messages=(*again[: count - 1], last),
+        running=Running(Generate(()), time.monotonic(), "decode"),
     )
 
 

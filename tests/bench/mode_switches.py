@@ -27,7 +27,6 @@ from llm_lite.core.messages import (
     LoadModel,
     Reconfigure,
     SamplingOptions,
-    Stop,
     TokenDecoded,
 )
 
@@ -52,9 +51,8 @@ class Talk:
     def _begin(self) -> None:
         sampling = SamplingOptions(seed=1, max_new_tokens=100_000)
         self.answers += 1
-        self.engine.submit(
-            Generate(self.answers, tuple(self._messages), sampling, overflow="rolling")
-        )
+        command = Generate(tuple(self._messages), sampling, overflow="rolling")
+        self.answer = self.engine.submit(command)
 
     def until(self, kind: type[Event], count: int = 1) -> Event:
         """So many events of a kind from now on; the last."""
@@ -74,14 +72,11 @@ class Talk:
         if isinstance(event, TokenDecoded):
             self.text += event.text
             self._said += event.text
-        elif isinstance(event, GenerationFinished):
-            if event.stop_reason == "error":
-                raise SystemExit(event.message)
-            if event.stop_reason == "end":
-                self.text += "\n[asked to go on]\n"
-                said, self._said = ChatMessage("assistant", self._said), ""
-                self._messages += [said, ChatMessage("user", "Go on with the story.")]
-                self._begin()
+        elif isinstance(event, GenerationFinished) and event.stop_reason == "end":
+            self.text += "\n[asked to go on]\n"
+            said, self._said = ChatMessage("assistant", self._said), ""
+            self._messages += [said, ChatMessage("user", "Go on with the story.")]
+            self._begin()
 
 
 def main() -> None:
@@ -100,7 +95,7 @@ def main() -> None:
     rows = [
         _switch(talk, *kinds[n % len(kinds)], arguments.every) for n in range(arguments.switches)
     ]
-    engine.submit(Stop())
+    talk.answer.cancel()
     engine.close(60.0)
     print(talk.text)
     print(json.dumps(_report(rows, len(kinds)), indent=1))

@@ -291,7 +291,6 @@ def answered(runner: Runner, prompt: Prompt, clock: Callable[[], float]) -> Time
     runner.session.clear()
     events: list[Event] = []
     command = Generate(
-        1,
         (ChatMessage("user", prompt.question),),
         GREEDY,
         begin=ChatMessage("assistant", prompt.begin) if prompt.begin else None,

@@ -12,7 +12,7 @@ from llm_lite.cli.conversation.conversation import Conversation
 from llm_lite.cli.main import main
 from llm_lite.cli.terminal.answering import generate
 from llm_lite.core.errors import RequestError
-from llm_lite.core.handles import Handle, Outbox
+from llm_lite.core.handles import CANCELLED, CLOSING, Handle, Outbox
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
@@ -46,11 +46,10 @@ class Scripted:
     def submit(self, command):
         self.asked.append(command)
         handle = Handle(command, self._outbox.put)
-        request, pieces = command.request, self.answers.pop(0)
-        handle.emit(GenerationStarted(request, 5, 0, (), self.thinking))
-        for n, piece in enumerate(pieces):
-            handle.emit(TokenDecoded(request, n, piece, 0.5, n))
-        handle.finish(GenerationFinished(request, "end", GenerationStats(new_tokens=7)))
+        handle.emit(GenerationStarted(5, 0, (), self.thinking))
+        for n, piece in enumerate(self.answers.pop(0)):
+            handle.emit(TokenDecoded(n, piece, 0.5, n))
+        handle.finish(GenerationFinished("end", GenerationStats(new_tokens=7)))
         return handle
 
     def wait(self, seconds):
@@ -58,7 +57,7 @@ class Scripted:
 
 
 def ask(engine, **changes):
-    return generate(engine, Generate(1, (ChatMessage("user", "Why?"),), **changes), shown=True)
+    return generate(engine, Generate((ChatMessage("user", "Why?"),), **changes), shown=True)
 
 
 def talk_with(engine, **changes):
@@ -183,15 +182,24 @@ def test_a_terminal_of_its_own(tmp_path, term, dimmed):
             assert terminal.end()[0] == 0
 
 
-class Closing(Scripted):
-    """It closes before it comes to a question."""
+class Ending(Scripted):
+    """It does not come to a question."""
+
+    def __init__(self, problem, **options):
+        super().__init__()
+        self.problem, self.options = problem, options
 
     def submit(self, command):
         handle = Handle(command, self._outbox.put)
-        handle.end("the program is closing")
+        handle.end(self.problem, **self.options)
         return handle
 
 
 def test_an_answer_that_an_engine_does_not_come_to_is_not_waited_for():
-    with pytest.raises(RequestError, match="the program is closing"):
-        ask(Closing())
+    with pytest.raises(RequestError, match=CLOSING):
+        ask(Ending(CLOSING))
+
+
+def test_an_answer_that_was_cancelled_before_it_was_begun_was_stopped():
+    answer = ask(Ending(CANCELLED, unwanted=True))
+    assert (answer.finished.stop_reason, answer.text, answer.tokens) == ("stopped", "", [])

@@ -102,17 +102,26 @@ class Client:
         self.send(LoadModel(str(path), options or exact()))
         return self.until(ModelLoaded)
 
-    def ask(self, request=1, messages=HELLO, sampling=GREEDY, **changes):
-        """The end of an answer and its tokens."""
-        before = len(self.events)
-        self.send(Generate(request, messages, sampling, **changes))
-        finished = self.until(GenerationFinished)
-        assert finished.request == request
-        tokens = [e.token for e in self.events[before:] if isinstance(e, TokenDecoded)]
-        return finished, tokens
+    def ask(self, messages=HELLO, sampling=GREEDY, **changes):
+        """The last event of an answer and its tokens. RequestError with its problem."""
+        handle = self.send(Generate(messages, sampling, **changes))
+        last = GenerationFinished | Ended
+        is_last = lambda r: r.command is handle.command and isinstance(r.event, last)  # noqa: E731
+        self._next(is_last, "end of the answer")
+        finished = handle.result(PATIENCE)
+        return finished, [event.token for event in self.of(TokenDecoded, handle)]
 
-    def of(self, kind):
-        return [event for event in self.events if isinstance(event, kind)]
+    def refusal(self, messages=HELLO, sampling=GREEDY, **changes):
+        """Why an answer cannot be made."""
+        handle = self.send(Generate(messages, sampling, **changes))
+        problem = self.end_of(handle)
+        assert problem, "it was answered"
+        return problem
+
+    def of(self, kind, handle=None):
+        """The events of a kind so far; of the command of a handle, where there is one."""
+        own = (r for r in self.reports if handle is None or r.command is handle.command)
+        return [report.event for report in own if isinstance(report.event, kind)]
 
 
 class Hook:

@@ -22,7 +22,7 @@ from llm_lite.desktop.features.program.state import AppState
 def told(state: AppState) -> dict[str, Any]:
     return {
         "model": state.model.name if state.model and not state.load else "",
-        "busy": state.busy or state.queued is not None,
+        "busy": state.busy,
         "draft": state.draft,
         "messages": [[message.role, message.text, message.place] for message in state.messages],
         "reused": state.last_stats.reused_tokens if state.last_stats else 0,

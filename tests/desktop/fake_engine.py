@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llm_lite.core.engine.tokenizing_thread import Tokenizing
-from llm_lite.core.handles import Handle, Outbox, Report
+from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle, Outbox, Report, cancel
 from llm_lite.core.loading.tokenizers import open_tokenizer
 from llm_lite.core.messages import (
     Alternative,
@@ -53,7 +53,6 @@ from llm_lite.core.messages import (
     ResumeKept,
     Shutdown,
     SpellTokens,
-    Stop,
     StopReason,
     Task,
     TextTokenized,
@@ -90,7 +89,6 @@ from tests.desktop.fake_answers import (
 from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 from tests.desktop.lesson_fake import followed
 
-LOADS = LoadModel | Reconfigure
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "tokenizers"
 
 
@@ -104,34 +102,32 @@ class FakeEngine:
         self.executor = EXECUTOR
         self.model = MODEL
         self.encodes = False  # an encoder was loaded
-        self.title: str | None = ""  # what it makes of a conversation
+        self.title: str | None = ""  # what it makes of a conversation; None: it is interrupted
         self.unfit: Unfit = ""  # what it says of files that are kept
         self.cached: list[int] = []  # what tells the tokens of the cache apart
         self._reused = 0
         self._wake = wake or (lambda: None)
         self._inbox: queue.Queue[Handle] = queue.Queue()
+        self._open: list[Handle] = []
         self._outbox = Outbox(self._wake)
         self._handle: Handle | None = None  # of the command that is carried out
         self._tokenizing = Tokenizing()
-        self._stop = threading.Event()
-        self._cancel = threading.Event()
+        self._stop = threading.Event()  # of that command
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     def submit(self, command: Command) -> Handle:
         handle = Handle(command, self._outbox.put)
         self.commands.append(command)
-        if isinstance(command, Stop | Cancel):
-            loads = isinstance(command, Cancel) and isinstance(command.command, LOADS)
-            (self._cancel if loads else self._stop).set()
+        if isinstance(command, Cancel):
+            cancel(self._open, command)
             handle.end()
-        else:
-            if isinstance(command, Generate | Read | Task):
-                self._stop.clear()
-            if isinstance(command, Shutdown):
-                self._stop.set()
-                self._cancel.set()
-            self._inbox.put(handle)
+            return handle
+        if isinstance(command, Shutdown):
+            for one in self._open:
+                one.cancel()
+        self._open = [*(one for one in self._open if not one.is_over), handle]
+        self._inbox.put(handle)
         return handle
 
     def poll(self) -> list[Report]:
@@ -139,6 +135,10 @@ class FakeEngine:
 
     def attention(self, part=None) -> FakeSource | None:
         return self.source
+
+    @property
+    def is_idle(self) -> bool:
+        return all(handle.is_over for handle in self._open)
 
     def service(self) -> None:
         """Nobody is served."""
@@ -167,11 +167,15 @@ class FakeEngine:
 
     def _work(self) -> None:
         while not isinstance(command := (handle := self._inbox.get()).command, Shutdown):
-            self._handle = handle
+            self._handle, self._stop = handle, threading.Event()
+            handle.on_cancel = self._stop.set
             if isinstance(command, TokenizeText):
-                self._tokenize(handle, command)
+                self._tokenize(handle, command)  # its end comes from another thread
                 continue
-            self._carry_out(command)
+            if handle.is_cancelled:
+                handle.end(CANCELLED, unwanted=True)
+            else:
+                self._carry_out(command)
             handle.end()
         handle.end()
 
@@ -188,7 +192,7 @@ class FakeEngine:
         elif isinstance(command, Read):
             self._read(command)
         elif isinstance(command, SpellTokens):
-            self._say(TokensSpelled(command.key, command.tokens, spell(command.tokens)))
+            self._say(TokensSpelled(spell(command.tokens)))
         elif isinstance(command, ReadAttentionRows):
             self._say(look(command))
         elif isinstance(command, Inspect):
@@ -208,7 +212,10 @@ class FakeEngine:
         elif isinstance(command, KeepConversation | CheckKept | ResumeKept):
             self._keep(command)
         elif isinstance(command, MakeTitle):
-            self._say(TitleMade(command.conversation, self.title))
+            if self.title is None:
+                self._handle.end(SUPERSEDED, unwanted=True)
+            else:
+                self._say(TitleMade(self.title))
         elif isinstance(command, Task):
             problem = fake_tasks.run_task(command, self.executor, self._say, self._pause)
             self._handle.end(problem, unwanted=bool(problem))
@@ -222,12 +229,11 @@ class FakeEngine:
         return until.wait(self.delay)
 
     def _load(self, command: LoadModel) -> None:
-        self._cancel.clear()
         source = command.source or "smollm2-135m-instruct"
         self._say(LoadStarted(source))
         for step in range(11):
             self._say(LoadProgress("reading", step / 10))
-            if self._rest(self._cancel):
+            if self._rest(self._stop):
                 self._handle.end("cancelled", unwanted=True)
                 return
         if "missing" in source:
@@ -245,10 +251,10 @@ class FakeEngine:
 
     def _read(self, command: Read) -> None:
         words = prompt_tokens(command)[:-2]
-        self._say(PrefillProgress(command.request, len(words) // 2, len(words)))
+        self._say(PrefillProgress(len(words) // 2, len(words)))
         if self._rest(self._stop):
             words = words[: len(words) // 2]
-        self._say(ConversationRead(command.request, words))
+        self._say(ConversationRead(words))
 
     def _keep(self, command: KeepConversation | CheckKept | ResumeKept) -> None:
         """A file has the length of the cache, and is whole if it says so."""
@@ -257,33 +263,32 @@ class FakeEngine:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"kept {len(self.cached)}")
             size = len(self.cached) * ROW * 60
-            self._say(CacheKept(command.conversation, command.path, len(self.cached), size))
+            self._say(CacheKept(len(self.cached), size, "", 0.0, 0.0))
             return
         words = prompt_tokens(command)[:-2]
         whole = path.read_text().startswith("kept")
         if isinstance(command, CheckKept):
             said = (len(words), len(words), path.stat().st_size) if whole else (0, 0, 0)
             unfit = self.unfit if whole else "damaged"
-            event = KeptChecked(command.conversation, command.path, *said, unfit, unfit)
+            event = KeptChecked(*said, unfit, unfit)
             self._say(event)
             return
         self.cached = [hash((word.id, word.text)) for word in words]
-        known = (command.request, command.conversation, command.path)
-        self._say(KeptResumed(*known, words, len(words), 0.05))
+        self._say(KeptResumed(words, len(words), 0.05))
         self._tell_cache()
 
     def _generate(self, command: Generate) -> None:
-        request, started = command.request, time.monotonic()
+        started = time.monotonic()
         words = prompt_tokens(command)
         prompt, reused = len(words), self._reuse(words)
         thinking = Thinking("think", inside=True) if thinks(command) else None
-        self._say(GenerationStarted(request, prompt, reused, words, thinking))
+        self._say(GenerationStarted(prompt, reused, words, thinking))
         self._tell_cache()
         if self.source:
             self.source.cut(reused)
             self.source.grow(prompt - reused)
         for done in range(reused, prompt + 1, max(1, (prompt - reused) // 8)):
-            self._say(PrefillProgress(request, done, prompt))
+            self._say(PrefillProgress(done, prompt))
             if self._rest(self._stop):
                 break
         first = time.monotonic()
@@ -299,7 +304,7 @@ class FakeEngine:
             peak_rss_bytes=412_000_000,
             read_bytes=100_000_000,
         )
-        self._say(GenerationFinished(request, reason, stats))
+        self._say(GenerationFinished(reason, stats))
         self._tell_cache()
 
     def _reuse(self, words: tuple[PromptToken, ...]) -> int:
@@ -367,17 +372,17 @@ class FakeEngine:
         if self.source:
             self.source.cut(first)
             self.source.grow(len(tokens) - first)
-        self._say(CacheRewritten(command.request, tokens, ((first, last),)))
+        self._say(CacheRewritten(tokens, ((first, last),)))
 
     def _token(self, command: Generate, number: int, piece: str, used: int) -> TokenDecoded:
         """Of a steered answer, all tokens from the third on are others."""
         forced = command.forced[number : number + 1]
         if forced and number < len(command.forced) - 1:
-            return TokenDecoded(command.request, forced[0], piece, math.nan, used)
+            return TokenDecoded(forced[0], piece, math.nan, used)
         token = forced[0] if forced else number + (1000 if command.gains and number > 1 else 0)
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
-        return TokenDecoded(command.request, token, text, 0.5, used, best, 4.0 + number % 3)
+        return TokenDecoded(token, text, 0.5, used, best, 4.0 + number % 3)
 
 
 class FramedEngine(FakeEngine):

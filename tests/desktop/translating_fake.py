@@ -34,7 +34,7 @@ def as_translator(model: ModelInfo, **changes: object) -> ModelInfo:
 
 def source_read(command: Translate) -> SourceRead:
     words = tuple(SourceToken(9 + len(word), f" {word}") for word in command.source.split())
-    return SourceRead(command.request, (*words, SourceToken(1, "</s>", True)), "<pad>")
+    return SourceRead((*words, SourceToken(1, "</s>", True)), "<pad>")
 
 
 def words_of(command: Translate) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def words_of(command: Translate) -> tuple[str, ...]:
 
 def grown(command: Translate, count: int) -> TargetGrown:
     texts = words_of(command)[:count]
-    return TargetGrown(command.request, tuple(range(20, 20 + len(texts))), texts)
+    return TargetGrown(tuple(range(20, 20 + len(texts))), texts)
 
 
 def finished(command: Translate, **changes: object) -> TargetFinished:
@@ -57,7 +57,7 @@ def finished(command: Translate, **changes: object) -> TargetFinished:
     )
     stats = TranslationStats(len(texts), len(texts), beams, 200, 2.0, 5.0, 1e3 * len(texts) / 5.0)
     text = "".join(texts[:-1]).strip()
-    told = TargetFinished(command.request, tokens, text, -0.5, others, stats)
+    told = TargetFinished(tokens, text, -0.5, others, stats)
     return replace(told, **changes)  # type: ignore[arg-type]
 
 

@@ -296,7 +296,7 @@ class ScriptedService:
             self._counts["cached"] += s.reused
             thinking = Thinking("think") if self._thinks(s.request) else None
             labels = tuple(PromptToken(t, self.words.text(t), -1) for t in s.prompt)
-            s.emit(GenerationStarted(s.number, len(s.prompt), s.reused, labels, thinking))
+            s.emit(GenerationStarted(len(s.prompt), s.reused, labels, thinking))
         if s.stopped:
             self._finish(s, "stopped")
         elif self.fail_after is not None and len(s.said) >= self.fail_after:
@@ -330,9 +330,7 @@ class ScriptedService:
         )
         used = len(s.prompt) + len(s.said)
         first = 1e3 * (time.perf_counter() - s.asked) if len(s.said) == 1 else 0.0
-        return TokenDecoded(
-            s.number, token, text, 0.5, used, alternatives, 1e3 * self.delay, None, first
-        )
+        return TokenDecoded(token, text, 0.5, used, alternatives, 1e3 * self.delay, None, first)
 
     def _reuse(self, prompt: list[int]) -> int:
         whole = 0
@@ -362,7 +360,7 @@ class ScriptedService:
             decode_tok_s=len(s.said) / seconds,
             context_used=len(s.prompt) + len(s.said),
         )
-        s.emit(GenerationFinished(s.number, reason, stats, message))
+        s.emit(GenerationFinished(reason, stats, message))
 
 
 def _served(s: _Sequence, now: float, waiting: bool) -> ServedRequest:

@@ -291,7 +291,7 @@ def test_why_an_answer_stopped_is_said_beside_openais_word(served):
 @pytest.mark.parametrize("reason", ["role", "repetition"])
 def test_ends_that_openai_has_no_word_for(reason):
     choice = Choice(ToolPlan())
-    choice.feed(GenerationFinished(1, reason, GenerationStats()))
+    choice.feed(GenerationFinished(reason, GenerationStats()))
     assert (choice.finish_reason, choice.stop_reason) == ("stop", reason)
 
 

@@ -150,7 +150,7 @@ def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
 def test_a_request_that_is_at_fault_is_no_failure_of_the_server():
     for fault, status in ((True, 400), (False, 503)):
         finished = GenerationFinished(
-            1, "error", GenerationStats(), "the grammar cannot go on", request_at_fault=fault
+            "error", GenerationStats(), "the grammar cannot go on", request_at_fault=fault
         )
         with pytest.raises(ApiError, match="the grammar cannot go on") as error:
             check(finished)

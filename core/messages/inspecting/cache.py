@@ -35,7 +35,6 @@ class OpenCache(Command, frozen=True):
 class CacheRewritten(Event, frozen=True):
     """The context was full and a part of it was forgotten."""
 
-    request: int
     tokens: tuple[PromptToken, ...]  # all that the cache holds now, by position
     forgotten: tuple[tuple[int, int], ...]  # of the full prompt and answer: first..last-1
 

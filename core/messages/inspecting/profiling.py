@@ -19,7 +19,7 @@ SOFTWARE_DRIVER = (
 
 
 class ProfileStep(Task, frozen=True):
-    """Ask for a StepProfile of the loaded model, behind what the cache holds. Stop ends it."""
+    """Ask for a StepProfile of the loaded model, behind what the cache holds."""
 
     tokens: int  # of the step: 1 is a decoded token; fewer where the plans or the context end
 
@@ -58,7 +58,7 @@ class StepProfiled(Event, frozen=True):
 
 
 class StudyKernels(Task, frozen=True):
-    """Ask for a KernelStudy of the device that draws, or of this processor. Stop ends it."""
+    """Ask for a KernelStudy of the device that draws, or of this processor."""
 
     backend: StudyBackend
 

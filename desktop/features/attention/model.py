@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.core.messages import (
     AttentionRows,
     AttentionRowsMode,
+    Cancel,
     CompareGains,
     Direction,
     Ended,
@@ -23,7 +24,6 @@ from llm_lite.core.messages import (
     MapsExported,
     ReadAttentionRows,
     SetGains,
-    Stop,
     TokenFollowed,
 )
 from llm_lite.core.records import replace
@@ -218,7 +218,7 @@ def follow_gains(action: object, before: AppState, result: Result, now: float) -
     state, gains = send_gains(state)
     if not gains:
         return state, commands
-    first = tuple(c for c in commands if isinstance(c, Stop | KeepConversation))
+    first = tuple(c for c in commands if isinstance(c, Cancel | KeepConversation))
     return state, (*first, *gains, *(c for c in commands if c not in first))
 
 

@@ -87,7 +87,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 
 def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     state = replace(state, cache=replace(state.cache, status=event))
-    if state.busy or state.draining:
+    if state.busy:
         return state
     if state.writes_targets:
         length = event.length if state.translating.asked else 0

@@ -309,7 +309,7 @@ def others(state: AppState) -> int:
     """Return how many tokens the engine's cache holds of other conversations than the one in
     front."""
     status = state.cache.status
-    if status is None or state.busy or state.reading or state.draining is not None:
+    if status is None or state.busy or state.reading:
         return 0
     return max(0, status.length - state.context_used)
 

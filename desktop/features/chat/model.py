@@ -10,13 +10,20 @@ from typing import Any
 from llm_lite.core.attached_text import LONGEST_TEXT, ConversationExtras, DraftedFile
 from llm_lite.core.messages import (
     CacheRewritten,
+    Cancel,
+    Command,
     ConversationRead,
+    Ended,
+    Event,
+    Generate,
     GenerationFinished,
     GenerationStarted,
+    GenerationStats,
     PrefillProgress,
+    Read,
     Role,
     SamplingOptions,
-    Stop,
+    SpellTokens,
     TokenDecoded,
     TokensSpelled,
 )
@@ -182,13 +189,10 @@ def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result
 
 
 def _stop_answer(action: StopAnswer, state: AppState, now: float) -> Result:
-    if state.running is None or state.running.stopping:
+    running = state.running
+    if running is None or running.stopping:
         return state, ()
-    if state.queued:
-        last = replace(state.messages[-1], stop_reason="stopped")
-        messages = (*state.messages[:-1], last)
-        return replace(state, messages=messages, queued=None, running=None), ()
-    return replace(state, running=replace(state.running, stopping=True)), (Stop(),)
+    return replace(state, running=replace(running, stopping=True)), (Cancel(running.asked),)
 
 
 def _continue_answer(action: ContinueAnswer, state: AppState, now: float) -> Result:
@@ -277,15 +281,13 @@ def turn_to(
     """Bring another conversation to the front, with what is kept as `extras` of it; a new chat has
     none. An answer that is being written ends: its text so far is kept."""
     state, commands = end_reading(end_edit(state))
-    sent = state.running and not state.queued
-    commands = (Stop(),) if sent else commands
+    if state.running is not None:
+        commands = (*commands, Cancel(state.running.asked))
     prompt, drafted = state.history.own_prompt, new_draft(state)
-    draining = state.running.request if state.running and sent else state.draining
     turned = next_conversation(
         state,
         messages=messages,
         chat=state.chat + 1,
-        draining=draining,
         system_prompt=state.system_prompt if prompt is None else prompt,
         new_draft=drafted,
         **_of_a_text(state),
@@ -357,10 +359,33 @@ def _unfold_thought(action: UnfoldThought, state: AppState, now: float) -> Resul
     return replace(state, messages=(*before, changed, *after)), ()
 
 
-def _generation_started(event: GenerationStarted, state: AppState, now: float) -> AppState:
+def _answer_replied(event: Event, asked: Generate, state: AppState, now: float) -> AppState:
+    """Fold an event of the answer that is being written; one that was left tells nothing more."""
     running = state.running
-    if running is None or running.request != event.request:
+    if running is None or running.asked is not asked:
         return state
+    match event:
+        case GenerationStarted():
+            return _generation_started(event, state, running)
+        case PrefillProgress():
+            return _prefill_progress(event, state, running)
+        case TokenDecoded():
+            return decoded([event], asked, state, now)
+        case CacheRewritten():
+            return _cache_rewritten(event, state, running)
+        case GenerationFinished():
+            return _generation_finished(event, state, running, now)
+        case Ended(failure=""):  # before it was begun
+            stopped = GenerationFinished("stopped", GenerationStats())
+            return _generation_finished(stopped, state, running, now)
+        case Ended():
+            failed = GenerationFinished("error", GenerationStats(), event.failure)
+            state = _generation_finished(failed, state, running, now)
+            return notify(state, "error", event.failure, now)
+    return state
+
+
+def _generation_started(event: GenerationStarted, state: AppState, running: Running) -> AppState:
     running = replace(
         running,
         phase="prefill",
@@ -375,35 +400,35 @@ def _generation_started(event: GenerationStarted, state: AppState, now: float) -
     return begun(state, event.prompt, owners, reused=reused, tokens=tokens, used=reused)
 
 
-def _prefill_progress(event: PrefillProgress, state: AppState, now: float) -> AppState:
-    running, reading = state.running, state.reading
-    if reading is not None and reading.request == event.request:
-        return replace(state, reading=replace(reading, done=event.done, total=event.total))
-    if running is None or running.request != event.request:
-        return state
+def _prefill_progress(event: PrefillProgress, state: AppState, running: Running) -> AppState:
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
     used = min(max(state.context_used, event.done), len(state.owners) or event.done)
     return replace(state, running=running, context_used=used)
 
 
-def _conversation_read(event: ConversationRead, state: AppState, now: float) -> AppState:
+def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> AppState:
+    """Fold an event of the conversation that is read."""
     reading = state.reading
-    if reading is None or reading.request != event.request:
+    if reading is None or reading.asked is not asked:
         return state
-    state, lead = replace(state, reading=None), reading.lead
-    if event.message:
-        return notify(state, "error", event.message, now)
-    return begun(state, event.prompt, tuple(owner_of(t.message, lead) for t in event.prompt))
+    match event:
+        case PrefillProgress():
+            return replace(state, reading=replace(reading, done=event.done, total=event.total))
+        case ConversationRead():
+            owners = tuple(owner_of(token.message, reading.lead) for token in event.prompt)
+            return begun(replace(state, reading=None), event.prompt, owners)
+        case Ended():
+            state = replace(state, reading=None)
+            return notify(state, "error", event.failure, now) if event.failure else state
+    return state
 
 
-def _token_decoded(event: TokenDecoded, state: AppState, now: float) -> AppState:
-    return decoded([event], state, now)
-
-
-def decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppState:
-    """Fold tokens of one request, which follow each other, into the answer."""
+def decoded(
+    events: Sequence[TokenDecoded], asked: Command | None, state: AppState, now: float
+) -> AppState:
+    """Fold tokens of one answer, which follow each other, into it."""
     running, newest, count = state.running, events[-1], len(events)
-    if running is None or running.request != newest.request:
+    if running is None or running.asked is not asked:
         return state
     arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
     first = running.first_token if running.first_token is not None else now
@@ -436,12 +461,9 @@ def decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppS
     return speed.sampled(state, count, sum(event.step_ms for event in events), now)
 
 
-def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:
-    running = state.running
-    if event.request == state.draining:
-        return replace(state, draining=None)
-    if running is None or running.request != event.request:
-        return state
+def _generation_finished(
+    event: GenerationFinished, state: AppState, running: Running, now: float
+) -> AppState:
     last = _answer(state).ended()
     last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
     state = replace(
@@ -450,25 +472,19 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
         context_used=event.stats.context_used or state.context_used,
     )
     state = ended(state, running)
-    state = speed.completed(with_turns(state), running, event.stats)
-    if event.stop_reason == "error" and event.message:
-        return notify(state, "error", event.message, now)
-    return state
+    return speed.completed(with_turns(state), running, event.stats)
 
 
-def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppState:
-    known = (i for i, m in enumerate(state.messages) if m.key == event.key and m.restored)
-    index = next(known, None)
-    if index is None:
+def _spelling_replied(event: Event, asked: SpellTokens, state: AppState, now: float) -> AppState:
+    """Give restored answers of these tokens their texts."""
+    if not isinstance(event, TokensSpelled):
         return state
-    message = spelled(state.messages[index], event.tokens, event.texts)
-    return replace(state, messages=(*state.messages[:index], message, *state.messages[index + 1 :]))
+    texts = event.texts
+    messages = (spelled(m, asked.tokens, texts) if m.restored else m for m in state.messages)
+    return replace(state, messages=tuple(messages))
 
 
-def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppState:
-    running = state.running
-    if running is None or running.request != event.request:
-        return state
+def _cache_rewritten(event: CacheRewritten, state: AppState, running: Running) -> AppState:
     owners = tuple(owner_of(token.message, running.lead) for token in event.tokens)
     cache = cache_state.rewritten(state.cache, event.tokens, event.forgotten, state.owners)
     return replace(
@@ -532,14 +548,10 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetThinking: _set_thinking,
     UnfoldThought: _unfold_thought,
 }
-EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    GenerationStarted: _generation_started,
-    PrefillProgress: _prefill_progress,
-    ConversationRead: _conversation_read,
-    TokenDecoded: _token_decoded,
-    GenerationFinished: _generation_finished,
-    TokensSpelled: _tokens_spelled,
-    CacheRewritten: _cache_rewritten,
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    Generate: _answer_replied,
+    Read: _reading_replied,
+    SpellTokens: _spelling_replied,
 }
 
 

@@ -20,6 +20,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.files.places import expanded
 from llm_lite.core.files.writing import make_folder
+from llm_lite.core.handles import Report
 from llm_lite.core.history import (
     ConversationSummary,
     ConversationTree,
@@ -40,7 +41,17 @@ from llm_lite.core.history import (
     title_of_model,
 )
 from llm_lite.core.history.caches import CacheCatalogue
-from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, Level, TitleMade
+from llm_lite.core.messages import (
+    CacheKept,
+    CheckKept,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
+    Level,
+    MakeTitle,
+    ResumeKept,
+    TitleMade,
+)
 from llm_lite.desktop.features.history import model as does
 from llm_lite.desktop.features.history.host_recorder import Recorder, in_chat
 from llm_lite.desktop.features.history.model import fit_title
@@ -88,16 +99,16 @@ class KeptCaches:
         self._catalogue.use(cache)
         return [KeptFound(conversation, str(self._catalogue.path(cache)))]
 
-    def add(self, event: CacheKept, budget: int) -> None:
+    def add(self, asked: KeepConversation, event: CacheKept, budget: int) -> None:
         """Add a file that was written, or remove it if its conversation is gone."""
-        path, summary = Path(event.path), self._history.summary(event.conversation)
+        path, summary = Path(asked.path), self._history.summary(asked.conversation)
         if path.parent != self.folder:
             return
         if summary is None or summary.deleted is not None:
             remove_whole(path)
             return
         self._catalogue.budget = budget
-        self._catalogue.add(event.conversation, None, path.name, event.bytes, event.model)
+        self._catalogue.add(asked.conversation, None, path.name, event.bytes, event.model)
 
     def fit(self, budget: int) -> None:
         self._catalogue.budget = budget
@@ -180,15 +191,18 @@ class HistoryHost(Host):
             found.append(self._done.popleft())
         return found
 
-    def on_event(self, event: Event, state: AppState) -> None:
+    def take(self, report: Report, state: AppState) -> None:
         """Handle an event of the engine on caches and titles."""
-        budget = state.resume.budget  # bytes of all kept caches
-        match event:
-            case CacheKept(problem=""):
-                self._submit(lambda: self._change_caches(lambda: self._caches.add(event, budget)))
-            case KeptChecked(number, unfit="damaged") | KeptResumed(_, number, unfit="damaged"):
-                self._submit(lambda: self._change_caches(lambda: self._caches.remove([number])))
-            case TitleMade(number, text) if text is not None:
+        budget, caches = state.resume.budget, self._caches  # the budget: bytes of all kept caches
+        match report.command, report.event:
+            case KeepConversation() as asked, CacheKept() as kept:
+                self._submit(lambda: self._change_caches(lambda: caches.add(asked, kept, budget)))
+            case (CheckKept(number), KeptChecked(unfit="damaged")) | (
+                ResumeKept(number),
+                KeptResumed(unfit="damaged"),
+            ):
+                self._submit(lambda: self._change_caches(lambda: caches.remove([number])))
+            case MakeTitle(number), TitleMade(text):
                 self._submit(lambda: self._entitle(number, text))
 
     def do(

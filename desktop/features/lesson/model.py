@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import Command, FollowToken, Generate
+from llm_lite.core.messages import FollowToken
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
@@ -28,7 +28,6 @@ from llm_lite.desktop.features.translator.model import WriteTarget, write_target
 from llm_lite.desktop.language.incoming import typed
 from llm_lite.desktop.language.translate import tr
 
-_MANY = 1 << 32  # more than there are requests
 REPLACEMENT = "\ufffd"  # what a part of a letter is written as
 CONTINUATION = 6  # tokens that the model adds to a person's sentence
 
@@ -211,14 +210,14 @@ def opened_layer(state: AppState) -> int:
     return layers // 2 if chosen is None else min(chosen, layers - 1)
 
 
-def _text_version(state: AppState) -> int:
-    """Return a number that changes with the text, so that another trace is requested."""
+def _text_version(state: AppState) -> tuple[float, ...]:
+    """Return numbers that change with the text, so that another trace is requested."""
     if state.encodes:
-        return state.encoding.version
+        return (state.encoding.version,)
     if state.writes_targets:
-        result, chosen = state.translating.result, state.translating.choices
-        return result.request + chosen * _MANY if result is not None else 0
-    return traceable_tokens(state) if not state.busy else 0
+        target = state.translating
+        return (target.began, target.choices) if target.result is not None else ()
+    return (traceable_tokens(state) if not state.busy else 0,)
 
 
 def wanted_key(state: AppState) -> TraceKey | None:
@@ -340,10 +339,10 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     sampling, prompt = state.sampling, state.system_prompt
     alone = replace(state.sampling, max_new_tokens=CONTINUATION)
     state = replace(state, sampling=alone, system_prompt="")
-    state, asked = request_answer(state, (Message("user", text),), now)
+    state, asked = request_answer(state, (Message("user", text),), now, raw=True)
     state = replace(state, sampling=sampling, system_prompt=prompt)
     state = _with(_from_first_step(state), sentence_chat=state.chat)
-    return state, (*stop, *(_without_template(command) for command in asked))
+    return state, (*stop, *asked)
 
 
 def _from_first_step(state: AppState) -> AppState:
@@ -362,10 +361,6 @@ def _encode_sentence(state: AppState, text: str) -> AppState:
     else:
         choice = replace(choice, mode="text", text=text, typing=False)
     return _from_first_step(replace(state, encoding=replace(state.encoding, choice=choice)))
-
-
-def _without_template(command: Command) -> Command:
-    return replace(command, raw=True) if isinstance(command, Generate) else command
 
 
 def _compare(action: CompareWith, state: AppState, now: float) -> Result:

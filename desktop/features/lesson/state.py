@@ -95,7 +95,7 @@ class TraceKey(Struct, frozen=True):
     """The token, layer, head and text of a trace. Another trace is requested where they differ."""
 
     chat: int
-    text_version: int  # the length of the cache, or which text was read
+    text_version: tuple[float, ...]  # the length of the cache, or which text was read
     model: str
     position: int
     layer: int

@@ -24,17 +24,17 @@ def sampled(state: AppState, count: int, step_ms: float, now: float) -> AppState
     running = state.running
     if running is None or running.first_token is None or now <= running.first_token:
         return state
-    last = _last(state.rates, running.request)
+    last = _last(state.rates, running.started)
     if last is not None and (last.time - last.begin < RATE_PERIOD or now <= last.time):
         tokens, taken = last.tokens + count, last.step_ms + step_ms
         grown = replace(last, time=max(now, last.time), tokens=tokens, step_ms=taken)
         return replace(state, rates=(*state.rates[:-1], grown))
     begin = running.first_token if last is None else last.time
-    span = RateSample(begin, now, count, step_ms, running.request)
+    span = RateSample(begin, now, count, step_ms, running.started)
     return replace(state, rates=_kept((*state.rates, span)))
 
 
-def _last(rates: Sequence[RateSample], answer: int) -> RateSample | None:
+def _last(rates: Sequence[RateSample], answer: float) -> RateSample | None:
     return rates[-1] if rates and rates[-1].answer == answer else None
 
 
@@ -42,16 +42,16 @@ def completed(state: AppState, running: Running, stats: GenerationStats) -> AppS
     """Close the spans of an answer that has ended. A short rest joins the span before it; an answer
     that the window heard of all at once has the engine's mean."""
     first, rate, rates = running.first_token, stats.decode_tok_s, state.rates
-    last = _last(rates, running.request)
+    last = _last(rates, running.started)
     if last is not None:
-        before = _last(rates[:-1], running.request)
+        before = _last(rates[:-1], running.started)
         if before is None or last.time - last.begin >= RATE_PERIOD:
             return state
         return replace(state, rates=(*rates[:-2], _joined(before, last)))
     if first is None or rate <= 0 or stats.new_tokens < 2:
         return state
     behind = stats.new_tokens - 1
-    mean = RateSample(first, first + behind / rate, behind, 0.0, running.request)
+    mean = RateSample(first, first + behind / rate, behind, 0.0, running.started)
     return replace(state, rates=_kept((*rates, mean)))
 
 
@@ -62,7 +62,7 @@ def of_target(state: AppState, finished: TargetFinished, now: float) -> AppState
         return state
     begin = now - stats.decode_ms / 1e3
     behind = max(1, round(stats.tokens_per_s * stats.decode_ms / 1e3))
-    mean = RateSample(begin, now, behind, stats.decode_ms, finished.request)
+    mean = RateSample(begin, now, behind, stats.decode_ms, state.translating.began)
     return replace(state, rates=_kept((*state.rates, mean)))
 
 

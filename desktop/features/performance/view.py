@@ -303,7 +303,7 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
 
 def _draw_target(state: AppState, ui: Ui) -> None:
     result = state.translating.result
-    if result is not None and not result.problem:
+    if result is not None:
         facts(ui, "stats", target_facts(result.stats))
 
 

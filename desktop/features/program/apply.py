@@ -7,16 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from llm_lite.core.handles import Report
-from llm_lite.core.messages import (
-    Command,
-    Ended,
-    Event,
-    Generate,
-    Read,
-    StartServing,
-    TokenDecoded,
-    Translate,
-)
+from llm_lite.core.messages import Command, Ended, Event, TokenDecoded
 from llm_lite.desktop.features.chat.model import decoded
 from llm_lite.desktop.features.program.notices import add_log
 from llm_lite.desktop.features.program.state import AppState, LogLine
@@ -25,8 +16,6 @@ from llm_lite.desktop.language.incoming import fit_to_show
 
 EVENTS = joined(feature.events for feature in FEATURES)
 REPLIES = joined(feature.replies for feature in FEATURES)
-# Commands whose failure another event reports.
-_TELLS_ITSELF = (Generate, Read, Translate, StartServing)
 
 
 def apply(event: Event, state: AppState, now: float, command: Command | None = None) -> AppState:
@@ -37,7 +26,7 @@ def apply(event: Event, state: AppState, now: float, command: Command | None = N
     if type(command) in REPLIES:
         return REPLIES[type(command)](event, command, state, now)
     if isinstance(event, Ended):
-        if not event.failure or isinstance(command, _TELLS_ITSELF):
+        if not event.failure:
             return state
         return add_log(state, LogLine("warning", event.failure, time.time()))
     if type(event) not in EVENTS:
@@ -48,16 +37,12 @@ def apply(event: Event, state: AppState, now: float, command: Command | None = N
 def fold(reports: Iterable[Report], state: AppState, now: float) -> AppState:
     """Return the state after `reports`, which came together at `now`. Tokens of an answer that
     follow each other become part of it at once: each alone would copy all that was said before."""
-    for request, together in groupby(reports, _request):
-        if request is None:
+    for _, group in groupby(reports, lambda one: (type(one.event), id(one.command))):
+        together = list(group)
+        tokens = [one.event for one in together if isinstance(one.event, TokenDecoded)]
+        if tokens:
+            state = decoded([*map(fit_to_show, tokens)], together[0].command, state, now)
+        else:
             for report in together:
                 state = apply(report.event, state, now, report.command)
-        else:
-            events = (report.event for report in together)
-            tokens = [fit_to_show(event) for event in events if isinstance(event, TokenDecoded)]
-            state = decoded(tokens, state, now)
     return state
-
-
-def _request(report: Report) -> int | None:
-    return report.event.request if isinstance(report.event, TokenDecoded) else None

@@ -12,14 +12,13 @@ from llm_lite.core.messages import (
     ExportMaps,
     LoadModel,
     Reconfigure,
-    Stop,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.attention.state import AttentionChoice, FigureName
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import ReportDefect, notify, report
-from llm_lite.desktop.features.program.requests import Result, end_reading
+from llm_lite.desktop.features.program.requests import Result, end_reading, under_way
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import MAX_FONT, MIN_FONT, AppState, Load
 from llm_lite.desktop.features.program.switches import switched
@@ -154,9 +153,8 @@ def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     first = (action.source or "") if state.first_source is None else state.first_source
     # What drafts is of the model in use, or of the one that was asked for at start.
     is_other = state.model is not None or first != (action.source or "")
-    state, ended = end_reading(disconnected(state))
-    busy = state.running or state.quantization.work
-    stop = (Stop(),) if busy else ended
+    state, stop = end_reading(disconnected(state))
+    stop = (*stop, *map(Cancel, under_way(state)))
     options = for_any_model(state.options) if is_other else state.options
     asked = LoadModel(action.source, options)
     load = Load(action.source or tr("the default model"), asked=asked)

@@ -7,13 +7,13 @@ import zlib
 
 from llm_lite.core.messages import (
     AnswerRun,
+    Cancel,
     ChatMessage,
     Command,
     Gains,
     Generate,
     Read,
     SamplingOptions,
-    Stop,
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
@@ -36,6 +36,16 @@ def hindrance(state: AppState) -> str:
     if state.model is None:
         return tr("No model is loaded. Choose one first; the message stays in the input.")
     return ""
+
+
+def under_way(state: AppState) -> tuple[Command, ...]:
+    """Return the commands of the answer, the target and the task that the engine works on."""
+    running, writing, work = state.running, state.translating.writing, state.quantization.work
+    return (
+        *([running.asked] if running else ()),
+        *([writing] if writing else ()),
+        *([work.asked] if work else ()),
+    )
 
 
 def obstacle(state: AppState) -> str:
@@ -78,16 +88,22 @@ def wrote(state: AppState, message: Message) -> bool:
 
 
 def request_answer(
-    state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
+    state: AppState,
+    messages: tuple[Message, ...],
+    now: float,
+    *,
+    continue_last: bool = False,
+    raw: bool = False,
 ) -> Result:
-    """Start an answer to `messages`; a fresh, empty one is shown at once."""
+    """Start an answer to `messages`, `raw` without a chat template; a fresh, empty one is shown at
+    once."""
     sampling = seeded(sampler(state), state, now)
     if continue_last:
         shown = messages
     else:
         shown = (*messages, _answer(state, sampling))
     prompt = conversation(state, messages)
-    return _send(state, shown, now, Generate(0, prompt, sampling, continue_last))
+    return _send(state, shown, now, Generate(prompt, sampling, continue_last, raw))
 
 
 def ask_again(
@@ -105,9 +121,7 @@ def ask_again(
     before, kept = state.messages[:index], versions(state, index)
     fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
     ids = tuple(token.id for token in forced)
-    command = Generate(
-        0, conversation(state, before), sampling, gains=gains, forced=ids, begin=begin
-    )
+    command = Generate(conversation(state, before), sampling, gains=gains, forced=ids, begin=begin)
     return _send(state, (*before, fresh), now, command, forced)
 
 
@@ -167,24 +181,17 @@ def read_again(state: AppState, afresh: bool = False) -> Result:
     """Bring the conversation as it is shown back into the cache."""
     if state.reading or not state.messages:
         return state, ()
-    prompt, request = conversation(state, state.messages), state.next_request
-    reading = Reading(request, lead=len(prompt) - len(state.messages))
-    state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, prompt, state.thinking, tools=offered(state), afresh=afresh),)
-
-
-def send_queued(state: AppState) -> Result:
-    """Ask for the answer that waited for a dropped one to end."""
-    if state.queued is None or state.draining is not None:
-        return state, ()
-    return replace(state, queued=None), (state.queued,)
+    prompt = conversation(state, state.messages)
+    asked = Read(prompt, state.thinking, tools=offered(state), afresh=afresh)
+    reading = Reading(asked, lead=len(prompt) - len(state.messages))
+    return replace(state, reading=reading), (asked,)
 
 
 def end_reading(state: AppState) -> Result:
     """The state without the reading that is going on: something else is wanted now."""
     if state.reading is None:
         return state, ()
-    return replace(state, reading=None), (Stop(),)
+    return replace(state, reading=None), (Cancel(state.reading.asked),)
 
 
 def leave_answer(state: AppState) -> Result:
@@ -192,16 +199,13 @@ def leave_answer(state: AppState) -> Result:
     running = state.running
     if running is None:
         return end_reading(state)
-    sent = state.queued is None
     last = replace(state.messages[-1].ended(), stop_reason="stopped")
     state = replace(
         state,
         messages=(*state.messages[:-1], last),
         running=None,
-        queued=None,
-        draining=running.request if sent else state.draining,
     )
-    return state, (Stop(),) if sent else ()
+    return state, (Cancel(running.asked),)
 
 
 def _send(
@@ -211,24 +215,33 @@ def _send(
     command: Generate,
     forced: tuple[Token, ...] = (),
 ) -> Result:
-    state, stop = end_reading(state)
-    request = state.next_request
+    state, commands = end_reading(state)
     answered = shown if command.continue_last else shown[:-1]  # without the empty answer
     lead = len(command.messages) - len(answered)  # the prompt has a system message before them
     tools = offered(state)
     style = state.model.tool_style if tools and state.model else ""
-    state = replace(
-        show(state, shown),
-        running=Running(
-            request, now, lead=lead, forced=forced, tool_style=style, beside=beside_messages(state)
-        ),
-        next_request=request + 1,
+    command = replace(command, overflow=state.overflow, thinking=state.thinking, tools=tools)
+    running = Running(
+        command, now, lead=lead, forced=forced, tool_style=style, beside=beside_messages(state)
     )
-    command = replace(command, request=request, overflow=state.overflow, thinking=state.thinking)
-    command = replace(command, tools=tools)
-    if state.draining is not None:  # the engine answers one at a time
-        return replace(state, queued=command), stop
-    return state, (*stop, command)
+    return replace(show(state, shown), running=running), (*commands, command)
+
+
+def numbered(state: AppState, commands: tuple[Command, ...]) -> Result:
+    """Give the answer and the reading that are asked for the number of the conversation in front: a
+    new one has it once its first message is kept."""
+    number = state.history.open
+    if number is None:
+        return state, commands
+    changed, running, reading = list(commands), state.running, state.reading
+    for at, command in enumerate(commands):
+        if running is not None and command is running.asked:
+            running = replace(running, asked=replace(running.asked, conversation=number))
+            changed[at] = running.asked
+        elif reading is not None and command is reading.asked:
+            reading = replace(reading, asked=replace(reading.asked, conversation=number))
+            changed[at] = reading.asked
+    return replace(state, running=running, reading=reading), tuple(changed)
 
 
 def _same(messages: tuple[Message, ...], others: tuple[Message, ...]) -> int:
@@ -242,4 +255,5 @@ def seeded(sampling: SamplingOptions, state: AppState, now: float) -> SamplingOp
     """Return the options with a known seed, so that the same answer can be given again."""
     if sampling.seed is not None:
         return sampling
-    return replace(sampling, seed=zlib.crc32(f"{state.next_request} {now!r}".encode()))
+    last = state.messages[-1].key if state.messages else 0
+    return replace(sampling, seed=zlib.crc32(f"{last} {now!r}".encode()))

@@ -32,6 +32,7 @@ from llm_lite.core.messages import (
     Mode,
     ModelInfo,
     Overflow,
+    Read,
     ReadAttentionRows,
     Reconfigure,
     Role,
@@ -221,7 +222,7 @@ _content = attrgetter(*(name for name in Message.__struct_fields__ if name != "k
 class Running(Struct, frozen=True):
     """The answer being made."""
 
-    request: int
+    asked: Generate
     started: float
     phase: Phase = "waiting"
     prompt_tokens: int = 0
@@ -248,7 +249,7 @@ class Running(Struct, frozen=True):
 class Reading(Struct, frozen=True):
     """The conversation on its way back into the cache, without an answer."""
 
-    request: int
+    asked: Read
     lead: int = 0  # messages told before those of the conversation
     done: int = 0  # tokens
     total: int = 0
@@ -320,9 +321,6 @@ class AppState(Switches, frozen=True):
     new_draft: NewDraft = made("program", NewDraft)  # of new chats, while another is in front
     running: Running | None = of("conversation", None)
     reading: Reading | None = of("conversation", None)
-    next_request: int = of("program", 1)
-    draining: int | None = of("program", None)  # a dropped request that has not ended yet
-    queued: Generate | None = of("conversation", None)  # what is asked as soon as it has
     chat: int = of("program", 0)  # counts conversations that came to the front
 
     model: ModelInfo | None = of("model", None)

@@ -37,7 +37,7 @@ class RateSample(Struct, frozen=True):
     time: float  # its end
     tokens: int
     step_ms: float = 0.0  # that the model's steps for these tokens took, together
-    answer: int = 0  # the request that they were of
+    answer: float = 0.0  # when it was asked for
 
     @property
     def rate(self) -> float:

@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
     Generate,
     GenerationFinished,
     GenerationStarted,
+    GenerationStats,
     Inspect,
     KeepConversation,
     LoadModel,
@@ -43,7 +44,7 @@ from llm_lite.core.messages import (
     RunToken,
     SamplingOptions,
     SpellTokens,
-    Stop,
+    StopReason,
     SwitchMode,
     Task,
     TokenDecoded,
@@ -87,11 +88,12 @@ class RemoteComparison:
     def __init__(self, handle: Handle, command: CompareElsewhere) -> None:
         self.handle = handle
         self._running = {LOCAL_RUN, REMOTE_RUN}
+        self._finished = set[int]()
         self._problem = ""
         self._opening: dict[int, str] = {}  # the mark of thoughts that a prompt has begun
         sampling: SamplingOptions = command.sampling
         self.answers: tuple[Handle, ...] = ()
-        self.commands = tuple(Generate(0, command.messages, sampling) for _ in RUNS)
+        self.commands = tuple(Generate(command.messages, sampling) for _ in RUNS)
 
     @property
     def is_done(self) -> bool:
@@ -120,9 +122,15 @@ class RemoteComparison:
             known = event.probability, event.alternatives
             self.handle.emit(RunToken(run, event.token, text, *known))
         if isinstance(event, GenerationFinished):
-            self._running.discard(run)
             self._problem = self._problem or event.message
             self.handle.emit(RunFinished(run, event.stop_reason, event.stats))
+            self._finished.add(run)
+        if isinstance(event, Ended):
+            if run not in self._finished:
+                self._problem = self._problem or event.failure
+                reason: StopReason = "error" if event.failure else "stopped"
+                self.handle.emit(RunFinished(run, reason, GenerationStats()))
+            self._running.discard(run)
             if self.is_done:
                 self.handle.end(self._problem)
         return True
@@ -207,7 +215,7 @@ class Router:
             self._close_remote()
         elif isinstance(command, CompareElsewhere):
             return self._compare(command, remote)
-        elif isinstance(command, Stop | Cancel):
+        elif isinstance(command, Cancel):
             remote.submit(command)
         elif isinstance(command, _SENT_ELSEWHERE):
             return remote.submit(command)

@@ -117,7 +117,6 @@ def disconnected(state: AppState) -> AppState:
     if state.remote.connection is None:
         return state
     state, _ = leave_answer(state)
-    state = replace(state, draining=None)  # nobody tells how it ended
     remote = replace(state.remote, connection=None, cache=None)
     return next_model(state, remote=remote, model=None, executor=None)
 

@@ -10,17 +10,18 @@ from msgspec import Struct
 
 from llm_lite.core.messages import (
     CacheKept,
+    Cancel,
     CheckKept,
     Command,
     DraftsLearned,
+    Ended,
+    Event,
     KeepConversation,
     KeptChecked,
     KeptResumed,
     LoadModel,
     MakeTitle,
     ResumeKept,
-    Stop,
-    TitleMade,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.reading import begun, offered, owner_of
@@ -120,8 +121,8 @@ def keep_left(action: object, before: AppState, result: Result, now: float) -> R
     loads = any(isinstance(command, LoadModel) for command in commands)
     if not (turned or loads) or isinstance(action, DeleteConversation | DeleteAll):
         return state, commands
-    first = [c for c in commands if isinstance(c, Stop)]
-    others = [c for c in commands if not isinstance(c, Stop)]
+    first = [c for c in commands if isinstance(c, Cancel)]
+    others = [c for c in commands if not isinstance(c, Cancel)]
     return state, (*first, *keeping(before), *others)
 
 
@@ -146,13 +147,14 @@ def due(state: AppState) -> Result:
     if offer is None or state.running or state.load or state.model is None:
         return state, ()
     now = run_with(state)
-    stale = offer.phase in ("ready", "unfit") and offer.asked != now
+    stale = offer.phase in ("ready", "unfit") and offer.checked_for != now
     if offer.phase == "waiting" or stale:
         messages = conversation(state, state.messages)
         command = CheckKept(
             offer.conversation, offer.path, messages, state.thinking, offered(state)
         )
-        return _with(state, offer=replace(offer, phase="checking", asked=now)), (command,)
+        offer = replace(offer, phase="checking", asked=command, checked_for=now)
+        return _with(state, offer=offer), (command,)
     always = state.resume.mode == "always" and not state.resume.dismissed
     if offer.phase == "ready" and always and not obstacle(state):
         return resume(Resume(), state, 0.0)
@@ -172,12 +174,12 @@ def resume(action: Resume, state: AppState, now: float) -> Result:
         return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    messages, request = conversation(state, state.messages), state.next_request
-    lead = len(messages) - len(state.messages)
-    offer = replace(offer, phase="resuming", request=request, lead=lead)
+    messages = conversation(state, state.messages)
     kept = (offer.conversation, offer.path)
-    command = ResumeKept(request, *kept, messages, state.thinking, offered(state))
-    return _with(replace(state, next_request=request + 1), offer=offer), (command,)
+    command = ResumeKept(*kept, messages, state.thinking, offered(state))
+    lead = len(messages) - len(state.messages)
+    offer = replace(offer, phase="resuming", asked=command, lead=lead)
+    return _with(state, offer=offer), (command,)
 
 
 def _set_resume(action: SetResume, state: AppState, now: float) -> Result:
@@ -229,9 +231,8 @@ def _title(action: TitleWanted, state: AppState, now: float) -> Result:
 def idle(state: AppState) -> bool:
     """Return whether the engine is idle and the cache holds the conversation in the chat."""
     busy = state.running or state.reading or state.load or state.quantization.work
-    waits = state.draining is not None or state.queued is not None
     here = state.model is not None and not state.elsewhere and state.holds_conversations
-    return not busy and not waits and here and bool(state.owners)
+    return not busy and here and bool(state.owners)
 
 
 def _found(action: KeptFound, state: AppState, now: float) -> Result:
@@ -242,19 +243,36 @@ def _found(action: KeptFound, state: AppState, now: float) -> Result:
     return _with(state, offer=Offer(action.conversation, action.path)), ()
 
 
-def _kept(event: CacheKept, state: AppState, now: float) -> AppState:
+def _keeping_replied(
+    event: Event, asked: KeepConversation, state: AppState, now: float
+) -> AppState:
     """Note how many tokens were written; the history's host lists the file."""
-    if event.problem:
-        return notify(state, "warning", event.problem, now)
-    if event.conversation != state.history.open:
-        return state
-    return replace(state, resume=replace(state.resume, kept_tokens=event.tokens))
+    if isinstance(event, Ended) and event.failure:
+        return notify(state, "warning", event.failure, now)
+    if isinstance(event, CacheKept) and asked.conversation == state.history.open:
+        return _with(state, kept_tokens=event.tokens)
+    return state
 
 
-def _checked(event: KeptChecked, state: AppState, now: float) -> AppState:
-    offer = _offer(state, event.conversation)
-    if offer is None or offer.phase != "checking":
+def _file_replied(
+    event: Event, asked: CheckKept | ResumeKept, state: AppState, now: float
+) -> AppState:
+    """Note what an offered file holds, or what it brought into the cache."""
+    offer = state.resume.offer
+    if offer is None or offer.asked is not asked:
         return state
+    match event:
+        case KeptChecked():
+            return _checked(event, offer, state, now)
+        case KeptResumed():
+            return _resumed(event, offer, state, now)
+        case Ended() if event.failure and offer.phase in ("checking", "resuming"):
+            offer = replace(offer, phase="unfit", unfit="failed", problem=event.failure)
+            return _with(state, offer=offer)
+    return state
+
+
+def _checked(event: KeptChecked, offer: Offer, state: AppState, now: float) -> AppState:
     offer = replace(
         offer,
         phase="unfit" if event.unfit else "ready",
@@ -267,37 +285,28 @@ def _checked(event: KeptChecked, state: AppState, now: float) -> AppState:
     return _with_offer(state, offer, now)
 
 
-def _resumed(event: KeptResumed, state: AppState, now: float) -> AppState:
-    offer = _offer(state, event.conversation)
-    if offer is None or offer.request != event.request:
-        return state
+def _resumed(event: KeptResumed, offer: Offer, state: AppState, now: float) -> AppState:
     if event.unfit:
         offer = replace(offer, phase="unfit", unfit=event.unfit, problem=event.problem)
         return _with_offer(state, offer, now)
     offer = replace(offer, phase="resumed", tokens=len(event.prompt), seconds=event.seconds)
-    state = replace(state, resume=replace(state.resume, kept_tokens=len(event.prompt)))
-    state = _with_offer(state, offer, now)
+    state = _with_offer(_with(state, kept_tokens=len(event.prompt)), offer, now)
     if state.running:  # an answer began meanwhile; its own events list what is in the cache
         return state
     owners = tuple(owner_of(token.message, offer.lead) for token in event.prompt)
     return begun(state, event.prompt, owners)
 
 
-def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
-    """Allow another request for a title that was interrupted; the history's host keeps the
-    others."""
-    if event.text is not None or state.history.title_asked != event.conversation:
+def _title_replied(event: Event, asked: MakeTitle, state: AppState, now: float) -> AppState:
+    """Allow another request for a title that was not made; the history's host keeps the others."""
+    failed = isinstance(event, Ended) and event.problem
+    if not failed or state.history.title_asked != asked.conversation:
         return state
     return replace(state, history=replace(state.history, title_asked=None))
 
 
 def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:
     return replace(state, learned_drafts=event)
-
-
-def _offer(state: AppState, conversation: int) -> Offer | None:
-    offer = state.resume.offer
-    return offer if offer is not None and offer.conversation == conversation else None
 
 
 def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
@@ -364,9 +373,11 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    CacheKept: _kept,
-    KeptChecked: _checked,
-    KeptResumed: _resumed,
     DraftsLearned: _learned,
-    TitleMade: _titled,
+}
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    KeepConversation: _keeping_replied,
+    CheckKept: _file_replied,
+    ResumeKept: _file_replied,
+    MakeTitle: _title_replied,
 }

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import ToolSpec, Unfit
+from llm_lite.core.messages import CheckKept, ResumeKept, ToolSpec, Unfit
 from llm_lite.core.records import replace
 
 ResumeMode = Literal["off", "ask", "always"]
@@ -41,9 +41,9 @@ class Offer(Struct, frozen=True):
     unfit: Unfit = ""
     problem: str = ""
     seconds: float = 0.0  # that it took to resume
-    request: int = 0
+    asked: CheckKept | ResumeKept | None = None  # the command that uses the file now
     lead: int = 0  # messages sent before those of the conversation
-    asked: RunWith | None = None  # what it was checked for
+    checked_for: RunWith | None = None
 
 
 class ResumeState(Struct, frozen=True):

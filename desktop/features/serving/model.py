@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import ServingChanged, ServingStatus, StartServing, StopServing
+from llm_lite.core.messages import (
+    Ended,
+    Event,
+    ServingChanged,
+    ServingStatus,
+    StartServing,
+    StopServing,
+)
 from llm_lite.core.records import replace, repr_without
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import add_log, notify
@@ -170,13 +177,27 @@ def _changed(event: ServingChanged, state: AppState, now: float) -> AppState:
     serving = replace(state.serving, answers=event.is_on).with_status(event.status, now)
     if event.is_on:
         return replace(state, serving=replace(serving, problem=""))
-    serving = replace(serving, asked=False)
+    return _not_served(replace(state, serving=serving), event.problem, now)
+
+
+def _start_replied(event: Event, asked: StartServing, state: AppState, now: float) -> AppState:
+    """Note that the engine could not begin; what it serves it reports as ServingChanged."""
+    if not isinstance(event, Ended) or not event.failure or not state.serving.asked:
+        return state
+    return _not_served(state, event.failure, now)
+
+
+def _not_served(state: AppState, problem: str, now: float) -> AppState:
+    serving = replace(state.serving, asked=False)
     waits = state.model is None or state.load is not None
-    if event.problem and not waits and serving.phase in ("starting", "on"):
-        problem = fit_line(event.problem, LONGEST)
+    if problem and not waits and serving.phase in ("starting", "on"):
+        problem = fit_line(problem, LONGEST)
         serving = replace(serving, phase="stopping", problem=problem)
         state = notify(state, "warning", problem, now)
     return replace(state, serving=serving)
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {ServingChanged: _changed}
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    StartServing: _start_replied
+}

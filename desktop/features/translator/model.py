@@ -8,12 +8,14 @@ from typing import Any
 
 from llm_lite.core.messages import (
     AttentionPart,
+    Cancel,
+    Ended,
+    Event,
     Gains,
     ModelInfo,
     ReadAttentionRows,
     ReadTarget,
     SourceRead,
-    Stop,
     TargetFinished,
     TargetGrown,
     Translate,
@@ -129,15 +131,14 @@ def choose_longest(action: ChooseLongest, state: AppState, now: float) -> Result
 
 def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
     state, _ = set_source(SetSource(action.text), state, now)
-    translating, request = state.translating, state.next_request
+    translating = state.translating
     if not translating.draft.strip():
         return state, ()
     if problem := hindrance(state):
         return notify(state, "warning", problem, now), ()
     source = translating.prefix + translating.draft.strip()
-    translating = translating.begun(request, source, now)
-    state = replace(state, translating=translating, next_request=request + 1)
-    return state, (Translate(request, source, translating.beams, translating.longest),)
+    command = Translate(source, translating.beams, translating.longest)
+    return replace(state, translating=translating.begun(command, now)), (command,)
 
 
 def choose_hypothesis(action: ChooseHypothesis, state: AppState, now: float) -> Result:
@@ -157,9 +158,11 @@ def choose_hypothesis(action: ChooseHypothesis, state: AppState, now: float) -> 
 
 
 def stop_target(action: StopTarget, state: AppState, now: float) -> Result:
-    if not state.translating.running or state.translating.stopping:
+    writing = state.translating.writing
+    if writing is None or state.translating.stopping:
         return state, ()
-    return replace(state, translating=replace(state.translating, stopping=True)), (Stop(),)
+    translating = replace(state.translating, stopping=True)
+    return replace(state, translating=translating), (Cancel(writing),)
 
 
 def tint_target(action: TintTarget, state: AppState, now: float) -> Result:
@@ -231,11 +234,27 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 }
 
 
-def _source_read(event: SourceRead, state: AppState, now: float) -> AppState:
-    translating = state.translating
-    if event.request != translating.request:
+def _target_replied(event: Event, asked: Translate, state: AppState, now: float) -> AppState:
+    """Fold an event of the target that is being written."""
+    if asked is not state.translating.writing:
         return state
-    translating = replace(translating, source=event.tokens, start=event.start)
+    match event:
+        case SourceRead():
+            return _source_read(event, state)
+        case TargetGrown():
+            tokens = grown(event.tokens, event.texts)
+            return shown(state, replace(state.translating, tokens=tokens))
+        case TargetFinished():
+            return _ended(state, event, now)
+        case Ended(failure=""):
+            return _ended(state, TargetFinished(stop_reason="stopped"), now)
+        case Ended():
+            return _failed(state, event.failure, now)
+    return state
+
+
+def _source_read(event: SourceRead, state: AppState) -> AppState:
+    translating = replace(state.translating, source=event.tokens, start=event.start)
     translating = replace(translating, tokens=(), result=None, pointed=None)
     state = replace(
         state, attention=replace(state.attention, row=None), rows_asked=None, attention_rows=None
@@ -243,23 +262,22 @@ def _source_read(event: SourceRead, state: AppState, now: float) -> AppState:
     return shown(state, translating)
 
 
-def _target_grown(event: TargetGrown, state: AppState, now: float) -> AppState:
-    if event.request != state.translating.request:
-        return state
-    tokens = grown(event.tokens, event.texts)
-    return shown(state, replace(state.translating, tokens=tokens))
-
-
-def _target_finished(event: TargetFinished, state: AppState, now: float) -> AppState:
-    if event.request != state.translating.request:
-        return state
+def _ended(state: AppState, target: TargetFinished, now: float) -> AppState:
     mode = state.executor.mode if state.executor else None
-    ended = replace(state.translating, request=0, stopping=False, result=event, mode=mode)
-    if event.tokens or not event.problem:
-        ended = replace(ended, tokens=event.tokens)
-    state = speed.of_target(state, event, now)
-    state = emptied(shown(state, ended)) if ended.clearing else shown(state, ended)
-    return notify(state, "error", event.problem, now) if event.problem else state
+    ended = replace(state.translating, result=target, tokens=target.tokens, mode=mode)
+    return _at_rest(speed.of_target(state, target, now), ended)
+
+
+def _failed(state: AppState, problem: str, now: float) -> AppState:
+    """Note why the target could not be written; the tokens that came stay."""
+    state = _at_rest(state, replace(state.translating, problem=problem))
+    return notify(state, "error", problem, now)
+
+
+def _at_rest(state: AppState, translating: TranslatingState) -> AppState:
+    """Show the page's state when nothing is written any more."""
+    state = shown(state, replace(translating, writing=None, stopping=False))
+    return emptied(state) if translating.clearing else state
 
 
 def emptied(state: AppState) -> AppState:
@@ -279,10 +297,8 @@ def shown(state: AppState, translating: TranslatingState) -> AppState:
     return replace(state, translating=translating, positions=positions, owners=owners)
 
 
-EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    SourceRead: _source_read,
-    TargetGrown: _target_grown,
-    TargetFinished: _target_finished,
+REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
+    Translate: _target_replied
 }
 
 

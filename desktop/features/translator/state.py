@@ -7,7 +7,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Mode, OtherTarget, SourceToken, TargetFinished, TargetToken
+from llm_lite.core.messages import (
+    Mode,
+    OtherTarget,
+    SourceToken,
+    TargetFinished,
+    TargetToken,
+    Translate,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
 
@@ -46,13 +53,13 @@ class CrossHeads(Struct, frozen=True):
 
 
 class TranslatingState(Struct, frozen=True):
-    """The page's state. `request` identifies the target that is being written; 0 means none."""
+    """The page's state."""
 
     draft: str = ""
     prefix: str = ""  # of a task; goes before the draft
     beams: int = 0  # hypotheses at a time; 0: as many as the model's file says
     longest: int = 0  # tokens of a target; 0: as many as its source asks for
-    request: int = 0
+    writing: Translate | None = None  # the command for the target that is being written
     began: float = 0.0  # when it was asked for
     stopping: bool = False
     clearing: bool = False  # the page is to be empty when it has stopped
@@ -61,6 +68,7 @@ class TranslatingState(Struct, frozen=True):
     start: str = ""  # text of the token that the decoder begins with
     tokens: tuple[TargetToken, ...] = ()  # their probabilities are nan until the end
     result: TargetFinished | None = None
+    problem: str = ""  # a sentence where the target could not be written
     mode: Mode | None = None  # of the weights that wrote it
     choices: int = 0  # how often another hypothesis was chosen
     tinted: bool = True  # targets by how likely each token was
@@ -70,18 +78,19 @@ class TranslatingState(Struct, frozen=True):
 
     @property
     def running(self) -> bool:
-        return self.request != 0
+        return self.writing is not None
 
     @property
     def text(self) -> str:
         """Return the text of the target so far."""
-        if self.result is not None and not self.result.problem:
+        if self.result is not None:
             return self.result.text
         return "".join(token.text for token in self.tokens).strip()
 
-    def begun(self, request: int, source: str, now: float) -> TranslatingState:
+    def begun(self, command: Translate, now: float) -> TranslatingState:
         """Begin the target of a source: what was shown of another is removed."""
-        return replace(self._chosen(self.draft), request=request, began=now, asked=source)
+        chosen = self._chosen(self.draft)
+        return replace(chosen, writing=command, began=now, asked=command.source)
 
     def choosing(self, number: int) -> TranslatingState:
         """Make another hypothesis the target. The one that was it joins the others, which are

@@ -234,11 +234,10 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
     """Draw the legend and the facts of a finished target, or why there is none."""
     translating = state.translating
     result = translating.result
-    if result is None:
-        return
-    if result.problem:
-        wrapped(ui, sentence(translated(fit_line(result.problem, PROBLEM))), "error")
+    if translating.problem:
+        wrapped(ui, sentence(translated(fit_line(translating.problem, PROBLEM))), "error")
         ui.mark("translating.problem")
+    if result is None:
         return
     if not result.tokens:
         text(ui, tr("It was stopped before the first token."), "muted", "small")

@@ -167,7 +167,7 @@ def _begin_with(state: AppState, index: int, begin: ChatMessage, now: float) -> 
     before = state.messages[index]
     written = before.written
     state, commands = _answer_again(state, index, now, begin=begin)
-    if not commands and state.queued is None:
+    if not commands:
         return state, commands
     if written is not None and state.model is not None and written.model.path != state.model.path:
         words = tr(
@@ -195,7 +195,7 @@ def _spell(action: SpellAnswer, state: AppState, now: float) -> Result:
     message = _answer(state, action.index)
     if message is None or not message.restored or not own_tokens(state, message):
         return state, ()
-    return state, (SpellTokens(message.key, tuple(token.id for token in message.tokens)),)
+    return state, (SpellTokens(tuple(token.id for token in message.tokens)),)
 
 
 def _show_message(action: ShowMessage, state: AppState, now: float) -> Result:

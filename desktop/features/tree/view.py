@@ -106,7 +106,7 @@ def _update(state: AppState, held: HeldMap) -> TreeMap:
         held.chat, held.at, held.unfolded, held.seek = state.chat, None, set(), True
     made: object = state.messages
     if state.running is not None:
-        made = (state.running.request, len(state.messages))
+        made = (state.running.started, len(state.messages))
     if held.found is None or not (made is held.made or _same_answer(made, held.made)):
         held.found = tree_map(state.messages, held.unfolded)
         held.by_index = tuple(message.key for message in state.messages)
@@ -121,7 +121,7 @@ def _update(state: AppState, held: HeldMap) -> TreeMap:
 def _same_answer(made: object, before: object) -> bool:
     """Return whether both describe the same running answer. Messages are not compared: that would
     cost more than the map."""
-    short = isinstance(made, tuple) and isinstance(made[0], int)
+    short = isinstance(made, tuple) and isinstance(made[0], float)
     return short and made == before
 
 

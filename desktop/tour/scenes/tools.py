@@ -8,6 +8,8 @@ from collections.abc import Callable
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import (
+    ChatMessage,
+    Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
@@ -71,7 +73,7 @@ def look_at_answers(driver: InputDriver, picture: Picture, name: str, after: str
     look_at_thoughts(driver, picture, f"{name}-thoughts{after}")
     kept = driver.state
     _look_at_tools(driver, picture, f"{name}-tools{after}")
-    driver.program.state = replace(kept, next_request=driver.state.next_request)
+    driver.program.state = kept
     driver.frames(2)
 
 
@@ -132,25 +134,23 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
 
 def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
     """Show thoughts as they come, folded above the answer, unfolded and selected."""
-    kept = driver.state
-    request = kept.next_request
+    kept, asked = driver.state, Generate((ChatMessage("user", THOUGHT_QUESTION),))
     text = f"{THOUGHT}\n</think>\n\n{THOUGHT_ANSWER}"
     pieces = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
     begun = replace(
         kept,
         messages=(Message("user", THOUGHT_QUESTION), Message("assistant", "")),
-        running=Running(request, 0.0),
-        next_request=request + 1,
+        running=Running(asked, 0.0),
     )
-    started = GenerationStarted(request, 40, 0, (), Thinking("think", inside=True))
-    begun = apply(started, begun, 0.1)
+    started = GenerationStarted(40, 0, (), Thinking("think", inside=True))
+    begun = apply(started, begun, 0.1, asked)
     driver.program.state = _with_tokens(begun, pieces[: len(THOUGHT) * 2 // 3 // PIECE])
     driver.leave()
     picture(f"{name}-coming")
     count = len(pieces)
     ended = _with_tokens(begun, pieces)
     stats = GenerationStats(40, 0, count, 400.0, 1 / SECONDS, 120.0, 40 + count)
-    ended = apply(GenerationFinished(request, "end", stats), ended, count * SECONDS)
+    ended = apply(GenerationFinished("end", stats), ended, count * SECONDS, asked)
     driver.program.state = ended
     driver.leave()
     picture(f"{name}-folded")
@@ -160,7 +160,7 @@ def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: 
     _select_all(driver)
     picture(f"{name}-selected")
     driver.press(imgui.Key.escape)
-    driver.program.state = replace(kept, next_request=request + 1)
+    driver.program.state = kept
     driver.frames(2)
 
 
@@ -175,9 +175,9 @@ def _select_all(driver: InputDriver) -> None:
 
 def _with_tokens(state: AppState, pieces: list[str]) -> AppState:
     assert state.running is not None
-    request = state.running.request
+    asked = state.running.asked
     for number, piece in enumerate(pieces):
         step = 1e3 * SECONDS
-        event = TokenDecoded(request, number, piece, 0.5, 40 + number, (), step)
-        state = apply(event, state, 0.1 + number * SECONDS)
+        event = TokenDecoded(number, piece, 0.5, 40 + number, (), step)
+        state = apply(event, state, 0.1 + number * SECONDS, asked)
     return state

@@ -92,7 +92,6 @@ def _ask_once(
         ),
     )
     command = Generate(
-        1,
         messages,
         model.sampling(**chosen),
         raw=arguments.raw,

@@ -51,7 +51,6 @@ class Conversation(Struct):
     finished: GenerationFinished | None = None  # the last answer
     cache: CacheStatus | None = None
     forgotten: bool = False  # of this conversation, and it was said
-    request: int = 0
 
     @property
     def sampling(self) -> SamplingOptions:
@@ -142,10 +141,6 @@ class Conversation(Struct):
         own = ("user", "text")
         return tuple(replace(m, role=role) if m.role in own else m for m in messages)
 
-    def next_request(self) -> int:
-        self.request += 1
-        return self.request
-
     def _answer(
         self,
         messages: tuple[ChatMessage, ...],
@@ -155,7 +150,6 @@ class Conversation(Struct):
     ) -> StreamedAnswer:
         system = (ChatMessage("system", self.system),) if self.system else ()
         command = Generate(
-            self.next_request(),
             (*system, *messages),
             sampling,
             continue_last=continue_last,

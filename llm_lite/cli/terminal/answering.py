@@ -43,7 +43,7 @@ class StreamedAnswer(Struct):
     thought_tokens: int = 0
     split: Split | None = None  # of what was heard, where the model marks thoughts
     tokens: list[int] = field(default_factory=list)
-    finished: GenerationFinished | None = None
+    finished: GenerationFinished | None = None  # at its end
     rewritten: CacheRewritten | None = None  # where something was forgotten: what is left now
     cache: CacheStatus | None = None
     interrupted: bool = False
@@ -54,25 +54,26 @@ def generate(engine: AnyEngine, command: Generate, *, shown: bool) -> StreamedAn
 
     RequestError where it could not be made.
     """
-    answer, is_over = StreamedAnswer(), False
+    answer, end = StreamedAnswer(), None
     with interrupts.noted() as interrupted:
         handle = engine.submit(command)
-        while not is_over:
+        while end is None:
             if interrupted.is_set() and not handle.is_cancelled:
                 handle.cancel()
             for one in engine.wait(_POLL_SECONDS):
                 report(one.event)
                 if one.command is command:
                     _take(answer, one.event, command, shown)
-                    is_over = is_over or isinstance(one.event, Ended)
+                    end = one.event if isinstance(one.event, Ended) else end
                 elif isinstance(one.event, CacheStatus):
                     answer.cache = one.event
         answer.interrupted = interrupted.is_set()
     if answer.split is not None:
         _print_new(answer, answer.split.ended(), shown)
-    if answer.finished is None:  # it ended before it was finished: result() says why
-        handle.result()
-        raise RequestError("the answer ended without its last event")
+    if answer.finished is None:
+        if not end.unwanted:
+            raise RequestError(end.problem)
+        answer.finished = GenerationFinished("stopped", GenerationStats())  # before it began
     _finish(answer, answer.finished, shown)
     return answer
 
@@ -92,8 +93,6 @@ def _take(answer: StreamedAnswer, event: Event, command: Generate, shown: bool) 
             stream(event.text)
     elif isinstance(event, CacheRewritten):
         answer.rewritten = event
-    elif isinstance(event, CacheStatus):
-        answer.cache = event
     elif isinstance(event, GenerationFinished):
         answer.finished = event
 
@@ -127,8 +126,6 @@ def _print_new(answer: StreamedAnswer, split: Split, shown: bool) -> None:
 
 
 def _finish(answer: StreamedAnswer, finished: GenerationFinished, shown: bool) -> None:
-    if finished.stop_reason == "error":
-        raise RequestError(finished.message)
     if shown:
         stream("\n")  # now: what follows goes to another stream
     note(statistics(finished))

@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.engine.comparison import same
 from llm_lite.core.messages import (
+    Cancel,
     ChatMessage,
     CommandProgress,
     CompareRuns,
@@ -17,7 +18,6 @@ from llm_lite.core.messages import (
     RunReady,
     RunsForced,
     RunToken,
-    Stop,
 )
 from llm_lite.core.records import replace
 from tests.core.engine_client import GREEDY, HELLO
@@ -42,7 +42,7 @@ def compare(client, a, b, sampling=GREEDY, messages=HELLO):
 def test_equal_runs_say_the_same_and_do_not_diverge(client, tiny_llama, device, backend):
     client.engine.device_lost(device)
     client.load(tiny_llama)
-    alone = client.ask(1)[1]
+    alone = client.ask()[1]
     problem, (a, b), forced, events = compare(client, exact(), exact(backend))
     assert problem == "" and a == b == alone
     assert len(forced) == len(a)
@@ -64,7 +64,7 @@ def test_divergence_is_that_of_a_fresh_computation(client, tiny_llama):
     client.load(tiny_llama)
     _, (a, b), forced, events = compare(client, exact(mode="fp16"), exact(mode="int4"))
     assert a != b, "the two must part, or this test shows nothing"
-    client.send(Generate(3, HELLO, GREEDY))
+    client.send(Generate(HELLO, GREEDY))
     prompt = [t.id for t in client.until(GenerationStarted).prompt]
     client.until(GenerationFinished)
     rows = []
@@ -96,10 +96,10 @@ def test_one_seed_for_both(client, tiny_llama):
 
 def test_the_chat_finds_its_cache_again(client, tiny_llama):
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     _, _, _, events = compare(client, exact(), exact(mode="fp16"), messages=OTHER)
     assert any(e.shared for e in events if isinstance(e, RunReady))
-    client.send(Generate(2, HELLO, GREEDY))
+    client.send(Generate(HELLO, GREEDY))
     started = client.until(GenerationStarted)
     assert started.reused_tokens == started.prompt_tokens - 1
     client.until(GenerationFinished)
@@ -110,7 +110,7 @@ def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):
     long = replace(GREEDY, max_new_tokens=100)
     handle = client.send(CompareRuns(HELLO, (exact(), exact(mode="fp16")), long))
     client.until(RunToken)
-    client.send(Stop())
+    client.send(Cancel(handle.command))
     assert client.end_of(handle) == ""
     count = sum(e.run == 0 for e in client.of(RunToken))
     assert 0 < count < 100
@@ -126,7 +126,7 @@ def test_problems_are_sentences(client, tiny_llama):
         client, exact(), exact(), messages=(ChatMessage("user", "a" * 300),)
     )
     assert "the context holds 128" in problem and tokens == [[], []]
-    assert client.ask(9)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_which_options_are_the_chats():

@@ -15,8 +15,6 @@ from llm_lite.core.messages import (
     Ended,
     ExecutorChanged,
     ExportMaps,
-    Generate,
-    GenerationFinished,
     Inspect,
     MapsExported,
     MeasureModes,
@@ -26,7 +24,7 @@ from llm_lite.core.messages import (
     SetGains,
     StartServing,
 )
-from tests.core.engine_client import HELLO, PATIENCE
+from tests.core.engine_client import PATIENCE
 from tests.encoder_checks import started, write_case
 from tests.encoder_families import family_of
 from tests.runners import exact
@@ -212,15 +210,14 @@ def test_rows_and_maps_as_a_file(client, bert, tmp_path):
 
 def test_what_is_of_writing_is_refused_with_a_sentence(client, bert):
     client.load(bert)
-    client.send(Generate(1, HELLO))
-    assert FOR_CHATS in client.until(GenerationFinished).message
+    assert FOR_CHATS in client.refusal()
     for command in (Inspect(0), CompareGains()):
         with pytest.raises(RequestError, match=FOR_CHATS):
             client.result(command)
     handle = client.send(MeasureModes(exact()))
     assert FOR_CHATS in client.end_of(handle)
-    client.send(StartServing())
-    assert FOR_CHATS in client.until(ServingChanged).problem
+    assert FOR_CHATS in client.end_of(client.send(StartServing()))
+    assert not client.of(ServingChanged)
 
 
 def test_texts_for_what_is_no_encoder_and_too_few(client, bert, tiny_llama):

@@ -4,15 +4,16 @@ import threading
 
 import pytest
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
+    Cancel,
     Generate,
     GenerationFinished,
     LoadModel,
     Logged,
     ModelLoaded,
     Read,
-    Stop,
 )
 from llm_lite.core.text.chat_template import RENDERING, ChatTemplate
 from llm_lite.core.text.sandbox.limits import Limits
@@ -33,7 +34,7 @@ class PanicError(BaseException):
 @pytest.mark.parametrize("error", [PanicError("a panic"), ValueError("a defect"), SystemExit(3)])
 def test_a_load_that_throws_is_told_and_the_old_model_stays(client, tiny_llama, monkeypatch, error):
     client.load(tiny_llama)
-    _, before = client.ask(1)
+    _, before = client.ask()
 
     def broken(*_, **__):
         raise error
@@ -42,24 +43,23 @@ def test_a_load_that_throws_is_told_and_the_old_model_stays(client, tiny_llama, 
     client.send(LoadModel(str(tiny_llama), exact()))
     message = client.failed_load().problem
     assert message == f"an internal error ({type(error).__name__}); the log has the details"
-    assert client.ask(2)[1] == before
+    assert client.ask()[1] == before
 
 
 @pytest.mark.parametrize("error", [PanicError("a panic"), ValueError("a defect")])
 def test_an_answer_that_throws_leaves_nothing_behind(client, tiny_llama, hook, error):
     client.load(tiny_llama)
-    _, before = client.ask(1)
+    _, before = client.ask()
 
     def broken(step, stop):
         if len(hook.steps) == 20:
             raise error
 
     hook.at_step = broken
-    while not (finished := client.ask(2)[0]).message:
-        pass
-    assert finished.stop_reason == "error"
-    assert "internal error" in finished.message
-    assert client.ask(3)[1] == before
+    with pytest.raises(RequestError, match="internal error"):
+        while True:
+            client.ask()
+    assert client.ask()[1] == before
     assert any("Traceback" in e.text for e in client.of(Logged))
 
 
@@ -70,29 +70,29 @@ def test_memory_that_is_not_there_is_a_sentence(client, tiny_llama, hook):
         raise MemoryError
 
     hook.at_step = starve
-    assert "there is not enough memory" in client.ask(1)[0].message
+    assert "there is not enough memory" in client.refusal()
     hook.at_step = lambda step, stop: None
-    assert client.ask(2)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch):
     client.load(tiny_llama)
-    _, before = client.ask(1)
+    _, before = client.ask()
     reached, go_on, ended = stuck_load(monkeypatch)
     client.send(LoadModel(str(tiny_llama), exact()))
     assert reached.wait(PATIENCE)
     client.cancel_loads()
     failed = client.failed_load()
     assert failed.unwanted
-    assert client.ask(2)[1] == before, "the model that was there answers"
+    assert client.ask()[1] == before, "the model that was there answers"
     count = len(client.of(ModelLoaded))
     go_on.set()
     assert ended.wait(PATIENCE)
-    assert client.ask(3)[1] == before, "what came too late changes nothing"
+    assert client.ask()[1] == before, "what came too late changes nothing"
     assert len(client.of(ModelLoaded)) == count
     assert len(client.failed_loads()) == 1
     client.load(tiny_llama)
-    assert client.ask(4)[1] == before
+    assert client.ask()[1] == before
 
 
 def _slow(monkeypatch):
@@ -120,9 +120,9 @@ def test_an_answer_whose_template_runs_on_can_be_stopped(client, tiny_llama, mon
     client.load(tiny_llama)
     _with_template(client, ENDLESS, monkeypatch)
     rendering = _slow(monkeypatch)
-    client.send(Generate(1, HELLO, GREEDY))
+    answer = client.send(Generate(HELLO, GREEDY))
     assert rendering.wait(PATIENCE)
-    client.send(Stop())
+    client.send(Cancel(answer.command))
     finished = client.until(GenerationFinished)
     assert (finished.stop_reason, finished.message) == ("stopped", "")
 
@@ -131,7 +131,7 @@ def test_an_engine_whose_template_runs_on_closes(client, tiny_llama, monkeypatch
     client.load(tiny_llama)
     _with_template(client, ENDLESS, monkeypatch)
     rendering = _slow(monkeypatch)
-    client.send(Read(1, HELLO))
+    client.send(Read(HELLO))
     assert rendering.wait(PATIENCE)
     assert client.engine.close(timeout=PATIENCE)
 
@@ -142,9 +142,8 @@ def test_a_template_that_oversteps_is_a_sentence_and_the_engine_goes_on(
     client.load(tiny_llama)
     with monkeypatch.context() as patched:
         _with_template(client, ENDLESS, patched)
-        message = client.ask(1)[0].message
-        assert "the chat template fails: it takes more than" in message
-    assert client.ask(2)[0].stop_reason == "length"
+        assert "the chat template fails: it takes more than" in client.refusal()
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_files_of_a_model_that_went_are_checked_no_more(client, tiny_llama):
@@ -161,7 +160,7 @@ def test_what_the_system_refuses_between_two_commands_is_told(client, tiny_llama
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(client.engine._step_requests, "serve", refused)
-    client.ask(1)
+    assert "No space left" in client.refusal()
     while not any("No space left" in e.text for e in client.of(Logged)):
         client.until(Logged)
 

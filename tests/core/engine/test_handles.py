@@ -6,7 +6,6 @@ import pytest
 
 from llm_lite.core.engine import step_requests
 from llm_lite.core.engine import tokenizing_thread as tokenizing
-from llm_lite.core.engine.engine import UNFINISHED
 from llm_lite.core.errors import DeviceLostError, RequestError
 from llm_lite.core.handles import CANCELLED, CLOSING, Handle
 from llm_lite.core.inspect import attention_export
@@ -24,6 +23,7 @@ from llm_lite.core.messages import (
     DropVariant,
     EncodeText,
     Ended,
+    Event,
     ExecutorChanged,
     ExportMaps,
     FollowToken,
@@ -57,7 +57,6 @@ from llm_lite.core.messages import (
     SpellTokens,
     StartServing,
     StepRequest,
-    Stop,
     StopServing,
     StudyKernels,
     SwitchMode,
@@ -77,19 +76,18 @@ def all_commands(model, folder):
     kept = str(folder / "kept.kv")
     return [
         LoadModel(str(model), exact()),
-        Generate(1, HELLO, GREEDY),
-        Read(2, HELLO),
-        Translate(3, "Hello there"),
+        Generate(HELLO, GREEDY),
+        Read(HELLO),
+        Translate("Hello there"),
         ReadTarget((5, 6)),
-        SpellTokens(4, (5, 6)),
-        Stop(),
+        SpellTokens((5, 6)),
         Reconfigure(exact(context=100)),
         SwitchMode("int8"),
         SaveCache(str(folder / "cache.kv")),
         OpenCache(str(folder / "none.kv")),
         KeepConversation(5, kept, 1 << 30),
         CheckKept(5, kept, HELLO),
-        ResumeKept(6, 5, kept, HELLO),
+        ResumeKept(5, kept, HELLO),
         MakeTitle(5, HELLO),
         ForgetLearnedDrafts(),
         StartServing(),
@@ -118,7 +116,7 @@ def kinds_below(kind):
 def events_of(client, handle):
     """What the engine told of a command, so far."""
     client.take()
-    return [report.event for report in client.reports if report.command is handle.command]
+    return client.of(Event, handle)
 
 
 def check_ended(client, handle):
@@ -135,7 +133,7 @@ def test_every_command_ends_once(client, tiny_llama, tmp_path, is_loaded):
     assert not {kind for kind in kinds_below(Command) if not issubclass(kind, Task)} - kinds
     if is_loaded:
         client.load(tiny_llama)
-        client.ask(99)
+        client.ask()
     else:
         del commands[0]
     for command in commands:
@@ -161,7 +159,7 @@ def test_the_result_is_the_last_event_and_problems_are_raised(client, tiny_llama
     with pytest.raises(RequestError, match="no such file"):
         client.result(LoadModel(str(tmp_path / "missing.gguf"), exact()))
     assert isinstance(client.result(LoadModel(str(tiny_llama), exact())), ModelLoaded)
-    answer = client.result(Generate(1, HELLO, GREEDY))
+    answer = client.result(Generate(HELLO, GREEDY))
     assert isinstance(answer, GenerationFinished) and answer.stop_reason == "length"
     assert isinstance(client.result(Inspect(2)), LensResult)
     assert client.result(SetGains(NONE)) is None
@@ -191,22 +189,21 @@ def test_behind_its_end_a_handle_tells_nothing():
 def test_an_answer_that_waits_is_cancelled(client, tiny_llama, hook):
     reached, go_on = hook.block_make()
     load = client.send(LoadModel(str(tiny_llama), exact()))
-    answer = client.send(Generate(1, HELLO, GREEDY))
+    answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
     answer.cancel()
     go_on.set()
-    finished = answer.result(PATIENCE)
-    assert (finished.stop_reason, finished.stats.new_tokens) == ("stopped", 0)
+    with pytest.raises(RequestError, match=CANCELLED):
+        answer.result(PATIENCE)
     assert isinstance(load.result(PATIENCE), ModelLoaded)
-    check_ended(client, answer)
-    client.until(GenerationFinished)
-    assert client.ask(2)[0].stop_reason == "length"
+    assert events_of(client, answer) == [Ended(CANCELLED, unwanted=True)]
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_an_answer_that_is_written_is_cancelled_and_keeps_its_tokens(client, tiny_llama, hook):
     client.load(tiny_llama)
     reached = hook.block_step(4)
-    answer = client.send(Generate(1, HELLO, GREEDY))
+    answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
     answer.cancel()
     finished = answer.result(PATIENCE)
@@ -222,7 +219,7 @@ def test_loads_are_cancelled_and_nothing_else(client, tiny_llama, hook):
     reached, go_on = hook.block_make()
     running = client.send(LoadModel(str(tiny_llama), exact()))
     waiting = client.send(LoadModel(str(tiny_llama), exact()))
-    read = client.send(Read(1, HELLO))
+    read = client.send(Read(HELLO))
     assert reached.wait(PATIENCE)
     waiting.cancel()
     running.cancel()
@@ -251,7 +248,7 @@ def test_a_change_of_the_model_is_cancelled(client, tiny_llama, hook):
 def test_a_request_that_waits_for_a_step_is_cancelled(client, tiny_llama, hook):
     client.load(tiny_llama)
     reached = hook.block_step(4)
-    answer = client.send(Generate(1, HELLO, GREEDY))
+    answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
     lens, effect = client.send(Inspect(2)), client.send(CompareGains())
     lens.cancel()
@@ -261,35 +258,35 @@ def test_a_request_that_waits_for_a_step_is_cancelled(client, tiny_llama, hook):
     assert events_of(client, lens) == [Ended(CANCELLED, unwanted=True)]
 
 
-def test_a_stop_leaves_requests_between_two_steps_be(client, tiny_llama, hook):
+def test_a_cancelled_answer_leaves_requests_between_two_steps_be(client, tiny_llama, hook):
     client.load(tiny_llama)
     reached = hook.block_step(4)
-    client.send(Generate(1, HELLO, GREEDY))
+    answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
     lens, gains = client.send(Inspect(2)), client.send(SetGains(NONE))
     text = client.send(TokenizeText("Hello"))
-    client.send(Stop())
+    client.send(Cancel(answer.command))
     assert isinstance(lens.result(PATIENCE), LensResult)
     assert gains.result(PATIENCE) is None and text.result(PATIENCE).result.text == "Hello"
     assert client.until(GenerationFinished).stop_reason == "stopped"
     assert tuple(map(tuple, client.engine._host.runner.gains)) == NONE
 
 
-def test_a_second_answer_is_refused_and_its_handle_ends(client, tiny_llama, hook):
+def test_a_second_answer_waits_and_its_handle_ends(client, tiny_llama, hook):
     client.load(tiny_llama)
     reached = hook.block_step(3)
-    first = client.send(Generate(1, HELLO, GREEDY))
+    first = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
-    for command in (Generate(2, HELLO, GREEDY), Translate(3, "Hello")):
-        second = client.send(command)
-        assert second.is_over
-        with pytest.raises(RequestError, match=UNFINISHED):
-            second.result()
-        failed, _ = events_of(client, second)
-        assert failed.request == command.request
+    second, target = client.send(Generate(HELLO, GREEDY)), client.send(Translate("Hello"))
+    assert events_of(client, second) == events_of(client, target) == []
     assert not first.is_over
     first.cancel()
     assert first.result(PATIENCE).stop_reason == "stopped"
+    assert second.result(PATIENCE).stop_reason == "length"
+    with pytest.raises(RequestError, match="is no encoder-decoder"):
+        target.result(PATIENCE)
+    for handle in (first, second, target):
+        check_ended(client, handle)
 
 
 def losing(monkeypatch, times):
@@ -310,7 +307,7 @@ def test_a_lost_device_gives_the_request_to_the_executor_that_takes_over(
     client, tiny_llama, monkeypatch
 ):
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     calls = losing(monkeypatch, 1)
     effect, lens = client.send(CompareGains()), client.send(Inspect(2))
     assert effect.result(PATIENCE).kl == pytest.approx(0, abs=1e-6)
@@ -321,7 +318,7 @@ def test_a_lost_device_gives_the_request_to_the_executor_that_takes_over(
 
 def test_a_device_that_is_lost_in_the_middle_of_an_answer(client, tiny_llama, hook, monkeypatch):
     client.load(tiny_llama)
-    whole = client.ask(1)[1]
+    whole = client.ask()[1]
     losing(monkeypatch, 1)
     asked = []
 
@@ -330,7 +327,7 @@ def test_a_device_that_is_lost_in_the_middle_of_an_answer(client, tiny_llama, ho
             asked.append(client.send(CompareGains()))
 
     hook.at_step = ask
-    finished, tokens = client.ask(2)
+    finished, tokens = client.ask()
     assert isinstance(asked[0].result(PATIENCE), GainsEffect)
     assert (finished.stop_reason, tokens) == ("length", whole)
     assert client.of(ExecutorChanged)[0].executor.backend == "cpu"
@@ -341,17 +338,17 @@ def test_a_device_that_is_lost_in_the_middle_of_an_answer(client, tiny_llama, ho
 def test_a_request_that_fails_on_every_executor_ends(client, tiny_llama, monkeypatch, backend):
     """On the C++ executor, behind which there is no other, at once."""
     client.load(tiny_llama, exact(backend))
-    client.ask(1)
+    client.ask()
     losing(monkeypatch, 2)
     with pytest.raises(RequestError, match="the device was lost"):
         client.result(CompareGains())
     assert isinstance(client.result(CompareGains()), GainsEffect)
-    assert client.ask(2)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_a_defect_on_the_thread_that_exports_is_a_sentence(client, tiny_llama, monkeypatch):
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     left = []
     monkeypatch.setattr(threading, "excepthook", left.append)
 
@@ -374,10 +371,10 @@ def test_closing_ends_all_that_is_open(client, tiny_llama, hook, monkeypatch):
     monkeypatch.setattr(tokenizing, "open_tokenizer", slow)
     client.load(tiny_llama)
     reached = hook.block_step(4)
-    answer = client.send(Generate(1, HELLO, GREEDY))
+    answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
     left = [client.send(command) for command in (
-        Inspect(2), TokenizeText("Hello", "x"), Read(2, HELLO), LoadModel(str(tiny_llama), exact()),
+        Inspect(2), TokenizeText("Hello", "x"), Read(HELLO), LoadModel(str(tiny_llama), exact()),
         Reconfigure(exact(context=100)), StudyKernels("cpu"),
     )]  # fmt: skip
     assert client.engine.close(PATIENCE)
@@ -418,7 +415,7 @@ def test_a_load_that_was_left_to_itself_tells_nothing_behind_its_end(
     client.load(tiny_llama)
     reached, go_on, ended = stuck_load(monkeypatch)
     load = client.send(LoadModel(str(tiny_llama), exact()))
-    waiting = client.send(Generate(1, HELLO, GREEDY))
+    waiting = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
     stuck = client.engine._thread
     load.cancel()
@@ -438,7 +435,7 @@ def test_an_engine_that_does_not_close_in_time_leaves_no_handle_open(
 ):
     reached, go_on, _ = stuck_load(monkeypatch)
     load = client.send(LoadModel(str(tiny_llama), exact()))
-    waiting = client.send(Read(1, HELLO))
+    waiting = client.send(Read(HELLO))
     assert reached.wait(PATIENCE)
     assert not client.engine.close(0.01)
     for handle in (load, waiting):
@@ -450,10 +447,10 @@ def test_an_engine_that_does_not_close_in_time_leaves_no_handle_open(
 def test_cancel_ends_the_command_that_it_names(client, tiny_llama, hook):
     client.load(tiny_llama)
     reached = hook.block_step(4)
-    command = Generate(1, HELLO, GREEDY)
+    command = Generate(HELLO, GREEDY)
     answer = client.send(command)
     assert reached.wait(PATIENCE)
-    client.result(Cancel(Generate(1, HELLO, GREEDY)))  # another one, though it says the same
+    client.result(Cancel(Generate(HELLO, GREEDY)))  # another one, though it says the same
     assert not answer.is_cancelled
     client.result(Cancel(command))
     assert answer.result(PATIENCE).stop_reason == "stopped"

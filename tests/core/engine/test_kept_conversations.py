@@ -36,13 +36,12 @@ class Kept:
         self.model, self.path = model, path
         self.client = Client()
         self.client.load(model, exact(context=0))
-        _, tokens = self.client.ask(1, HELLO)
+        _, tokens = self.client.ask(HELLO)
         self.messages = (*HELLO, ChatMessage("assistant", "", tuple(tokens)))
         self.kept = self.keep()
 
     def keep(self, most=PLENTY):
-        self.client.send(KeepConversation(7, str(self.path), most))
-        return self.client.until(CacheKept)
+        return self.client.result(KeepConversation(7, str(self.path), most))
 
     def again(self, model=None, **options):
         """The program begins anew."""
@@ -55,13 +54,13 @@ class Kept:
         return self.client.until(KeptChecked)
 
     def resume(self, messages=None):
-        self.client.send(ResumeKept(5, 7, str(self.path), messages or self.messages))
+        self.client.send(ResumeKept(7, str(self.path), messages or self.messages))
         return self.client.until(KeptResumed)
 
     def next(self):
         """The answer to one more question, and how much of it was in the cache."""
         more = (*self.messages, ChatMessage("user", "And then?"))
-        finished, tokens = self.client.ask(2, more, conversation=7)
+        finished, tokens = self.client.ask(more, conversation=7)
         return tokens, finished.stats
 
     def close(self):
@@ -76,7 +75,7 @@ def kept(tiny_llama, tmp_path):
 
 
 def test_what_was_kept_is_not_read_again(kept):
-    assert kept.kept.problem == "" and kept.kept.bytes == kept.path.stat().st_size
+    assert kept.kept.bytes == kept.path.stat().st_size
     expected, before = kept.next()
     kept.again()
     checked = kept.check()
@@ -190,9 +189,9 @@ def test_the_same_tokens_of_another_model_are_written_again(kept, tmp_path):
     other = write_tiny_llama(tmp_path / "other.gguf", seed=9)
     for model in (other, kept.model):
         kept.client.load(model, exact(context=0))
-        kept.client.send(Read(3, kept.messages))
+        kept.client.send(Read(kept.messages))
         kept.client.until(ConversationRead)
-        assert kept.keep().problem == ""
+        assert isinstance(kept.keep(), CacheKept)
         assert kept.check().unfit == ""
 
 
@@ -200,8 +199,8 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(kept):
     kept.path.unlink()
     kept.path.parent.rmdir()
     kept.path.parent.write_text("in the way")
-    problem = kept.keep().problem
-    assert problem.startswith("The conversation's cache could not be kept:")
+    with pytest.raises(RequestError, match=r"^The conversation's cache could not be kept:"):
+        kept.keep()
 
 
 def test_saving_stops_between_two_tensors(kept, tmp_path):

@@ -3,9 +3,9 @@
 import pytest
 
 from llm_lite.core.messages import (
+    Cancel,
     CommandProgress,
     KernelsStudied,
-    Stop,
     StudyKernels,
 )
 from llm_lite.core.metrics.kernel_study import study
@@ -38,5 +38,5 @@ def test_a_person_stops_it(client, tiny_llama, monkeypatch):
     client.load(tiny_llama)
     handle = client.send(StudyKernels("cpu"))
     client.until(CommandProgress)
-    client.send(Stop())
+    client.send(Cancel(handle.command))
     assert client.end_of(handle) == "it was stopped"

@@ -8,6 +8,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     SpellTokens,
     Thinking,
+    TokenDecoded,
     TokensSpelled,
 )
 from llm_lite.core.records import replace
@@ -42,9 +43,9 @@ def second_turn(tokens):
 def test_the_turn_after_thoughts_is_answered_as_in_a_fresh_session(client, thinker, backend):
     client.load(thinker, exact(backend))
     forced = (*TOKENIZER.encode(SAID), TOKENIZER.eos_id)
-    finished, said = client.ask(1, (ASKED,), forced=forced)
+    finished, said = client.ask((ASKED,), forced=forced)
     assert (finished.stop_reason, said) == ("end", list(forced))
-    finished, answered = client.ask(2, second_turn(said))
+    finished, answered = client.ask(second_turn(said))
     started = client.of(GenerationStarted)[-1]
     assert started.thinking == Thinking("think", inside=True)
     told = "".join(token.text for token in started.prompt)
@@ -59,7 +60,7 @@ def test_the_turn_after_thoughts_is_answered_as_in_a_fresh_session(client, think
     fresh = Client()
     try:
         fresh.load(thinker, exact(backend))
-        assert fresh.ask(1, second_turn(said))[1] == answered
+        assert fresh.ask(second_turn(said))[1] == answered
         assert fresh.of(GenerationStarted)[0].prompt == started.prompt
         assert fresh.of(GenerationStarted)[0].reused_tokens == 0
     finally:
@@ -69,7 +70,7 @@ def test_the_turn_after_thoughts_is_answered_as_in_a_fresh_session(client, think
 def test_the_switch_reaches_the_template(client, thinker):
     client.load(thinker)
     assert client.of(ModelLoaded)[0].model.switches_thinking
-    client.ask(1, (ASKED,), thinking=False)
+    client.ask((ASKED,), thinking=False)
     started = client.of(GenerationStarted)[0]
     assert started.thinking == Thinking("think")
     assert "".join(token.text for token in started.prompt).endswith("<think>\n</think>\n")
@@ -77,7 +78,7 @@ def test_the_switch_reaches_the_template(client, thinker):
 
 def test_a_model_without_marks_thinks_nothing(client, tiny_llama):
     client.load(tiny_llama)
-    client.ask(1, (ASKED,), thinking=False)
+    client.ask((ASKED,), thinking=False)
     assert client.of(GenerationStarted)[0].thinking is None
     assert not client.of(ModelLoaded)[0].model.switches_thinking
 
@@ -91,14 +92,14 @@ def test_thoughts_that_were_cut_short_go_on(client, thinker):
     client.load(thinker)
     forced = tuple(TOKENIZER.encode("it is"))
     begun = replace(GREEDY, max_new_tokens=3)
-    _, said = client.ask(1, (ASKED,), begun, forced=forced)
+    _, said = client.ask((ASKED,), begun, forced=forced)
     thoughts = TOKENIZER.decode(said)
     last = ChatMessage("assistant", "", tuple(said), thoughts)
-    _, more = client.ask(2, (ASKED, last), begun, continue_last=True)
+    _, more = client.ask((ASKED, last), begun, continue_last=True)
     started = client.of(GenerationStarted)[-1]
     assert [t.id for t in started.prompt[-len(said) :]] == said
     whole = replace(GREEDY, max_new_tokens=6)
-    assert client.ask(3, (ASKED,), whole, forced=forced)[1] == [*said, *more]
+    assert client.ask((ASKED,), whole, forced=forced)[1] == [*said, *more]
 
 
 @pytest.mark.parametrize(("thought", "said"), [("it is", ""), ("it is so", "Yes"), ("", "Yes")])
@@ -107,26 +108,25 @@ def test_an_answer_begins_with_what_another_model_has_written(client, thinker, t
     client.load(thinker)
     begin = ChatMessage("assistant", said, (), thought)
     few = replace(GREEDY, max_new_tokens=3)
-    finished, tokens = client.ask(1, (ASKED,), few, begin=begin)
+    finished, tokens = client.ask((ASKED,), few, begin=begin)
     written = f"{thought}\n</think>\n\n{said}" if thought and said else thought + said
     begun = TOKENIZER.encode(written)
     assert tokens[: len(begun)] == begun and len(tokens) == len(begun) + 3
     assert finished.stats.new_tokens == len(tokens)
-    assert client.ask(2, (ASKED,), few, forced=tuple(begun))[1] == tokens
+    assert client.ask((ASKED,), few, forced=tuple(begun))[1] == tokens
 
 
 def test_a_beginning_that_does_not_fit_is_refused(client, thinker):
     client.load(thinker)
     begin = ChatMessage("assistant", "word " * 100_000)
-    finished, tokens = client.ask(1, (ASKED,), begin=begin)
-    assert (finished.stop_reason, tokens) == ("error", [])
-    assert "context" in finished.message
+    assert "context" in client.refusal((ASKED,), begin=begin)
+    assert not client.of(TokenDecoded)
 
 
 def test_tokens_that_were_kept_are_spelled(client, thinker):
     client.load(thinker)
     ids = tuple(TOKENIZER.encode("Yes."))
-    client.engine.submit(SpellTokens(9, ids))
-    client.ask(1, (ASKED,), replace(GREEDY, max_new_tokens=1))
+    spelling = client.send(SpellTokens(ids))
+    client.ask((ASKED,), replace(GREEDY, max_new_tokens=1))
     (told,) = client.of(TokensSpelled)
-    assert (told.key, told.tokens, "".join(told.texts)) == (9, ids, "Yes.")
+    assert client.of(TokensSpelled, spelling) == [told] and "".join(told.texts) == "Yes."

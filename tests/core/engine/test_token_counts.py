@@ -10,7 +10,6 @@ from llm_lite.core.handles import Handle
 from llm_lite.core.loading.loader import open_model
 from llm_lite.core.messages import (
     ChatMessage,
-    ConversationRead,
     CountTokens,
     Read,
     TokensCounted,
@@ -83,11 +82,10 @@ def test_a_conversation_is_counted_as_it_is_read(smollm2):
     client = Client()
     info = client.load(smollm2).model
     told = (*HELLO, ChatMessage("assistant", "Hello! How can I help?"), ChatMessage("user", "So?"))
-    for number, messages in enumerate((told, told[:2]), 1):
-        counted = client.result(Read(number, messages), CountTokens(messages=messages))
-        while not (read := [e for e in client.of(ConversationRead) if e.request == number]):
-            client.take(0.05)
-        assert counted.conversation == len(read[0].prompt) > 10
+    for messages in (told, told[:2]):
+        read = client.send(Read(messages))
+        counted = client.result(CountTokens(messages=messages))
+        assert counted.conversation == len(read.result(PATIENCE).prompt) > 10
     long = (ChatMessage("user", "word " * 60 * info.context),)
     with pytest.raises(RequestError, match="shorten it"):
         client.result(CountTokens(messages=long))

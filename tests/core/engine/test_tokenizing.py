@@ -19,7 +19,6 @@ from llm_lite.core.messages import (
     LoadModel,
     ModelLoaded,
     SamplingOptions,
-    Stop,
     TextTokenized,
     TokenDecoded,
     TokenizeText,
@@ -47,7 +46,7 @@ def test_texts_are_cut_while_an_answer_is_written(smollm2):
         hear(engine, ModelLoaded)
         never_ends = ((0, -100.0), (2, -100.0))  # <|endoftext|>, <|im_end|>
         sampling = SamplingOptions(temperature=0.0, max_new_tokens=5000, logit_bias=never_ends)
-        ask = Generate(1, (ChatMessage("user", "Count to a thousand."),), sampling)
+        ask = Generate((ChatMessage("user", "Count to a thousand."),), sampling)
         answer = engine.submit(ask)
         hear(engine, TokenDecoded)
         text = engine.submit(TokenizeText("The sky"))
@@ -56,7 +55,6 @@ def test_texts_are_cut_while_an_answer_is_written(smollm2):
         assert "Hi" in chat.result(PATIENCE).result.text
         assert not answer.is_over, "both before the answer's end"
     finally:
-        engine.submit(Stop())
         engine.close()
 
 

@@ -13,6 +13,7 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import (
     CacheStatus,
+    Cancel,
     ConversationRead,
     ExecutorChanged,
     ExportMaps,
@@ -33,7 +34,6 @@ from llm_lite.core.messages import (
     SetGains,
     SourceRead,
     StepProfiled,
-    Stop,
     TargetFinished,
     TargetGrown,
     Translate,
@@ -54,11 +54,11 @@ def model(tmp_path_factory):
     return write_case(t5.FAMILY, "gated", tmp_path_factory.mktemp("t5"))
 
 
-def translated(client, request=1, **changes):
+def translated(client, **changes):
     before = len(client.events)
-    client.send(replace(Translate(request, TEXT, 1, TOKENS), **changes))
+    handle = client.send(replace(Translate(TEXT, 1, TOKENS), **changes))
     finished = client.until(TargetFinished)
-    assert finished.request == request
+    assert client.of(TargetFinished, handle) == [finished]
     client.until(CacheStatus)
     return finished, client.events[before:]
 
@@ -74,7 +74,7 @@ def test_the_target_grows_as_the_translator_finds_it(
     assert loaded.model.kind == "encoder-decoder" and loaded.model.translator.beams == 1
     with running(path, exact("cpu")) as runner:
         for beams in (1, 4):
-            finished, events = translated(client, beams, beams=beams)
+            finished, events = translated(client, beams=beams)
             source = next(event for event in events if isinstance(event, SourceRead))
             grown = [event for event in events if isinstance(event, TargetGrown)]
             translator = translator_of(runner)
@@ -103,8 +103,8 @@ def test_heads_that_a_device_cannot_take_run_on_the_processor(client, device, tm
     assert (loaded.executor.backend, loaded.executor.reason) == ("cpu", reason)
     warned = [line.text for line in client.of(Logged) if line.level == "warning"]
     assert warned == [f"{reason}; the C++ executor takes over"]
-    finished, _ = translated(client, 1)
-    assert finished.tokens and not finished.problem
+    finished, _ = translated(client)
+    assert finished.tokens
 
 
 def check_maps(engine, runner):
@@ -167,11 +167,11 @@ def test_a_target_is_stopped_and_what_was_written_stays(client, model, monkeypat
     hook = Hook(monkeypatch)
     client.load(model, exact())
     reached = hook.block_step(6)  # the source is the first
-    client.send(Translate(1, TEXT, 3))
+    target = client.send(Translate(TEXT, 3))
     assert reached.wait(PATIENCE)
-    client.send(Stop())
+    client.send(Cancel(target.command))
     finished = client.until(TargetFinished)
-    assert finished.stop_reason == "stopped" and not finished.problem
+    assert finished.stop_reason == "stopped" and client.end_of(target) == ""
     assert 0 < len(finished.tokens) < 6 and len(finished.others) == 2
     client.until(CacheStatus)
     assert client.engine.attention("decoder").length == len(finished.tokens)
@@ -179,25 +179,21 @@ def test_a_target_is_stopped_and_what_was_written_stays(client, model, monkeypat
 
 def test_what_is_refused_says_so(client, model, tiny_llama):
     client.load(model, exact("cpu", context=32))
-    finished, _ = finished_of(client, Translate(1, TEXT, 17))
-    assert finished.problem == "beams: expected 1 to 16, found 17"
-    finished, _ = finished_of(client, Translate(2, "a" * 33))
-    assert "the source has 3" in finished.problem and "expected 1 to 32" in finished.problem
-    finished, _ = finished_of(client, Translate(3, "a" * 100_000))
-    assert finished.problem.startswith("the source has 100000 bytes")
-    client.send(Generate(4, HELLO))
-    answer = client.until(GenerationFinished)
-    assert answer.stop_reason == "error" and "writes a target about a source" in answer.message
-    client.send(Read(5, HELLO))
-    assert "writes a target about a source" in client.until(ConversationRead).message
+    assert problem_of(client, Translate(TEXT, 17)) == "beams: expected 1 to 16, found 17"
+    problem = problem_of(client, Translate("a" * 33))
+    assert "the source has 3" in problem and "expected 1 to 32" in problem
+    problem = problem_of(client, Translate("a" * 100_000))
+    assert problem.startswith("the source has 100000 bytes")
+    for command in (Generate(HELLO), Read(HELLO)):
+        assert "writes a target about a source" in problem_of(client, command)
     client.load(tiny_llama, exact("cpu"))
-    finished, _ = finished_of(client, Translate(6, TEXT))
-    assert "is no encoder-decoder: it continues texts" in finished.problem
+    problem = problem_of(client, Translate(TEXT))
+    assert "is no encoder-decoder: it continues texts" in problem
+    assert not client.of((TargetFinished, GenerationFinished, ConversationRead))
 
 
-def finished_of(client, command):
-    client.send(command)
-    return client.until(TargetFinished), client.events
+def problem_of(client, command):
+    return client.end_of(client.send(command))
 
 
 def test_source_and_target_are_read_again_in_another_mode(client, model):
@@ -209,7 +205,7 @@ def test_source_and_target_are_read_again_in_another_mode(client, model):
     assert client.until(CacheStatus).length == len(before["decoder"])
     for part in PARTS:
         assert client.engine.attention(part).tokens() == before[part]
-    finished, _ = translated(client, 2)
+    finished, _ = translated(client)
     assert finished.stop_reason in ("end", "length")
     client.send(Reconfigure(exact("cpu", mode="int8", context=8)))  # too small for the source
     client.until(ExecutorChanged)
@@ -231,15 +227,15 @@ def test_heads_of_each_part_are_weighed(client, model, part):
     assert len(gains_of(info, part, 0.0)) == info.gain_rows
     first, _ = translated(client)
     client.send(SetGains(gains_of(info, part, 0.0)))
-    other, _ = translated(client, 2)
+    other, _ = translated(client)
     assert abs(other.score - first.score) > 1e-4
     client.send(Reconfigure(exact("cpu", mode="fp32")))
     client.until(ExecutorChanged)
     client.until(CacheStatus)
-    again, _ = translated(client, 3)
+    again, _ = translated(client)
     assert again.score == pytest.approx(other.score, abs=1e-4)
     client.send(SetGains(gains_of(info, part, 1.0)))
-    assert translated(client, 4)[0].score == pytest.approx(first.score, abs=1e-5)
+    assert translated(client)[0].score == pytest.approx(first.score, abs=1e-5)
 
 
 def test_gains_of_too_few_rows_are_refused(client, model):

@@ -15,7 +15,7 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.inspect import lens
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import backends, loader
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages import SamplingOptions, TokenDecoded
 from llm_lite.core.metrics.step_profile import profile_step
 from llm_lite.core.metrics.tensors import analyze
 from llm_lite.core.models.model import Slice
@@ -232,15 +232,15 @@ def converse(path, file):
     client.load(path, exact("cpu"))
     first, tokens = client.ask()
     cut(file)
-    second, none = client.ask(2)
+    problem = client.refusal()
+    none = [event.token for event in client.of(TokenDecoded, client.handles[-1])]
     file.write_bytes(content)
     client.load(path, exact("cpu"))
-    third, again = client.ask(3)
+    third, again = client.ask()
     client.engine.close()
     return [
         first.stop_reason,
-        second.stop_reason,
-        second.message,
+        problem,
         none,
         third.stop_reason,
         tokens == again,

@@ -180,7 +180,7 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
     events = []
     messages = (ChatMessage("user", "x" * 2_000_000),)
     one = answer.Answer(
-        Generate(1, messages, raw=raw, overflow=overflow), events.append, lambda: False
+        Generate(messages, raw=raw, overflow=overflow), events.append, lambda: False
     )
     most = 128 * tokenizer.longest_token_bytes if overflow == "stop" else 1 << 20
     with pytest.raises(RequestError) as caught:
@@ -191,7 +191,7 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
         "load the model with a larger context"
     )
     with pytest.raises(RequestError, match="the prompt has 2000000 bytes"):
-        ConversationPrefill(Read(1, messages), events.append, lambda: False).begin(runner)
+        ConversationPrefill(Read(messages), events.append, lambda: False).begin(runner)
 
 
 def test_all_that_could_fit_passes(runner):

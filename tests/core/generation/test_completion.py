@@ -97,14 +97,14 @@ def test_an_engine_continues_a_text(client, tmp_path):
     model = client.load(path, exact("cpu")).model
     assert not model.has_chat_template
     said = (text("Once upon a time"),)
-    _, first = client.ask(1, said)
+    _, first = client.ask(said)
+    spoken = "".join(event.text for event in client.of(TokenDecoded))
     started = client.of(GenerationStarted)[-1]
     prompt = "".join(token.text for token in started.prompt if token.message == 0)
     assert prompt == "Once upon a time"
     raw = (ChatMessage("user", "Once upon a time"),)
-    assert client.ask(2, raw, raw=True)[1] == first, "the same tokens as without any template"
-    spoken = "".join(e.text for e in client.of(TokenDecoded) if e.request == 1)
-    finished, _ = client.ask(3, (*said, answer(spoken, *first), text("And then")))
+    assert client.ask(raw, raw=True)[1] == first, "the same tokens as without any template"
+    finished, _ = client.ask((*said, answer(spoken, *first), text("And then")))
     assert finished.stats.reused_tokens > 0
 
 
@@ -115,9 +115,9 @@ def test_a_chat_with_a_model_without_a_template_ends_at_a_role(client, tmp_path)
     invented = " Fine.\nUser: And you?"
     grammar = 'root ::= " Fine.\\nUser: And you?"'
     sampling = replace(GREEDY, max_new_tokens=60, grammar=grammar)
-    finished, _ = client.ask(1, (ChatMessage("user", "How are you?"),), sampling)
+    finished, _ = client.ask((ChatMessage("user", "How are you?"),), sampling)
     said = "".join(event.text for event in client.of(TokenDecoded))
     assert (said, finished.stop_reason) == (" Fine.", "role")
-    finished, _ = client.ask(2, (ChatMessage("user", "How are you?"),), sampling, raw=True)
-    said = "".join(event.text for event in client.of(TokenDecoded) if event.request == 2)
+    finished, _ = client.ask((ChatMessage("user", "How are you?"),), sampling, raw=True)
+    said = "".join(event.text for event in client.of(TokenDecoded, client.handles[-1]))
     assert said == invented and finished.stop_reason == "end", "a raw text goes on"

@@ -151,7 +151,7 @@ def test_an_engine_s_answer_is_of_the_schema(client, smollm2):
     sampling = SamplingOptions(
         temperature=1.0, seed=1, max_new_tokens=100, json_schema=json.dumps(SCHEMA)
     )
-    finished, _ = client.ask(1, sampling=sampling)
+    finished, _ = client.ask(sampling=sampling)
     decoded = client.of(TokenDecoded)
     said = "".join(event.text for event in decoded[:-1])
     assert finished.stop_reason == "end", said
@@ -164,15 +164,14 @@ def test_an_engine_s_answer_is_of_the_schema(client, smollm2):
 def test_an_answer_is_continued_within_its_grammar(client, smollm2):
     client.load(smollm2, exact("cpu"))
     greedy = replace(GREEDY, max_new_tokens=60, grammar='root ::= "one, two, three"')
-    finished, whole = client.ask(1, sampling=greedy)
+    finished, whole = client.ask(sampling=greedy)
     assert finished.stop_reason == "end"
     forced = tuple(whole[:2])
-    finished, again = client.ask(2, sampling=greedy, forced=forced)
+    finished, again = client.ask(sampling=greedy, forced=forced)
     assert (finished.stop_reason, again) == ("end", whole)
     wrong = tuple(client_tokens(client, "four"))
-    finished, _ = client.ask(3, sampling=greedy, forced=wrong)
-    assert finished.stop_reason == "error"
-    assert "the answer does not fit the grammar" in finished.message
+    problem = client.refusal(sampling=greedy, forced=wrong)
+    assert "the answer does not fit the grammar" in problem
 
 
 def client_tokens(client, text):
@@ -182,10 +181,9 @@ def client_tokens(client, text):
 def test_a_broken_grammar_is_told_before_the_prompt_is_read(client, tiny_llama):
     client.load(tiny_llama)
     sampling = replace(GREEDY, grammar="start: nothing")
-    finished, tokens = client.ask(1, sampling=sampling)
-    assert (finished.stop_reason, tokens) == ("error", [])
-    assert finished.message.startswith("the grammar is broken in line 1:")
-    assert client.ask(2)[0].stop_reason == "length", "the engine goes on"
+    assert client.refusal(sampling=sampling).startswith("the grammar is broken in line 1:")
+    assert not client.of(TokenDecoded)
+    assert client.ask()[0].stop_reason == "length", "the engine goes on"
 
 
 def told(guide, text):

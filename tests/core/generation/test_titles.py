@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.engine.hosting.model_host import NO_MODEL
 from llm_lite.core.generation import titles
 from llm_lite.core.generation.session import Session
-from llm_lite.core.messages import ChatMessage, MakeTitle, TitleMade
+from llm_lite.core.handles import SUPERSEDED
+from llm_lite.core.messages import ChatMessage, Ended, Event, MakeTitle, TitleMade
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact
@@ -45,13 +47,19 @@ def roomy(tmp_path_factory):
 
 def talked(client, model, said=HELLO, **options):
     client.load(model, exact(**options))
-    _, tokens = client.ask(1, said)
+    _, tokens = client.ask(said)
     return (*said, ChatMessage("assistant", "x", tuple(tokens)))
 
 
 def titled(client, messages):
-    client.send(MakeTitle(7, messages))
-    return client.until(TitleMade)
+    return client.result(MakeTitle(7, messages))
+
+
+def untitled(client, messages):
+    """It ends without a title, which nobody waits for any more."""
+    handle = client.send(MakeTitle(7, messages))
+    assert client.end_of(handle) == SUPERSEDED
+    return client.of(Event, handle) == [Ended(SUPERSEDED, unwanted=True)]
 
 
 def same(before, after):
@@ -80,14 +88,13 @@ def test_the_cache_and_its_queries_are_as_they_were(client, roomy, monkeypatch, 
     monkeypatch.setattr(Session, "run_beside", counted)
     rows = before[1][1]
     assert (rows.start > 0) == (ring < 1 << 20)
-    made = titled(client, messages)
-    assert made.conversation == 7 and made.text is not None
+    assert isinstance(titled(client, messages), TitleMade)
     assert steps and steps[0][0] > 0 and (ring == 1 << 20 or steps[0][2] > rows.start)
     same(before, state_of(client))
     expected = Client()
     talked(expected, roomy, LONG, backend=backend)
     more = (*messages, ChatMessage("user", "And?"))
-    assert client.ask(2, more)[1] == expected.ask(2, more)[1]
+    assert client.ask(more)[1] == expected.ask(more)[1]
     assert expected.engine.close(PATIENCE)
 
 
@@ -98,12 +105,12 @@ def test_another_command_ends_it_and_the_cache_is_as_it_was(client, tiny_llama, 
     real = titles._generated
 
     def slow(session, tokenizer, prompt, start, should_stop):
-        client.engine._commands.put((0, None))  # something else is wanted
+        client.engine._commands.put(None)  # something else is wanted
         waiting.append(should_stop())
         return real(session, tokenizer, prompt, start, should_stop)
 
     monkeypatch.setattr(titles, "_generated", slow)
-    assert titled(client, messages).text is None
+    assert untitled(client, messages)
     assert waiting == [True]
     same(before, state_of(client))
 
@@ -117,4 +124,4 @@ def test_where_the_cache_has_no_room_nothing_is_asked(client, tiny_llama):
 
 def test_without_a_model_it_is_said_that_there_is_none(client):
     assert isinstance(client.engine, Engine)
-    assert titled(client, HELLO).text is None
+    assert client.end_of(client.send(MakeTitle(7, HELLO))) == NO_MODEL

@@ -89,7 +89,7 @@ def test_while_an_answer_is_written(client, tiny_llama, tmp_path):
         client.result(ExportMaps(str(tmp_path / "none.npz"), HEADS))
     assert not (tmp_path / "none.npz").exists()
     client.load(tiny_llama)
-    client.send(Generate(1, HELLO, GREEDY))
+    client.send(Generate(HELLO, GREEDY))
     client.until(TokenDecoded)
     exported = client.result(ExportMaps(str(tmp_path / "maps.npz"), HEADS))
     assert exported == MapsExported(str(tmp_path / "maps.npz"))

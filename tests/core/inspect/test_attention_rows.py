@@ -204,7 +204,7 @@ def test_through_the_engine(tiny_llama):
     with pytest.raises(RequestError, match=r"^no model is loaded: open one first$"):
         client.result(ReadAttentionRows(0, "from", "layer-mean"))
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     looked = client.result(ReadAttentionRows(4, "from", "heads", LOCKED))
     assert (looked.position, looked.direction, looked.note) == (4, "from", "")
     assert math.isclose(sum(looked.weights), 1, abs_tol=1e-5)
@@ -223,7 +223,7 @@ def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama
 
     at_step(monkeypatch, 3, look_twice)
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     assert [looked.position for looked in client.of(AttentionRows)] == [2]
     with pytest.raises(RequestError, match="a newer request has taken its place"):
         looks[0].result()
@@ -238,13 +238,13 @@ def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
 
     client = Client()
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     with monkeypatch.context() as patch:
         patch.setattr(AttentionRowsReader, "read", fail)
         with pytest.raises(RequestError, match=r"an internal error \(IndexError\)"):
             client.result(ReadAttentionRows(1, "from", "layer-mean"))
         assert "planted" in next_error(client)
-    assert client.ask(3)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
     assert client.result(ReadAttentionRows(1, "from", "layer-mean")).position == 1
     assert client.engine.close(PATIENCE)
 

@@ -85,7 +85,7 @@ def test_the_engine_answers_each_once(tiny_llama):
     with pytest.raises(RequestError, match="no model is loaded"):
         client.result(MeasureCache("key-norm", 0, 1))
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     first = client.send(MeasureCache("received", 0, 9))
     refused = client.send(MeasureCache("key-norm", 0, 999))
     last = client.send(MeasureCache("value-norm", 0, 9))

@@ -171,7 +171,7 @@ def test_nothing_to_save_and_nowhere_to_save_it(tiny_llama, runner, tmp_path):
 def test_the_engine_saves_and_opens_and_only_logs_what_it_cannot(tiny_llama, tmp_path):
     client = Client()
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     path = tmp_path / "chat.kv"
     client.send(SaveCache(str(path)))
     _said(client, "the cache was saved")
@@ -181,11 +181,11 @@ def test_the_engine_saves_and_opens_and_only_logs_what_it_cannot(tiny_llama, tmp
     client.send(OpenCache(str(path)))
     _said(client, f"{held} tokens came back")
     assert client.until(CacheStatus).length == held > 0
-    assert client.ask(2)[0].stats.reused_tokens > 0
+    assert client.ask()[0].stats.reused_tokens > 0
     path.write_bytes(path.read_bytes()[:-9])
     client.send(OpenCache(str(path)))
     assert _said(client, "truncated").level == "warning"
-    assert client.ask(3)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
     assert client.engine.close(PATIENCE)
 
 

@@ -230,7 +230,7 @@ TURNS = (
 @pytest.mark.parametrize("policy", ["rolling", "forget-middle"])
 def test_every_answer_says_what_the_model_no_longer_sees(client, policy):
     raw = (ChatMessage("user", "on the table"),)
-    client.send(Generate(1, raw, LONG, raw=True, overflow=policy))
+    client.send(Generate(raw, LONG, raw=True, overflow=policy))
     assert client.until(GenerationFinished).stop_reason in ("length", "end")
     client.until(CacheStatus)
     started = client.of(GenerationStarted)[-1]
@@ -256,7 +256,7 @@ def test_every_answer_says_what_the_model_no_longer_sees(client, policy):
     answer = ChatMessage("assistant", "…", tuple(told[len(started.prompt) :]))
     more = (*raw, answer, ChatMessage("user", "more"))
     mark = len(client.events)
-    finished, _ = client.ask(2, more, GREEDY, raw=True, overflow=policy)
+    finished, _ = client.ask(more, GREEDY, raw=True, overflow=policy)
     assert finished.stats.reused_tokens > 16, "the rolled cache goes on"
     events = [e for e in client.events[mark:] if isinstance(e, GenerationStarted | CacheRewritten)]
     assert isinstance(events[0], GenerationStarted)
@@ -266,7 +266,7 @@ def test_every_answer_says_what_the_model_no_longer_sees(client, policy):
 def test_the_first_turn_is_kept(client):
     long = (*TURNS[:3], ChatMessage("user", "x" * 60), ChatMessage("assistant", "Hm"))
     turns = (*long, ChatMessage("user", "y"))
-    client.ask(1, turns, GREEDY, overflow="forget-middle")
+    client.ask(turns, GREEDY, overflow="forget-middle")
     said = client.of(CacheRewritten)[0]
     owners = [token.message for token in said.tokens]
     assert {3} <= {t.message for t in client.of(GenerationStarted)[0].prompt}
@@ -277,7 +277,7 @@ def test_the_first_turn_is_kept(client):
 
 def test_with_stop_the_answer_ends_and_says_why(client):
     raw = (ChatMessage("user", "on the table"),)
-    finished, _ = client.ask(1, raw, LONG, raw=True)
+    finished, _ = client.ask(raw, LONG, raw=True)
     assert finished.stop_reason == "context"
     assert client.of(CacheRewritten) == []
 

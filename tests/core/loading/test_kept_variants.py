@@ -107,7 +107,7 @@ def test_dropped_by_the_engine_and_made_in_memory_again(client, tiny_llama, tmp_
     assert (dropped.mode, dropped.nbytes >= kept.nbytes) == ("int4", True)
     assert client.end_of(handle) == ""
     assert list((tmp_path / "kept").iterdir()) == []
-    _, tokens = client.ask(3)
+    _, tokens = client.ask()
     assert tokens, "the weights in use are still there"
     switched(client, "fp16")
     assert switched(client, "int4").model.kept == {}

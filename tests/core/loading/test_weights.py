@@ -150,7 +150,7 @@ def test_the_log_says_once_what_is_multiplied_as_int8(tmp_path, client):
     assert note not in [event.text for event in client.of(Logged)]
     for options in (exact("cpu"), exact("numpy"), exact("cpu", mode="int8"), exact("cpu")):
         client.send(Reconfigure(options))
-        assert client.ask()[0].stop_reason != "error"
+        assert client.ask()[0].stop_reason in ("end", "length")
     said = [event for event in client.of(Logged) if event.text == note]
     assert [event.level for event in said] == ["info"]
 

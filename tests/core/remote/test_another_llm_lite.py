@@ -62,7 +62,7 @@ def test_an_answer_with_all_its_tokens(serve: Callable[..., Served]) -> None:
     served = serve(config={"api_key": "k"})
     engine = engine_of(served, "k")
     assert engine.info.context == 4096 and engine.info.heads == 3
-    events = events_of(engine, Generate(7, ASKED, MOST))
+    events = events_of(engine, Generate(ASKED, MOST))
     assert said(events) == "You said: Why is the sky blue?"
     started = next(event for event in events if isinstance(event, GenerationStarted))
     tokens = [event for event in events if isinstance(event, TokenDecoded)]
@@ -86,7 +86,7 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     with pytest.raises(RequestError, match="ask something first"):
         engine.submit(Inspect(3)).result(PATIENCE)
     assert [type(event) for event in events_in(engine.poll())] == [Ended]
-    events_of(engine, Generate(1, ASKED, MOST))
+    events_of(engine, Generate(ASKED, MOST))
     held = engine.held
     assert held is not None and (held.layers, held.heads) == (4, 3) and held.cache.pages > 0
     maps = engine.inspection.attention(held, 2, range(3), 0, len(held.tokens), Exchange())
@@ -109,7 +109,7 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
 def test_thoughts_calls_and_continuing(serve: Callable[..., Served]) -> None:
     served = serve(thinks=True)
     engine = engine_of(served)
-    events = events_of(engine, Generate(1, ASKED, MOST))
+    events = events_of(engine, Generate(ASKED, MOST))
     started = next(event for event in events if isinstance(event, GenerationStarted))
     assert started.thinking is not None and started.thinking.inside
     assert "</think>" in said(events)
@@ -117,11 +117,11 @@ def test_thoughts_calls_and_continuing(serve: Callable[..., Served]) -> None:
     engine.close()
     served = serve()
     engine = engine_of(served)
-    events = events_of(engine, Generate(2, ASKED, MOST, tools=(tool,)))
+    events = events_of(engine, Generate(ASKED, MOST, tools=(tool,)))
     (call,) = read_calls("tags", said(events)).calls
     assert call.name == "weather" and not call.problem
     begun = (*ASKED, ChatMessage("assistant", "The sky"))
-    events_of(engine, Generate(3, begun, MOST, continue_last=True))
+    events_of(engine, Generate(begun, MOST, continue_last=True))
     assert served.service is not None
     request = served.service.requests[-1]
     assert request.continue_last and request.messages[-1].content == "The sky"

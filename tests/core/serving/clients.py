@@ -34,7 +34,7 @@ class Asked:
 
     def finished(self):
         assert self.done.wait(PATIENCE), self.events
-        assert self.events[-1].request == self.number
+        assert isinstance(self.events[-1], GenerationFinished)
         return self.events[-1]
 
     @property

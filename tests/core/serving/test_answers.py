@@ -50,7 +50,7 @@ def test_a_conversation_is_as_in_the_chat(client, served_model):
     messages = (ChatMessage("user", "Hello there"),)
     asked = Asked(service, messages=messages)
     finished = asked.finished()
-    chat, tokens = client.ask(1, messages)
+    chat, tokens = client.ask(messages)
     assert asked.tokens() == tokens
     assert finished.stop_reason == chat.stop_reason == "length"
     assert finished.stats.prompt_tokens == chat.stats.prompt_tokens
@@ -67,7 +67,7 @@ def test_an_answer_goes_on_where_it_ended(client, served_model):
     service = serve(client, parallel=2)
     messages = (ChatMessage("user", "Hello there"), ChatMessage("assistant", "the and"))
     asked = Asked(service, messages=messages, continue_last=True)
-    _, tokens = client.ask(1, messages, continue_last=True)
+    _, tokens = client.ask(messages, continue_last=True)
     assert asked.tokens() == tokens
     assert asked.tokens() != Asked(service, messages=messages[:1]).tokens()
 
@@ -77,7 +77,7 @@ def test_the_chat_goes_on_beside_clients(client, served_model):
     service = serve(client, parallel=2)
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=60)
     asked = Asked(service, tokens=PROMPTS[0], sampling=sampling)
-    client.send(Generate(1, (ChatMessage("user", "Hello there"),), GREEDY))
+    client.send(Generate((ChatMessage("user", "Hello there"),), GREEDY))
     assert client.until(GenerationFinished).stop_reason == "length"
     assert not asked.done.is_set(), "a step of each in turn: the longer one ends later"
     assert len(asked.tokens()) == 60
@@ -197,8 +197,8 @@ def test_one_short_answer_at_a_time(client, device, served_model, backend):
 
 
 def test_starting_where_it_cannot_be(client, served_model):
-    client.send(StartServing())
-    assert "no model is loaded" in client.until(ServingChanged).problem
+    assert "no model is loaded" in client.end_of(client.send(StartServing()))
+    assert not client.of(ServingChanged)
     assert client.engine.service() is None
     client.load(served_model, exact())
     for options, words in (
@@ -210,7 +210,7 @@ def test_starting_where_it_cannot_be(client, served_model):
         changed = client.until(ServingChanged)
         assert (changed.is_on, words in changed.problem) == (False, True), changed.problem
         assert client.engine.service() is None
-    assert client.ask(2)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_an_encoder_decoder_is_not_served(client, served_model, tmp_path):

@@ -6,11 +6,11 @@ import pytest
 
 from llm_lite.core.generation.grammars.matcher import ForcedTexts
 from llm_lite.core.messages import (
+    Cancel,
     ExecutorChanged,
     Generate,
     GenerationFinished,
     SamplingOptions,
-    Stop,
 )
 from tests.core.engine_client import HELLO, PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
@@ -46,7 +46,7 @@ def test_nobody_waits_for_the_grammar_of_another(client, served_model, held):
     for _ in range(2):
         free = Asked(service, tokens=(9, *PROMPT))
         assert len(free.tokens()) == GREEDY.max_new_tokens
-    assert client.ask(1)[0].stop_reason == "length", "nor does the chat"
+    assert client.ask()[0].stop_reason == "length", "nor does the chat"
     assert not late.done.is_set()
     held.set()
     assert late.finished().stop_reason == "end"
@@ -91,9 +91,9 @@ def test_a_grammar_that_cannot_go_on_is_the_request_s_fault(client, served_model
 def test_clients_are_answered_while_the_chat_waits_for_its_mask(client, served_model, held):
     client.load(served_model, exact())
     service = serve(client)
-    client.send(Generate(1, HELLO, FORCED))
+    answer = client.send(Generate(HELLO, FORCED))
     assert held.asked.wait(PATIENCE)
     assert len(Asked(service, tokens=PROMPT).tokens()) == GREEDY.max_new_tokens
-    client.send(Stop())
+    client.send(Cancel(answer.command))
     finished = client.until(GenerationFinished)
     assert finished.stop_reason == "stopped"

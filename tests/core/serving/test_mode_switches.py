@@ -141,7 +141,7 @@ def test_clients_hear_of_no_path(client, served, making):
 
 def test_the_answer_of_the_window_goes_on_too(client, served, making):
     long = replace(GREEDY, max_new_tokens=60)
-    client.send(Generate(7, HELLO, long))
+    client.send(Generate(HELLO, long))
     client.until(TokenDecoded)
     making.go_on.set()
     served.modes.request("int8", "auto")

@@ -133,7 +133,7 @@ def test_the_end_of_serving_ends_everything(client, served_model, hook):
     assert problems in ([], ["serving has ended"])
     assert not client.until(ServingChanged).is_on
     assert client.engine.service() is None
-    assert client.ask(3)[0].stop_reason == "length"
+    assert client.ask()[0].stop_reason == "length"
 
 
 def test_nothing_is_imported_before_somebody_serves():

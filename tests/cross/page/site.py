@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.messages import EngineOptions, LoadModel, ServingChanged, StartServing
+from llm_lite.core.messages import Ended, EngineOptions, LoadModel, StartServing
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
@@ -37,7 +37,7 @@ def bundled(options: EngineOptions) -> Iterator[Service]:
     try:
         while (service := engine.service()) is None:
             for report in engine.wait(1.0):
-                if isinstance(report.event, ServingChanged) and report.event.problem:
+                if isinstance(report.event, Ended) and report.event.problem:
                     raise SystemExit(report.event.problem)
         yield service
     finally:

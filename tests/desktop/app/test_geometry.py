@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import GenerationStats
+from llm_lite.core.messages import Generate, GenerationStats
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program import status_bar
 from llm_lite.desktop.features.program.rail import PANELS, entries
@@ -157,7 +157,7 @@ def test_figures_of_an_answer_stay_where_they_are(headless):
         else:
             one.driver.point(pointer)
         places.append(one.driver.rect("message.1.stats"))
-    look(one, running=Running(1, 0.0))
+    look(one, running=Running(Generate(()), 0.0))
     places.append(one.driver.rect("message.1.stats"))
     assert len(set(places)) == 1
 

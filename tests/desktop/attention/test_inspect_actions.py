@@ -7,6 +7,7 @@ import pytest
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
+    Cancel,
     ChatMessage,
     CompareGains,
     ConversationRead,
@@ -24,7 +25,6 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     SetGains,
-    Stop,
     TokenDecoded,
 )
 from llm_lite.core.records import replace
@@ -50,14 +50,13 @@ ONES = ((1.0,) * 9,) * 30
 def answered(state=None):
     """ "hi", and an answer of three tokens."""
     state = state or asked(text="hi")
-    request = state.running.request
     return play(
         state,
-        GenerationStarted(request, 2, 0, PROMPT),
-        TokenDecoded(request, 11, "one", 0.5, 3, BEST),
-        TokenDecoded(request, 12, " two", 0.25, 4, BEST),
-        TokenDecoded(request, 13, "", 0.9, 5, BEST),
-        GenerationFinished(request, "end", STATS),
+        GenerationStarted(2, 0, PROMPT),
+        TokenDecoded(11, "one", 0.5, 3, BEST),
+        TokenDecoded(12, " two", 0.25, 4, BEST),
+        TokenDecoded(13, "", 0.9, 5, BEST),
+        GenerationFinished("end", STATS),
     )[0]
 
 
@@ -72,7 +71,7 @@ def test_positions_know_their_messages():
     assert state.messages[1].tokens[0].alternatives == BEST
     told = asked(replace(READY, system_prompt="Be kind."), "hi")
     prompt = (PromptToken(1, "kind", 0), PromptToken(2, "hi", 1))
-    state, _ = play(told, GenerationStarted(1, 2, 0, prompt))
+    state, _ = play(told, GenerationStarted(2, 0, prompt))
     assert state.owners == (SYSTEM, 0)
 
 
@@ -139,11 +138,11 @@ def test_continue_from_another_choice_keeps_the_old_answer():
     assert texts(state) == ["hi", ""]
     state, _ = play(
         state,
-        GenerationStarted(2, 2, 0, PROMPT),
-        TokenDecoded(2, 11, "one", math.nan, 3),
-        TokenDecoded(2, 9, " other", 0.2, 4, BEST),
-        TokenDecoded(2, 14, " end", 0.7, 5, BEST),
-        GenerationFinished(2, "end", STATS),
+        GenerationStarted(2, 0, PROMPT),
+        TokenDecoded(11, "one", math.nan, 3),
+        TokenDecoded(9, " other", 0.2, 4, BEST),
+        TokenDecoded(14, " end", 0.7, 5, BEST),
+        GenerationFinished("end", STATS),
     )
     tokens = state.messages[1].tokens
     assert [(t.id, t.probability) for t in tokens] == [(11, 0.5), (9, 0.2), (14, 0.7)]
@@ -159,9 +158,7 @@ def test_continue_from_another_choice_keeps_the_old_answer():
 
 def other_version():
     """The first answer shown, the second in the cache."""
-    state, _ = play(
-        answered(), forking.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS)
-    )
+    state, _ = play(answered(), forking.ContinueFrom(1, 1, OTHER), GenerationFinished("end", STATS))
     return play(state, inspecting.SwitchVersion(1, 0))[0]
 
 
@@ -169,11 +166,12 @@ def test_a_version_is_read_again():
     before = other_version()
     assert unread(before.owners, [True, True]) and not unread(answered().owners, [True, True])
     state, (command,) = play(before, inspecting.ReadAgain(), inspecting.ReadAgain())
-    assert command == Read(3, (ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)))
-    state, _ = play(state, PrefillProgress(3, 1, 4))
+    assert command == Read((ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)))
+    state, _ = play(state, PrefillProgress(1, 4))
     assert (state.reading.done, state.reading.total, state.busy) == (1, 4, False)
     words = (PromptToken(1, "<s>", -1), PromptToken(2, "hi", 0), PromptToken(11, "one", 1))
-    state, _ = play(state, ConversationRead(2, ()), ConversationRead(3, words))
+    other = replace(command)  # it asks for the same, and was given before
+    state, _ = play(state, (ConversationRead(()), other), ConversationRead(words))
     assert (state.reading, state.owners, state.context_used) == (None, (TEMPLATE, 0, 1), 3)
     assert state.positions == ("<s>", "hi", "one")
     assert texts(state) == ["hi", "one two"]
@@ -190,19 +188,17 @@ def test_a_version_is_read_again():
     ],
 )
 def test_reading_gives_way_to_what_is_wanted_next(action):
-    state, _ = play(other_version(), inspecting.ReadAgain())
+    state, (read,) = play(other_version(), inspecting.ReadAgain())
     state, commands = play(state, action)
-    assert state.reading is None and commands[0] == Stop()
-    late = play(state, ConversationRead(3, (PromptToken(1, "<s>", -1),)))[0]
+    assert state.reading is None
+    assert isinstance(commands[0], Cancel) and commands[0].command is read
+    late = play(state, (ConversationRead((PromptToken(1, "<s>", -1),)), read))[0]
     assert late.owners == state.owners
 
 
 def test_reading_that_fails_is_told():
-    state, _ = play(
-        other_version(),
-        inspecting.ReadAgain(),
-        ConversationRead(3, (), "the context is small"),
-    )
+    state, (read,) = play(other_version(), inspecting.ReadAgain())
+    state, _ = play(state, (Ended("the context is small"), read))
     assert state.reading is None and "context is small" in state.notices[-1].text
     busy, _ = play(answered(), Send("more"), inspecting.ReadAgain())
     assert busy.reading is None and "is being written" in busy.notices[-1].text
@@ -211,7 +207,7 @@ def test_reading_that_fails_is_told():
 def test_what_followed_goes_and_comes_with_its_version():
     state = answered(play(answered(), Send("more"))[0])
     assert texts(state) == ["hi", "one two", "more", "one two"]
-    state, _ = play(state, forking.ContinueFrom(1, 0, OTHER), GenerationFinished(3, "end", STATS))
+    state, _ = play(state, forking.ContinueFrom(1, 0, OTHER), GenerationFinished("end", STATS))
     assert texts(state) == ["hi", ""]
     state, _ = play(state, inspecting.SwitchVersion(1, 0))
     assert texts(state) == ["hi", "one two", "more", "one two"]
@@ -288,11 +284,11 @@ def test_the_steered_answer_has_the_random_numbers_of_the_first():
     assert command.sampling == state.messages[1].versions[0][0].sampling
     assert command.sampling.seed is not None
     assert (state.comparing.index, state.comparing.base) == (1, 0)
-    state, _ = play(state, GenerationFinished(2, "end", STATS), inspecting.AnswerSteered())
+    state, _ = play(state, GenerationFinished("end", STATS), inspecting.AnswerSteered())
     assert state.comparing.base == 0, "still beside the first"
     assert len(state.messages[1].versions) == 2
     assert (
-        play(state, GenerationFinished(3, "end", STATS), inspecting.EndComparison())[0].comparing
+        play(state, GenerationFinished("end", STATS), inspecting.EndComparison())[0].comparing
         is None
     )
 

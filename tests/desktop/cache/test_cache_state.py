@@ -49,6 +49,7 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, passage, places
 from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
+from tests.desktop.reports import fold_reports
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 
@@ -62,12 +63,6 @@ def prompt(*messages):
     return (*found, PromptToken(1, "<s>", -1))
 
 
-def fold(state, *events):
-    for event in events:
-        state = apply(event, state, 1.0)
-    return state
-
-
 def reply(state, command, *events, problem=""):
     """After all events of a command."""
     for event in (*events, Ended(problem)):
@@ -77,27 +72,28 @@ def reply(state, command, *events, problem=""):
 
 def say(state, text):
     state, commands = act(Send(text), state, 0.0)
-    return state, commands[-1].request
+    assert commands[-1] is state.running.asked
+    return state
 
 
-def answered(state, request, tokens, reused=0, count=3, first=500):
+def answered(state, tokens, reused=0, count=3, first=500):
     """After an answer of `count` tokens to a prompt of `tokens`."""
-    state = fold(state, GenerationStarted(request, len(tokens), reused, tokens))
+    state = fold_reports(state, GenerationStarted(len(tokens), reused, tokens))
     used = len(tokens)
     for n in range(count):
-        state = fold(state, TokenDecoded(request, first + n, f"a{n} ", 0.5, used + n + 1))
+        state = fold_reports(state, TokenDecoded(first + n, f"a{n} ", 0.5, used + n + 1))
     stats = GenerationStats(len(tokens), reused, count, context_used=used + count)
-    return fold(state, GenerationFinished(request, "end", stats))
+    return fold_reports(state, GenerationFinished("end", stats))
 
 
 def one_turn():
-    state, request = say(READY, "hello")
-    return answered(state, request, prompt((0, 4)))
+    state = say(READY, "hello")
+    return answered(state, prompt((0, 4)))
 
 
 def two_turns(reused=9):
-    state, request = say(one_turn(), "more")
-    return answered(state, request, prompt((0, 4), (1, 3), (2, 2)), reused)
+    state = say(one_turn(), "more")
+    return answered(state, prompt((0, 4), (1, 3), (2, 2)), reused)
 
 
 def test_ages_count_what_was_computed_since():
@@ -106,8 +102,8 @@ def test_ages_count_what_was_computed_since():
     assert made == list(range(16)), "9 were there, 6 + 6 and 4 more were computed in order"
     assert [age(state.cache, p) for p in (0, 8, 15)] == [15, 7, 0]
     assert state.cache.reused == 9
-    state, request = say(state, "again")
-    state = answered(state, request, prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1)), 2)
+    state = say(state, "again")
+    state = answered(state, prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1)), 2)
     assert serials(state.cache, 4).tolist() == [0, 1, 16, 17], "what was read anew is young"
 
 
@@ -118,28 +114,28 @@ def test_ids_are_those_of_the_prompt_and_of_the_answer():
 
 
 def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
-    state, request = say(one_turn(), "more")
+    state = say(one_turn(), "more")
     full = prompt((0, 4), (1, 3), (2, 2))
-    state = fold(state, GenerationStarted(request, len(full), 9, full))
-    state = fold(state, TokenDecoded(request, 500, "a", 0.5, 14))
+    state = fold_reports(state, GenerationStarted(len(full), 9, full))
+    state = fold_reports(state, TokenDecoded(500, "a", 0.5, 14))
     kept = (*full[:2], *full[7:], PromptToken(500, "a", 3))
-    state = fold(state, CacheRewritten(request, kept, ((2, 7),)))
+    state = fold_reports(state, CacheRewritten(kept, ((2, 7),)))
     assert len(state.owners) == state.context_used == 9
     assert serials(state.cache, 9).tolist() == [0, 1, *range(7, 14)]
     assert reused_positions(state.cache) == 4
     assert unseen(state.cache) == {0: (3, 4), 1: (1, 3)}
-    state = fold(state, TokenDecoded(request, 501, "b", 0.5, 10))
+    state = fold_reports(state, TokenDecoded(501, "b", 0.5, 10))
     assert age(state.cache, 9) == 0 and age(state.cache, 8) == 1
     assert len(state.cache.all_owners) == 15 and len(state.owners) == 10
     kept = (*kept[:2], *kept[4:], PromptToken(501, "b", 3))
-    state = fold(state, CacheRewritten(request, kept, ((2, 9),)))
+    state = fold_reports(state, CacheRewritten(kept, ((2, 9),)))
     assert serials(state.cache, 8).tolist() == [0, 1, *range(9, 15)]
     assert unseen(state.cache) == {0: (3, 4), 1: (3, 3)}
-    state = fold(state, GenerationFinished(request, "end", GenerationStats()))
-    state, request = say(state, "on")
+    state = fold_reports(state, GenerationFinished("end", GenerationStats()))
+    state = say(state, "on")
     longer = (*full, *(PromptToken(500 + n, "x", 3) for n in range(2)), PromptToken(9, "on", 4))
-    state = fold(state, GenerationStarted(request, len(longer), 8, longer))
-    state = fold(state, CacheRewritten(request, (*longer[:2], *longer[9:]), ((2, 9),)))
+    state = fold_reports(state, GenerationStarted(len(longer), 8, longer))
+    state = fold_reports(state, CacheRewritten((*longer[:2], *longer[9:]), ((2, 9),)))
     assert serials(state.cache, 9).tolist() == [0, 1, *range(9, 15), 15], (
         "what stayed keeps its age"
     )
@@ -148,17 +144,17 @@ def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
 
 
 def test_a_new_prompt_sees_everything_again():
-    state, request = say(one_turn(), "more")
+    state = say(one_turn(), "more")
     full = prompt((0, 4), (1, 3), (2, 2))
-    state = fold(state, GenerationStarted(request, len(full), 9, full))
-    state = fold(state, CacheRewritten(request, full[5:], ((0, 5),)))
+    state = fold_reports(state, GenerationStarted(len(full), 9, full))
+    state = fold_reports(state, CacheRewritten(full[5:], ((0, 5),)))
     assert unseen(state.cache)
-    state = fold(state, GenerationFinished(request, "end", GenerationStats()))
+    state = fold_reports(state, GenerationFinished("end", GenerationStats()))
     edited, _ = act(EditMessage(0), state, 0.0)
-    edited, _ = say(edited, "other")
+    edited = say(edited, "other")
     assert unseen(edited.cache) == {}
-    state, request = say(state, "and")
-    state = fold(state, GenerationStarted(request, len(full), 0, full))
+    state = say(state, "and")
+    state = fold_reports(state, GenerationStarted(len(full), 0, full))
     assert unseen(state.cache) == {}
     assert act(NewChat(), two_turns(), 0.0)[0].cache.made == ()
 
@@ -185,8 +181,8 @@ def test_turns_and_how_many_still_fit():
     assert state.cache.turns == (9, 7)
     assert forecast(state).typical == 8
     assert forecast(state).turns == (8192 - 16) // 8
-    running, request = say(state, "third")
-    running = fold(running, GenerationStarted(request, 19, 15, prompt((0, 4), (1, 3), (2, 9))))
+    running = say(state, "third")
+    running = fold_reports(running, GenerationStarted(19, 15, prompt((0, 4), (1, 3), (2, 9))))
     assert running.cache.turns == (9,), "the turn that is not over does not count"
     full = replace(state, counted=replace(state.counted, tokens=8190))
     assert forecast(full).turns == 0
@@ -201,18 +197,18 @@ def test_the_system_prompt_is_no_part_of_a_turn():
 
 def test_a_status_says_what_is_there():
     status = CacheStatus(5, 8192, 2, 10, 20, (), 7)
-    state = fold(two_turns(), status)
+    state = fold_reports(two_turns(), status)
     assert state.cache.status == status
     assert len(state.owners) == state.context_used == 5
-    running, _ = say(two_turns(), "x")
-    assert len(fold(running, status).owners) == 16, "not in the middle of an answer"
-    assert fold(READY, status).context_used == 0
+    running = say(two_turns(), "x")
+    assert len(fold_reports(running, status).owners) == 16, "not in the middle of an answer"
+    assert fold_reports(READY, status).context_used == 0
 
 
 def test_another_executor_keeps_what_it_took_over():
-    state = fold(two_turns(), ExecutorChanged(EXECUTOR, MODEL))
+    state = fold_reports(two_turns(), ExecutorChanged(EXECUTOR, MODEL))
     assert len(state.owners) == 16
-    assert fold(state, CacheStatus(0, 8192, 0, 0, 0, (), 0)).owners == ()
+    assert fold_reports(state, CacheStatus(0, 8192, 0, 0, 0, (), 0)).owners == ()
 
 
 def test_measuring_asks_only_for_what_is_new():
@@ -224,9 +220,9 @@ def test_measuring_asks_only_for_what_is_new():
     state = reply(state, asked, CacheMeasured("key-norm", 0, 1, values))
     assert state.cache.measured.values.shape == (30, 16)
     assert act(AskMeasure("key-norm"), state, 0.0)[1] == ()
-    state, request = say(state, "x")
+    state = say(state, "x")
     tokens = prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1))
-    state = fold(state, GenerationStarted(request, len(tokens), 12, tokens))
+    state = fold_reports(state, GenerationStarted(len(tokens), 12, tokens))
     state = replace(state, context_used=len(tokens))
     state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
     assert (asked.first, asked.last) == (12, len(tokens))

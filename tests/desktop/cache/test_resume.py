@@ -6,15 +6,20 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     CacheKept,
     CheckKept,
+    Ended,
     EngineOptions,
     Generate,
     KeepConversation,
+    KeptChecked,
+    KeptResumed,
     LoadModel,
     MakeTitle,
     MeasureModes,
+    PromptToken,
     ResumeKept,
 )
 from llm_lite.core.records import replace
@@ -27,7 +32,8 @@ from llm_lite.desktop.features.history.model import (
     RenameConversation,
     UndoHistory,
 )
-from llm_lite.desktop.features.program.act import due
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.state import Work
@@ -112,12 +118,39 @@ def test_always_needs_no_button_and_off_keeps_nothing(chat):  # noqa: F811
 
 def test_always_waits_without_a_word_until_the_engine_is_free():
     work = Work(MeasureModes(EngineOptions()), "report")
-    offer = Offer(7, "7.kv", phase="ready", asked=None)
+    offer = Offer(7, "7.kv", phase="ready", checked_for=None)
     state = AppState(model=MODEL, resume=ResumeState(mode="always", folder="x", offer=offer))
     busy = replace(state, quantization=replace(state.quantization, work=work))
     assert due(busy) == (busy, ())
     (command,) = due(state)[1]
     assert isinstance(command, ResumeKept)
+
+
+def test_a_reply_is_of_the_command_that_asked_for_it_alone():
+    offer = Offer(7, "7.kv")
+    asking = AppState(model=MODEL, resume=ResumeState(mode="ask", folder="x", offer=offer))
+    state, (check,) = due(asking)
+    told = KeptChecked(tokens=5, total=9, bytes=99)
+    assert apply(told, state, 0.0, replace(check)) == state, "a file of before"
+    ready = apply(told, state, 0.0, check)
+    assert (ready.resume.offer.phase, ready.resume.offer.tokens) == ("ready", 5)
+    resuming, (resume,) = act(Resume(), ready, 0.0)
+    there = KeptResumed((PromptToken(1, "<s>", -1),), 9, 0.1)
+    assert apply(there, resuming, 0.0, replace(resume)) == resuming
+    assert apply(told, resuming, 0.0, check) == resuming, "it was checked before"
+    assert apply(there, resuming, 0.0, resume).positions == ("<s>",)
+    for before, asked in ((state, check), (resuming, resume)):
+        failed = apply(Ended("the model is gone"), before, 0.0, asked).resume.offer
+        assert (failed.phase, failed.unfit, failed.problem) == (
+            "unfit", "failed", "the model is gone",
+        )  # fmt: skip
+
+
+def test_why_a_cache_was_not_kept_is_told():
+    asked = KeepConversation(7, "7.kv", 99)
+    state = apply(Ended("the disk is full"), AppState(model=MODEL), 0.0, asked)
+    assert (state.notices[-1].level, state.resume.kept_tokens) == ("warning", 0)
+    assert "disk is full" in state.notices[-1].text
 
 
 def test_what_is_of_no_use_says_why_and_is_looked_at_again_for_another_model(chat):  # noqa: F811
@@ -161,7 +194,8 @@ def test_what_is_kept_goes_with_its_conversation(chat):  # noqa: F811
     assert files(one) == [f"{second}.kv"]
     path = one.path.parent / "caches" / f"{first}.kv"
     path.write_text("kept late")
-    one.program.history.on_event(CacheKept(first, str(path), 9, 9), one.state)
+    kept = Report(CacheKept(9, 9, "", 0.0, 0.0), KeepConversation(first, str(path), 99))
+    one.program.history.take(kept, one.state)
     one.do(UndoHistory())
     one.wait(lambda s: first in [row.id for row in s.history.rows])
     assert not path.exists()

@@ -19,7 +19,7 @@ from llm_lite.desktop.features.resume.state import KeptCache, Offer, ResumeState
 from llm_lite.desktop.features.resume.view import WHY, offer_words, seconds_to_read
 from tests.desktop.headless import READY
 
-OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, asked=run_with(READY))
+OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, checked_for=run_with(READY))
 WRITTEN = AnswerRun.by(READY.model, READY.executor)
 READ = GenerationStats(prompt_tokens=2438, prefill_tok_s=800.0)
 TALK = (

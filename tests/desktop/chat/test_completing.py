@@ -38,6 +38,7 @@ def asked(state, *actions):
         if action is not actions[-1]:
             state = ended(state)
     (command,) = [command for command in commands if isinstance(command, Generate)]
+    assert state.running.asked is command
     return state, command
 
 

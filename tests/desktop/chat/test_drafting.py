@@ -8,6 +8,7 @@ from llm_lite.core.handles import Report
 from llm_lite.core.messages import (
     DraftedToken,
     DraftModelInfo,
+    Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
@@ -48,23 +49,25 @@ STATS = GenerationStats(
 
 
 def decoded(at, step_ms, **drafting):
-    return TokenDecoded(1, at, PIECES[at], 0.5, 2 + at, (), step_ms, **drafting)
+    return TokenDecoded(at, PIECES[at], 0.5, 2 + at, (), step_ms, **drafting)
 
 
 def answered():
     """A state behind an answer of drafts: one token came as drafted, one did not."""
-    asked = replace(READY, messages=(Message("user", "Go on"),), running=Running(1, 0.0))
+    command = Generate(())
+    running = Running(command, 0.0)
+    asked = replace(READY, messages=(Message("user", "Go on"),), running=running)
     prompt = tuple(PromptToken(n, "x", 0) for n in range(2))
     rejected = (DraftedToken(8, " was"), DraftedToken(9, " red"))
     events = (
-        GenerationStarted(1, 2, 0, prompt),
+        GenerationStarted(2, 0, prompt),
         decoded(0, 4.0),
         decoded(1, 5.0, accepted=True),
         decoded(2, 0.0, rejected=rejected),
         decoded(3, 4.0),
-        GenerationFinished(1, "length", STATS),
+        GenerationFinished("length", STATS),
     )
-    return fold(map(Report, events), asked, 1.0)
+    return fold([Report(event, command) for event in events], asked, 1.0)
 
 
 def measured(stats):

@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import StopAnswer
 from llm_lite.desktop.features.program.state import Message, Running
@@ -11,7 +12,7 @@ from tests.desktop.headless import READY
 ANSWERING = replace(
     READY,
     messages=(Message("user", "Go on"), Message("assistant", "and on")),
-    running=Running(1, 0.0, "decode"),
+    running=Running(Generate(()), 0.0, "decode"),
 )
 
 

@@ -22,33 +22,34 @@ from llm_lite.desktop.features.chat.model import (
     UnfoldThought,
 )
 from llm_lite.desktop.features.program.act import act
-from llm_lite.desktop.features.program.apply import apply, fold
+from llm_lite.desktop.features.program.apply import fold
 from tests.desktop.headless import READY
+from tests.desktop.reports import fold_reports
 
 INSIDE = Thinking("think", inside=True)
 
 
 def asked(thinking=INSIDE, state=READY):
     state, _ = act(Send("Why?"), state, 10.0)
-    started = GenerationStarted(state.running.request, 4, 0, (), thinking)
-    return apply(started, state, 11.0)
+    started = GenerationStarted(4, 0, (), thinking)
+    return fold_reports(state, started, now=11.0)
 
 
-def token(state, number, text):
-    return TokenDecoded(state.running.request, number, text, 0.5, 5 + number, (), 500.0)
+def token(number, text):
+    return TokenDecoded(number, text, 0.5, 5 + number, (), 500.0)
 
 
 def heard(state, *texts, now=12.0):
     """A token a second."""
     first = len(state.messages[-1].tokens)
     for number, text in enumerate(texts):
-        state = apply(token(state, first + number, text), state, now + number)
+        state = fold_reports(state, token(first + number, text), now=now + number)
     return state
 
 
 def finished(state, reason="end"):
     stats = GenerationStats(new_tokens=3)
-    return apply(GenerationFinished(state.running.request, reason, stats), state, 99.0)
+    return fold_reports(state, GenerationFinished(reason, stats), now=99.0)
 
 
 def test_thoughts_are_no_part_of_the_answer():
@@ -65,9 +66,10 @@ def test_thoughts_are_no_part_of_the_answer():
 def test_tokens_that_come_together_are_heard_as_one_by_one():
     state = asked()
     texts = ("so", " it</th", "ink>", "Yes", ".")
-    events = [token(state, n, text) for n, text in enumerate(texts)]
+    command = state.running.asked
+    reports = [Report(token(n, text), command) for n, text in enumerate(texts)]
     whole, each = (
-        fold(map(Report, events), state, 12.0).messages[-1],
+        fold(reports, state, 12.0).messages[-1],
         heard(state, *texts).messages[-1],
     )
     assert whole.thought.split == each.thought.split
@@ -88,7 +90,7 @@ def test_an_answer_that_is_stopped_within_its_thoughts_goes_on_there():
     state, (command,) = act(ContinueAnswer(), state, 20.0)
     assert isinstance(command, Generate) and command.continue_last
     assert command.messages[-1].thought == "so it</th"
-    state = apply(GenerationStarted(state.running.request, 6, 5, (), INSIDE), state, 21.0)
+    state = fold_reports(state, GenerationStarted(6, 5, (), INSIDE), now=21.0)
     answer = heard(state, "ink>", "Yes.").messages[-1]
     assert (answer.text, answer.thought.text) == ("Yes.", "so it")
 

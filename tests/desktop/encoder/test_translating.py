@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.messages import LoadModel, SetGains, TargetFinished, Translate
+from llm_lite.core.messages import Ended, LoadModel, SetGains, Translate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import NewChat
@@ -36,6 +36,7 @@ from llm_lite.desktop.features.translator.target import facts
 from llm_lite.desktop.widgets import controls
 from llm_lite.desktop.widgets.widgets import fit
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.reports import TRANSLATED, fold_reports
 from tests.desktop.translating_fake import (
     ENCODER_LAYERS,
     HEADS,
@@ -58,9 +59,10 @@ NARROW, WIDE = (900, 600), (1400, 900)
 def written(one, source="where is the station", **changes):
     """A fake engine's target for a source, in the window."""
     one.program.do(WriteTarget(source))
-    command = Translate(one.state.translating.request, source, one.state.translating.beams)
-    for event in (*whole(command)[:-2], finished(command, **changes), whole(command)[-1]):
-        one.program.state = apply(event, one.state, 0.0)
+    command = one.state.translating.writing
+    *before, _, behind = whole(command)
+    events = (*before, finished(command, **changes), behind)
+    one.program.state = fold_reports(one.state, *events, now=0.0)
     one.driver.frames(3)
 
 
@@ -218,15 +220,15 @@ def test_an_effect_is_shown_of_the_decoders_gains_alone():
 def test_a_problem_stands_in_the_targets_place_as_one_sentence(headless, problem):
     one = headless(READY, size=NARROW)
     one.program.do(WriteTarget("where is it"))
-    failed = TargetFinished(one.state.translating.request, stop_reason="error", problem=problem)
-    one.program.state = apply(failed, one.state, 0.0)
+    writing = one.state.translating.writing
+    one.program.state = apply(Ended(problem), one.state, 0.0, writing)
     one.driver.frames(2)
     _, top, _, bottom = one.ui.rects["translating.problem"]
     assert 0 < bottom - top < NARROW[1] / 3
 
 
 def test_how_a_target_ended_is_told():
-    command = Translate(1, "a b")
+    command = Translate("a b")
     assert facts(finished(command, stop_reason="length"))[-1] == "no end within 200 tokens"
     assert facts(finished(command, stop_reason="stopped"))[-1] == "stopped"
     assert facts(finished(command))[-1].startswith("score")
@@ -258,18 +260,20 @@ def test_any_sequence_of_actions_is_drawn(headless, size):
         action = actions_of(rng)
         if action == "events":
             known = one.state.translating
-            command = Translate(known.request, known.asked or "a", known.beams)
+            command = known.writing or Translate(known.asked or "a", known.beams)
             events = [source_read(command), grown(command, 2), *whole(command)]
             for event in events[: rng.randrange(len(events) + 1)]:
-                one.program.state = apply(event, one.state, 0.0)
+                of = command if isinstance(event, TRANSLATED) else None
+                one.program.state = apply(event, one.state, 0.0, of)
         else:
             one.program.do(action)
         if rng.random() < 0.2:
             one.driver.click(rng.choice(["tab.kv_cache", "tab.steer", "tab.attention"]))
         one.driver.frames(1)
         assert one.driver.shows("translating.source") and imgui.get_draw_data().total_vtx_count
-    failed = TargetFinished(one.state.translating.request, stop_reason="error", problem="no " * 99)
-    one.program.state = apply(failed, one.state, 0.0)
+    one.program.do(WriteTarget("a"))
+    writing = one.state.translating.writing
+    one.program.state = apply(Ended("no " * 99), one.state, 0.0, writing)
     one.driver.frames(2)
 
 
@@ -289,9 +293,9 @@ def test_a_source_gets_its_target_and_tells_where_tokens_look(
     for beams in (1, 4):
         one.program.do(ChooseBeams(beams))
         one.program.do(WriteTarget("Where is it?"))
-        one.driver.wait("the target", lambda s: s.translating.result is not None)
+        one.driver.wait("the target", lambda s: not s.busy)
         result = one.state.translating.result
-        assert result.tokens and len(result.others) == beams - 1 and not result.problem
+        assert result.tokens and len(result.others) == beams - 1
     one.driver.point("translating.target.1")
     one.driver.wait("the row", lambda s: s.attention_rows is not None)
     assert len(one.state.attention_rows.weights) == len(one.state.translating.source)
@@ -320,7 +324,7 @@ def test_a_mode_is_switched_while_a_target_stands(headless, device, tmp_path, ba
     one.driver.wait("the model", lambda s: s.model is not None)
     one.program.do(ChooseBeams(1))
     one.program.do(WriteTarget("Where is it?"))
-    one.driver.wait("the target", lambda s: s.translating.result is not None)
+    one.driver.wait("the target", lambda s: not s.busy)
     for mode in modes:
         switch(one, mode)
         check_target(one.state.translating, path, mode)
@@ -343,7 +347,7 @@ def check_target(shown, path, mode):
     with running(path, exact("cpu", context=24, mode=mode)) as runner:
         translator, source = translator_of(runner), [token.token for token in shown.source]
         target = translator.translate(source, translator.options(1))
-    assert not shown.result.problem
+    assert not shown.problem
     assert tuple(token.token for token in shown.result.tokens) == target.tokens
     assert shown.result.score == pytest.approx(target.score, abs=1e-4)
 
@@ -357,9 +361,8 @@ def check_gains(one):
     for gains, same in ((off, False), (None, True)):
         one.program.do(Steer(gains))
         one.program.do(WriteTarget("Where is it?"))
-        one.driver.wait("the target", lambda s: s.translating.result is not None)
+        one.driver.wait("the target", lambda s: not s.busy)
         result = one.state.translating.result
-        assert not result.problem
         assert (abs(result.score - first.score) < 1e-5) == same
     assert not [line.text for line in one.state.log if line.level == "error"]
 

@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.messages import (
+    Cancel,
+    Ended,
+    Event,
     ExecutorChanged,
     ModelLoaded,
     ReadAttentionRows,
     ReadTarget,
     SetGains,
-    Stop,
-    TargetFinished,
     TargetGrown,
     Translate,
 )
@@ -52,6 +53,7 @@ from llm_lite.desktop.features.translator.model import (
 )
 from llm_lite.desktop.features.translator.state import LONGEST, CrossHeads, TokenAt
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.reports import fold_reports
 from tests.desktop.translating_fake import (
     ENCODER_LAYERS,
     HEADS,
@@ -77,16 +79,10 @@ def do(state, *actions):
     return state, commands
 
 
-def fold(state, *events):
-    for event in events:
-        state = apply(event, state, 2.0)
-    return state
-
-
 def written(state=READY, source="where is it", *before):
     """With the target of a source."""
     state, (command,) = do(state, *before, WriteTarget(source))
-    return fold(state, *whole(command))
+    return fold_reports(state, *whole(command))
 
 
 def test_a_target_grows_and_its_positions_are_its_own():
@@ -94,13 +90,13 @@ def test_a_target_grows_and_its_positions_are_its_own():
         READY, ChooseTask(TASK), ChooseBeams(4), ChooseLongest(50), WriteTarget(" where is it ")
     )
     (command,) = commands
-    assert command == Translate(1, f"{TASK}where is it", 4, 50)
+    assert command == Translate(f"{TASK}where is it", 4, 50)
     assert state.busy and not followed_position(state)
-    state = fold(state, source_read(command), grown(command, 2))
+    state = fold_reports(state, source_read(command), grown(command, 2))
     assert state.positions == ("<pad>", " it", " is") and state.owners == (TARGET,) * 3
     assert state.translating.text == "it is"
     assert do(state, WriteTarget("another"))[1] == (), "one at a time"
-    state = fold(state, finished(command), held(4))
+    state = fold_reports(state, finished(command), held(4))
     assert not state.busy and state.context_used == 4 and len(state.rates) == 1
     assert len(state.translating.result.others) == 3
 
@@ -113,20 +109,36 @@ def test_nothing_is_asked_without_a_source_or_while_a_model_loads():
     assert "\x00" not in do(READY, SetSource("a\x00b"))[0].translating.draft
 
 
-def test_what_another_request_says_is_dropped():
-    state = written()
-    late = Translate(77, "late")
-    assert fold(state, source_read(late), grown(late, 1), finished(late)) == state
+def test_what_another_command_says_is_dropped():
+    under_way, (command,) = do(READY, WriteTarget("late"))
+    late = replace(command)  # it asks for the same, and was given before
+    for state in (under_way, written()):
+        for event in (source_read(late), grown(late, 1), finished(late), Ended(), Ended("late")):
+            assert apply(event, state, 2.0, late) == state
 
 
 def test_it_is_stopped_once_and_an_error_is_told():
     state, (command,) = do(READY, WriteTarget("a b"))
     state, commands = do(state, StopTarget())
-    assert commands == (Stop(),) and do(state, StopTarget())[1] == ()
-    failed = TargetFinished(command.request, stop_reason="error", problem="the source is too long")
-    state = fold(state, source_read(command), grown(command, 1), failed)
+    (stop,) = commands
+    assert isinstance(stop, Cancel) and stop.command is command
+    assert do(state, StopTarget())[1] == ()
+    state = fold_reports(state, source_read(command), grown(command, 1))
+    state = apply(Ended("the source is too long"), state, 2.0, command)
     assert state.notices[-1].text == "The source is too long." and not state.busy
     assert state.translating.text == "b", "what was written stays"
+    assert state.translating.problem == "the source is too long"
+    again, _ = do(state, WriteTarget("a"))
+    assert again.translating.problem == ""
+
+
+def test_one_that_was_stopped_before_it_was_begun_is_empty():
+    state, (command,) = do(READY, WriteTarget("a b"))
+    state, _ = do(state, StopTarget())
+    state = apply(Ended("it was cancelled", unwanted=True), state, 2.0, command)
+    assert not state.busy and not state.notices and not state.translating.problem
+    result = state.translating.result
+    assert (result.tokens, result.stop_reason) == ((), "stopped")
 
 
 def test_the_page_is_emptied_and_brought_back():
@@ -134,7 +146,7 @@ def test_the_page_is_emptied_and_brought_back():
     empty, commands = do(state, NewChat())
     assert commands == () and empty.translating.draft == "" and not empty.translating.asked
     assert empty.positions == () and empty.context_used == 0 and empty.translating.beams == 4
-    assert fold(empty, held(4)).context_used == 0, "nothing of it is shown"
+    assert fold_reports(empty, held(4)).context_used == 0, "nothing of it is shown"
     for back in (RestoreTarget(), UndoHistory()):
         again, _ = do(empty, back)
         assert again.translating == state.translating
@@ -146,9 +158,11 @@ def test_the_page_is_emptied_and_brought_back():
 
 def test_one_that_is_written_ends_before_the_page_is_empty():
     state, (command,) = do(READY, WriteTarget("a b c"))
-    state, commands = do(fold(state, source_read(command), grown(command, 1)), ClearTarget())
-    assert commands == (Stop(),) and state.busy
-    state = fold(state, finished(command, stop_reason="stopped"), held(3))
+    state, commands = do(
+        fold_reports(state, source_read(command), grown(command, 1)), ClearTarget()
+    )
+    assert commands == (Cancel(command),) and commands[0].command is command and state.busy
+    state = fold_reports(state, finished(command, stop_reason="stopped"), held(3))
     assert not state.busy and not state.translating.asked and state.context_used == 0
     assert do(state, RestoreTarget())[0].translating.asked == "a b c"
 
@@ -165,7 +179,7 @@ def test_another_hypothesis_is_looked_into():
     assert state.positions == ("<pad>", " is", " where") and state.context_used == 0
     assert [other.score for other in result.others] == [-0.5, -1.0, -3.0]
     assert result.others[0].tokens == first.tokens
-    state = fold(state, held(2))
+    state = fold_reports(state, held(2))
     assert state.context_used == 2 and wanted_key(state) != version
     back, _ = do(state, ChooseHypothesis(0))
     assert back.translating.result.text == first.text
@@ -232,11 +246,11 @@ def test_the_lesson_follows_the_last_word_of_a_target():
     first = wanted_key(state)
     state, (command,) = do(state, RunSentence("another source"))
     assert command.source == "another source" and wanted_key(state) is None, "once it is whole"
-    state = fold(state, *whole(command))
+    state = fold_reports(state, *whole(command))
     assert wanted_key(state) != first and state.translating.draft == "another source"
     asked = wanted_key(state)
     state = replace(state, lesson=replace(state.lesson, key=asked))
-    state = fold(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), T5))
+    state = fold_reports(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), T5))
     assert state.lesson.key is None, "its numbers are other ones"
 
 
@@ -260,12 +274,15 @@ actions = st.one_of(
     ),
     st.builds(Steer, st.sampled_from([None, all_gains(T5, None)])),
 )
-commands = st.builds(Translate, st.integers(0, 6), texts.filter(str.strip), st.just(2))
-events = st.one_of(
+commands = st.builds(Translate, texts.filter(str.strip), st.just(2))
+of_targets = st.one_of(
     commands.map(source_read),
     st.builds(grown, commands, st.integers(0, 4)),
     commands.map(finished),
-    st.builds(TargetGrown, st.integers(0, 6), st.just(()), st.just(())),
+    st.just(TargetGrown((), ())),
+    st.sampled_from([Ended(), Ended("it failed"), Ended("it was cancelled", unwanted=True)]),
+)
+events = st.one_of(
     st.builds(held, st.integers(0, 9)),
     st.just(ModelLoaded(T5, EXECUTOR, 0.1)),
     st.just(ModelLoaded(MODEL, EXECUTOR, 0.1)),
@@ -273,12 +290,16 @@ events = st.one_of(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(actions, events), max_size=25))
+@given(st.lists(st.one_of(actions, events, st.tuples(of_targets, st.booleans())), max_size=25))
 def test_any_order_leaves_the_page_sound(steps):
     state = READY
     for step in steps:
-        if type(step).__module__.startswith("llm_lite.core"):
-            state = fold(state, step)
+        if isinstance(step, tuple):
+            event, is_late = step
+            late = Translate("late")
+            state = apply(event, state, 2.0, late if is_late else state.translating.writing or late)
+        elif isinstance(step, Event):
+            state = fold_reports(state, step)
         else:
             state, _ = do(state, step)
         translating = state.translating

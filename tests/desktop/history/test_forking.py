@@ -50,7 +50,7 @@ class Talk:
 
     def ended(self):
         self.driver.frames(3)
-        self.driver.wait("the end", lambda s: not s.busy and s.draining is None, PATIENCE, 0.001)
+        self.driver.wait("the end", lambda s: not s.busy, PATIENCE, 0.001)
         self.driver.frames(2)
 
     def last(self):

@@ -82,7 +82,7 @@ class Chat:
     def do(self, *actions):
         for action in actions:
             self.program.do(action)
-            self.wait(lambda s: not s.busy and s.draining is None)
+            self.wait(lambda s: not s.busy)
         return self.state
 
     def open(self, number, message=None):

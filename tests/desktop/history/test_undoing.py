@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from llm_lite.core.messages import Stop, Thinking
+from llm_lite.core.messages import Cancel, Generate, Thinking
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.features.attention.model import SwitchVersion
@@ -154,7 +154,8 @@ def test_undo_while_an_answer_is_written_keeps_what_it_said(chat):
     one.wait(lambda s: len(s.messages[1].tokens) > 3)
     one.program.do(UndoHistory())
     assert not one.state.busy and one.state.messages[1].text == first
-    one.wait(lambda s: s.draining is None)
+    one.wait(lambda s: one.engine.is_idle)
+    one.program.update()
     said = one.state.messages[1].versions[0][0]
     assert said.stop_reason == "stopped" and said.text and first.startswith(said.text)
     kept = {m.text: m.finished for m in one.stored().by_id.values() if m.role == "assistant"}
@@ -170,12 +171,13 @@ def test_an_answer_that_is_left_shows_no_marks_of_its_call():
     thought = Thought(Split.of(Thinking("think")).fed(said))
     calls = CallSplit("tags").fed(thought.split.visible_text)
     answer = Message("assistant", calls.visible_text, thought=thought, calls=calls)
-    state = AppState(messages=(Message("user", "a"), answer), running=Running(7, 0.0))
+    asked = Generate(())
+    state = AppState(messages=(Message("user", "a"), answer), running=Running(asked, 0.0))
     state, commands = leave_answer(state)
     (_, left) = state.messages
     assert (left.text, left.stop_reason, left.calls.begun) == ("I look.", "stopped", None)
     assert left.calls.calls[0].problem and left.whole == said
-    assert commands == (Stop(),) and state.draining == 7
+    assert commands == (Cancel(asked),) and commands[0].command is asked
 
 
 def test_steps_are_those_of_the_conversation_in_the_chat(chat):

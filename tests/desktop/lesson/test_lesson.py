@@ -235,6 +235,7 @@ def test_a_sentence_is_read_as_it_is_and_the_settings_stay(tiny):
         after, commands = act(RunSentence("  ghi jkl "), told, 0.0)
         generate = commands[-1]
         assert isinstance(generate, Generate) and generate.raw
+        assert after.running.asked is generate
         assert [message.content for message in generate.messages] == ["ghi jkl"]
         assert generate.sampling.max_new_tokens < 10
         assert (after.sampling, after.system_prompt) == (before[0], "Be kind.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 
-from llm_lite.core.messages import ChatMessage, StepRequest, TokenizeText
+from llm_lite.core.messages import ChatMessage, Command
 from llm_lite.desktop.features.cache.view import others
 from llm_lite.desktop.features.chat.composer import steered
 from llm_lite.desktop.features.program import status_bar
@@ -35,7 +35,6 @@ OF_WORDS = {
     "positions",
     "cache.prompt",
     "counted.messages",
-    "queued",
     "draft",
     "aside",
     "files",
@@ -47,7 +46,7 @@ def stamps(value, path="") -> Iterator[tuple[str, int, bool]]:
     """Where a conversation's stamp stands, whose it is, and whether it is a word."""
     if path in NAMES_ITS_OWN or value is None or isinstance(value, bool | int):
         return
-    if isinstance(value, StepRequest | TokenizeText):
+    if isinstance(value, Command):
         return  # nothing of it is drawn
     if isinstance(value, str):
         for tag in TAG.findall(value):

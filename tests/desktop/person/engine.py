@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_lite.core.handles import Handle, Report
+from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle, Report, cancel
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -46,8 +46,6 @@ from llm_lite.core.messages import (
     ResumeKept,
     SetGains,
     SpellTokens,
-    Stop,
-    TitleMade,
     TokenDecoded,
     TokensCounted,
     TokensSpelled,
@@ -55,7 +53,6 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
-LOADS = LoadModel | Reconfigure
 STAMP = -1_000_000.0
 FAST = 7e9  # of what must be above 0, and is no time
 SMALL = replace(MODEL, layers=2, heads=3, kv_heads=1, path="/models/one.gguf", name="One")
@@ -111,11 +108,8 @@ class ScriptedEngine:
     def submit(self, command):
         handle = Handle(command, self._reports.append)
         self._open = [one for one in self._open if not one.is_over]
-        if isinstance(command, Stop | Cancel):
-            for one in self._open:
-                stops = isinstance(command, Stop) and not isinstance(one.command, LOADS)
-                if stops or (isinstance(command, Cancel) and command.command is one.command):
-                    one.cancel()
+        if isinstance(command, Cancel):
+            cancel(self._open, command)
             handle.end()
             return handle
         if isinstance(command, Reconfigure):
@@ -178,7 +172,9 @@ class ScriptedEngine:
                 self._handle.end()
         elif self._inbox:
             handle = self._inbox.popleft()
-            if isinstance(handle.command, _SERVED):
+            if handle.is_cancelled:
+                handle.end(CANCELLED, unwanted=True)
+            elif isinstance(handle.command, _SERVED):
                 self._serve(handle, handle.command)
             else:
                 self._handle = handle
@@ -207,7 +203,7 @@ class ScriptedEngine:
             case ResumeKept():
                 self._resume(command)
             case MakeTitle():
-                self._say(TitleMade(command.conversation, None))
+                handle.end(SUPERSEDED, unwanted=True)
             case _:
                 self._serve(handle, command)
         yield
@@ -246,9 +242,6 @@ class ScriptedEngine:
         return replace(EXECUTOR, mode=self.mode)
 
     def _answer(self, handle, command):
-        if handle.is_cancelled:
-            self._say(GenerationFinished(command.request, "stopped", GenerationStats()))
-            return
         open_answer = command.continue_last
         prompt = self.prompt(command.messages, open_answer, answers=True)
         gains = self.gains if command.gains is None else command.gains
@@ -257,14 +250,14 @@ class ScriptedEngine:
             self.answers.append((command.conversation, gains))
         reused = self._take(prompt, command.conversation, gains, owned=command.gains is not None)
         yield
-        started = GenerationStarted(command.request, len(prompt), reused, tuple(prompt))
+        started = GenerationStarted(len(prompt), reused, tuple(prompt))
         self._say(started)
         self._tell_cache()
         for token in prompt[reused:]:
             self.cache.append(Held(token, gains))
         self._changed()
         yield
-        self._say(PrefillProgress(command.request, len(prompt), len(prompt)))
+        self._say(PrefillProgress(len(prompt), len(prompt)))
         tag, owner = self.tag(), len(command.messages) - open_answer
         forced = [self.words.texts[number] for number in command.forced]
         said, reason = 0, "end"
@@ -282,7 +275,7 @@ class ScriptedEngine:
             self.cache.append(Held(PromptToken(token, text, owner), gains))
             self._changed()
             used, took = len(self.cache), STAMP - tag
-            self._say(TokenDecoded(command.request, token, text, 0.5, used, best, took))
+            self._say(TokenDecoded(token, text, 0.5, used, best, took))
             said += 1
         stats = GenerationStats(
             prompt_tokens=len(prompt),
@@ -293,20 +286,20 @@ class ScriptedEngine:
             ttft_ms=STAMP - tag,
             context_used=len(self.cache),
         )
-        self._say(GenerationFinished(command.request, reason, stats))
+        self._say(GenerationFinished(reason, stats))
         self._tell_cache()
 
     def _read(self, handle, command):
         prompt = self.prompt(command.messages, is_open(command.messages))
         reused = self._take(prompt, command.conversation, self.gains, afresh=command.afresh)
-        self._say(PrefillProgress(command.request, reused, len(prompt)))
+        self._say(PrefillProgress(reused, len(prompt)))
         for token in prompt[reused:]:
             if handle.is_cancelled:
                 break
             self.cache.append(Held(token, self.gains))
         self._changed()
         yield
-        self._say(ConversationRead(command.request, tuple(prompt[: len(self.cache)])))
+        self._say(ConversationRead(tuple(prompt[: len(self.cache)])))
         self._tell_cache()
 
     def prompt(self, messages, open_answer, answers=False):
@@ -351,8 +344,7 @@ class ScriptedEngine:
             path = Path(command.path)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("kept")
-            known = (command.conversation, command.path, len(texts), 100)
-            self._say(CacheKept(*known))
+            self._say(CacheKept(len(texts), 100, "", 0.0, 0.0))
 
     def _fitting(self, command):
         """What of a kept file is the beginning of the conversation."""
@@ -370,20 +362,18 @@ class ScriptedEngine:
         found = self._fitting(command)
         total = self.count(command.messages)
         unfit = "" if found else "beginning"
-        said = (command.conversation, command.path, len(found), total, 100, unfit, unfit)
-        self._say(KeptChecked(*said))
+        self._say(KeptChecked(len(found), total, 100, unfit, unfit))
 
     def _resume(self, command):
         found = self._fitting(command)
-        known = (command.request, command.conversation, command.path)
         if not found:
-            self._say(KeptResumed(*known, unfit="beginning", problem="other"))
+            self._say(KeptResumed(unfit="beginning", problem="other"))
             return
         self.cache = [Held(token, self.gains) for token in found]
         self.holder = command.conversation
         self._changed()
         total = self.count(command.messages)
-        self._say(KeptResumed(*known, tuple(found), total, 0.1))
+        self._say(KeptResumed(tuple(found), total, 0.1))
         self._tell_cache()
 
     def _serve(self, handle, command):
@@ -412,9 +402,9 @@ class ScriptedEngine:
                 many = tuple(len(text) // 4 + 1 for text in command.texts)
                 kept = tuple(map(len, command.texts))
                 handle.emit(TokensCounted(many, kept, conversation=told))
-            case SpellTokens(key, tokens):
+            case SpellTokens(tokens):
                 texts = tuple(self.words.texts[number] for number in tokens)
-                handle.emit(TokensSpelled(key, tokens, texts))
+                handle.emit(TokensSpelled(texts))
         handle.end()
 
     def _tell_cache(self):

@@ -46,7 +46,7 @@ def own_value_at_start(monkeypatch):
     first = []
 
     def to_keep(state, part, kept):
-        if state.next_request == 1 or not first:
+        if not (state.messages or first):
             first[:] = [state]
         same = getattr(state, part) == getattr(first[0], part)
         return kept if same else getattr(state, part)
@@ -247,7 +247,6 @@ NEVER_LEFT = {
     "draft",
     "system_prompt",
     "running",
-    "queued",
     "reading",
     "editing",
     "aside",

@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     CacheKept,
     CacheRewritten,
     ChatMessage,
+    CheckKept,
     Command,
     CompareGains,
     CompareRuns,
@@ -36,11 +37,13 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStats,
     Inspect,
+    KeepConversation,
     KeepVariant,
     KeptChecked,
     KeptResumed,
     LoadModel,
     LoadNeedsMemory,
+    MakeTitle,
     MapsExported,
     MeasureCache,
     MeasureDivergence,
@@ -51,12 +54,14 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     Reconfigure,
+    ResumeKept,
     ServedRequest,
     ServingChanged,
     ServingStatus,
     SourceRead,
     SourceToken,
     SpellTokens,
+    StartServing,
     StudyKernels,
     TargetFinished,
     TargetGrown,
@@ -64,6 +69,7 @@ from llm_lite.core.messages import (
     TextTokenized,
     TitleMade,
     TokenizeText,
+    Translate,
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
@@ -72,6 +78,7 @@ from llm_lite.desktop.features.program.apply import EVENTS, apply
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.program.state import Reading as ReadingBack
 from llm_lite.desktop.features.quantization.state import RunComparison, Work
+from llm_lite.desktop.features.resume.state import Offer
 from llm_lite.desktop.features.tokenizer.state import Answer
 from tests.desktop.fake_engine import FakeEngine
 
@@ -82,9 +89,9 @@ FIT = Fit("int4", 4096, "cpu", (PART,), 0, None, None, "mode int4 (3.0 GiB) fits
 COMMANDS = (
     LoadModel("a missing one"),
     LoadModel(None),
-    Generate(1, SAYS),
-    Read(1, SAYS),
-    SpellTokens(1, (1, 2)),
+    Generate(SAYS),
+    Read(SAYS),
+    SpellTokens((1, 2)),
     ReadAttentionRows(3, "from", "heads", ((0, 0),)),
     Inspect(3),
     FollowToken(7, 0, 0),
@@ -105,23 +112,33 @@ COMMANDS = (
     Reconfigure(OPTIONS),
 )
 ASKED, TEXTS = EncodeRequest("fill", EncodeText("a", fills=True)), CompareRequest(("a", "b"))
+KEPT = (7, "/caches/7.kv", SAYS)
+ANSWERED, RESUMED, TARGET = Generate(SAYS), ResumeKept(*KEPT), Translate("why")
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
     LoadNeedsMemory("large.gguf", OPTIONS, False, FIT, (FIT,)),
-    CacheRewritten(1, tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)),
-    GenerationFinished(1, "error", GenerationStats(), "the context is full"),
-    CacheKept(7, "/tmp/7.kv", 40, 4096, "abc", 0.01, 0.1, "the disk is full"),
-    KeptChecked(7, "/tmp/7.kv", 40, 50, 4096, "damaged", "is truncated"),
-    KeptResumed(1, 7, "/tmp/7.kv", (PromptToken(3, "w", 0),), 50, 0.1, "damaged", "is truncated"),
     DraftsLearned(3, 400, 1 << 20),
-    TitleMade(7, "The sky"),
-    SourceRead(1, (SourceToken(5, "why"), SourceToken(1, "</s>", True)), "<pad>"),
-    TargetGrown(1, (5, 6), ("pour", "quoi")),
-    TargetFinished(1, (TargetToken(5, "pour", 0.5),), "pour", -1.0, (OtherTarget("par", -2.0),)),
-    TargetFinished(1, problem="the source is too long"),
     ServingChanged(True, ServingStatus("a model", requests=(SERVED,))),
     ServingChanged(False, problem="there is too little memory"),
+)
+NEVER_REPLIED = (
+    (CacheRewritten(tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)), ANSWERED),
+    (GenerationFinished("context", GenerationStats(), "the context is full"), ANSWERED),
+    (CacheKept(40, 4096, "abc", 0.01, 0.1), KeepConversation(7, KEPT[1], 1 << 20)),
+    (Ended("the disk is full"), KeepConversation(7, KEPT[1], 1 << 20)),
+    (KeptChecked(40, 50, 4096, "damaged", "is truncated"), CheckKept(*KEPT)),
+    (KeptResumed((PromptToken(3, "w", 0),), 50, 0.1, "damaged", "is truncated"), RESUMED),
+    (KeptResumed((PromptToken(3, "w", 0),), 50, 0.1), RESUMED),
+    (TitleMade("The sky"), MakeTitle(7, SAYS)),
+    (SourceRead((SourceToken(5, "why"), SourceToken(1, "</s>", True)), "<pad>"), TARGET),
+    (TargetGrown((5, 6), ("pour", "quoi")), TARGET),
+    (
+        TargetFinished((TargetToken(5, "pour", 0.5),), "pour", -1.0, (OtherTarget("par", -2.0),)),
+        TARGET,
+    ),
+    (Ended("the source is too long"), TARGET),
+    (Ended("no model is loaded"), StartServing()),
 )
 
 
@@ -136,6 +153,7 @@ def sample_reports() -> list[Report]:
         time.sleep(0.01)
     engine.close(20.0)
     heard += map(Report, NEVER_SAID)
+    heard += [Report(event, command) for event, command in NEVER_REPLIED]
     heard += [Report(Ended("the disk is full"), command) for command in COMMANDS]
     export = ExportMaps("/tmp/maps.npz", ((0, 0),))
     heard += [Report(MapsExported(export.path), export), Report(Ended("it is full"), export)]
@@ -191,11 +209,14 @@ def told(reports: list[Report], text: Callable[[], str]) -> list[Report]:
 
 
 def expecting(state: AppState, asked: Command | None) -> AppState:
-    """`state` as it is when request 1 of every kind, and the command, are under way."""
+    """`state` as it is when the command is under way, of whatever kind it is."""
     return replace(
         state,
         messages=state.messages or (Message("user", "why is it so?"),),
-        running=Running(1, time.monotonic()),
+        running=Running(asked, time.monotonic()),
+        reading=ReadingBack(asked),
+        resume=replace(state.resume, offer=Offer(*KEPT[:2], "checking", asked=asked)),
+        serving=replace(state.serving, phase="on", asked=True),
         rows_asked=asked,
         lens=replace(state.lens, asked=asked),
         lesson=replace(state.lesson, asked=asked),
@@ -210,7 +231,7 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
         tokenizer=replace(
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], asked=asked), Answer())
         ),
-        translating=replace(state.translating, request=1),
+        translating=replace(state.translating, writing=asked),
         cache=replace(state.cache, asked=asked),
         quantization=replace(
             state.quantization,
@@ -223,7 +244,5 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
 def after(reports: list[Report], state: AppState) -> AppState:
     for report in reports:
         waiting = expecting(state, report.command)
-        if type(report.event).__name__ == "ConversationRead":
-            waiting = replace(waiting, running=None, reading=ReadingBack(1))
         state = apply(report.event, waiting, time.monotonic(), report.command)
-    return replace(state, running=None)
+    return replace(state, running=None, reading=None)

@@ -135,14 +135,14 @@ def test_text_of_a_megabyte_is_bounded_when_it_enters():
     state = apply(Logged("error", f"/{huge}: no such file", 0.0), state, 0.0)
     assert len(state.log[-1].text) <= LOG_LINE
     assert state.log[-1].text.endswith(": no such file"), "its middle is left out"
-    token = fit_to_show(TokenDecoded(1, 3, huge, 0.5, 4))
+    token = fit_to_show(TokenDecoded(3, huge, 0.5, 4))
     assert len(token.text) <= TOKEN
 
 
 def test_a_long_target_stays_whole():
     """It is copied as text; what is drawn of it is its tokens."""
     text = "ein Wort\n" * 1000
-    told = fit_to_show(TargetFinished(1, text=text, others=(OtherTarget(text, -1.0),)))
+    told = fit_to_show(TargetFinished(text=text, others=(OtherTarget(text, -1.0),)))
     assert told.text == text and told.others[0].text == text
 
 

@@ -24,7 +24,6 @@ from llm_lite.core.messages import (
     PrefillProgress,
     PromptToken,
     Reconfigure,
-    Stop,
     TokenDecoded,
 )
 from llm_lite.core.records import replace
@@ -56,14 +55,15 @@ from llm_lite.desktop.features.program.state import (
     Token,
 )
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.reports import command_of, fold_reports
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 STATS = GenerationStats(prompt_tokens=5, new_tokens=2, decode_tok_s=40.0, context_used=7)
 
 
 def play(state, *steps, start=0.0, tick=0.1):
-    """Fold actions and events, each with its command where it is of one; the state and all
-    commands."""
+    """Fold actions and events, which are of the commands under way where none is given with them;
+    the state and all commands."""
     commands = []
     for number, step in enumerate(steps):
         now = start + number * tick
@@ -71,7 +71,7 @@ def play(state, *steps, start=0.0, tick=0.1):
             state, told = act(step, state, now)
             commands += told
         else:
-            event, command = step if isinstance(step, tuple) else (step, None)
+            event, command = step if isinstance(step, tuple) else (step, command_of(step, state))
             state = apply(event, state, now, command)
             state, told = due(state)
             commands += told
@@ -83,15 +83,14 @@ def asked(state=READY, text="hello"):
 
 
 def answered(text="one two", reason="end"):
-    request = READY.next_request
     first, second = text.split(" ", 1)
     return play(
         asked(),
-        GenerationStarted(request, 5, 0),
-        PrefillProgress(request, 5, 5),
-        TokenDecoded(request, 11, first, 0.5, 6),
-        TokenDecoded(request, 12, " " + second, 0.25, 7),
-        GenerationFinished(request, reason, STATS),
+        GenerationStarted(5, 0),
+        PrefillProgress(5, 5),
+        TokenDecoded(11, first, 0.5, 6),
+        TokenDecoded(12, " " + second, 0.25, 7),
+        GenerationFinished(reason, STATS),
     )[0]
 
 
@@ -100,12 +99,12 @@ def test_send_asks_with_system_prompt_and_empties_the_input():
     told = (ChatMessage("system", "Be brief."), ChatMessage("user", "hi"))
     (command,) = commands
     seed = command.sampling.seed
-    assert command == Generate(1, told, replace(READY.sampling, seed=seed))
+    assert command == Generate(told, replace(READY.sampling, seed=seed))
     assert seed is not None, "known, so that the answer can be given again"
     assert state.messages[-1].sampling == command.sampling
     assert state.draft == ""
     assert [m.text for m in state.messages] == ["hi", ""]
-    assert state.running.request == 1
+    assert state.running.asked is command
 
 
 def test_answer_is_collected_with_tokens_and_statistics():
@@ -140,14 +139,18 @@ def test_empty_send_does_nothing():
 
 
 def test_stop_is_sent_once_and_keeps_what_was_said():
+    state = asked()
+    command = state.running.asked
     state, commands = play(
-        asked(),
-        TokenDecoded(1, 3, "so far", 1.0, 3),
+        state,
+        TokenDecoded(3, "so far", 1.0, 3),
         StopAnswer(),
         StopAnswer(),
-        GenerationFinished(1, "stopped", STATS),
+        GenerationFinished("stopped", STATS),
+        (Ended(), command),
     )
-    assert commands == [Stop()]
+    assert [told.command for told in commands] == [command]
+    assert commands[0].command is command
     assert state.messages[-1].text == "so far"
     assert state.messages[-1].stop_reason == "stopped"
 
@@ -159,8 +162,8 @@ def test_continue_sends_the_answer_with_its_tokens_and_appends():
     assert command.messages[-1] == ChatMessage("assistant", "one two", (11, 12))
     state, _ = play(
         state,
-        TokenDecoded(command.request, 13, " three", 1.0, 8),
-        GenerationFinished(command.request, "end", STATS),
+        TokenDecoded(13, " three", 1.0, 8),
+        GenerationFinished("end", STATS),
     )
     assert state.messages[-1].text == "one two three"
     assert len(state.messages) == 2
@@ -205,23 +208,32 @@ def test_new_chat_leaves_the_conversation_to_the_history():
     assert state.chat == answered().chat + 1
 
 
-def test_new_chat_while_answering_waits_for_the_engine_before_asking():
-    state, commands = play(asked(), NewChat(), Send("next"))
-    assert commands == [Stop()]
-    assert state.running.request == 2
-    state, commands = play(
-        state, TokenDecoded(1, 3, "late", 1.0, 3), GenerationFinished(1, "stopped", STATS)
-    )
-    assert [c.request for c in commands] == [2]
+def test_new_chat_while_answering_cancels_the_answer_and_hears_no_more_of_it():
+    before = asked()
+    left = before.running.asked
+    state, (cancel, command) = play(before, NewChat(), Send("next"))
+    assert cancel.command is left and state.running.asked is command
+    late = (TokenDecoded(3, "late", 1.0, 3), GenerationFinished("stopped", STATS), Ended())
+    after, commands = play(state, *((event, left) for event in late))
+    assert (after, commands) == (state, [])
     assert [m.text for m in state.messages] == ["next", ""]
 
 
-def test_stop_before_a_waiting_question_was_sent():
-    state, commands = play(asked(), NewChat(), Send("next"), StopAnswer())
-    assert commands == [Stop()]
-    assert not state.busy
-    state, commands = play(state, GenerationFinished(1, "stopped", STATS))
-    assert not any(isinstance(command, Generate) for command in commands)
+def test_an_answer_that_is_cancelled_before_it_was_begun_is_stopped():
+    state, (_, command, cancel) = play(asked(), NewChat(), Send("next"), StopAnswer())
+    assert cancel.command is command and state.running.stopping
+    state, _ = play(state, (Ended("it was cancelled", unwanted=True), command))
+    assert not state.busy and state.messages[-1].stop_reason == "stopped"
+    assert state.notices == ()
+
+
+def test_an_answer_that_fails_says_why_and_keeps_what_was_said():
+    state = asked()
+    failed = (Ended("the device is gone"), state.running.asked)
+    state, _ = play(state, TokenDecoded(3, "so far", 1.0, 3), failed)
+    last = state.messages[-1]
+    assert (last.text, last.stop_reason, last.problem) == ("so far", "error", "the device is gone")
+    assert not state.busy and state.notices[-1].text == "The device is gone."
 
 
 def test_load_and_cancel():
@@ -314,7 +326,8 @@ def test_a_later_wish_takes_the_place_of_one_that_is_prepared():
 def test_live_rate_counts_arrivals_over_time():
     state = asked()
     for number in range(21):
-        state = apply(TokenDecoded(1, number, "x", 1.0, number), state, 10 + number * 0.05)
+        token = TokenDecoded(number, "x", 1.0, number)
+        state = fold_reports(state, token, now=10 + number * 0.05)
     assert state.decode_rate == pytest.approx(20.0)
     assert state.rates[-1].rate == pytest.approx(20.0)
 
@@ -322,7 +335,7 @@ def test_live_rate_counts_arrivals_over_time():
 def test_tokens_of_one_batch_make_no_rate():
     state = asked()
     for number in range(5):
-        state = apply(TokenDecoded(1, number, "x", 1.0, number), state, 10.0)
+        state = fold_reports(state, TokenDecoded(number, "x", 1.0, number), now=10.0)
     assert state.decode_rate == 0.0
     assert state.rates == ()
 
@@ -332,17 +345,19 @@ def test_tokens_heard_together_are_the_same_as_one_by_one():
     forced = (Token(0, "a", 0.5), Token(1, "b", 0.25))
     state = asked()
     state = replace(state, running=replace(state.running, forced=forced))
+    command, dropped = state.running.asked, Generate(())
     heard = [
-        GenerationStarted(1, 3, 0, (PromptToken(5, "hi", 0),)),
-        *(TokenDecoded(1, n, chr(97 + n), math.nan if n < 2 else 0.9, 2 + n) for n in range(4)),
-        Logged("info", "between", 0.0),
-        TokenDecoded(7, 9, "?", 1.0, 9),  # of a request that was dropped
-        *(TokenDecoded(1, n, chr(97 + n), 0.8, 2 + n) for n in range(4, 6)),
-        GenerationFinished(1, "end", STATS, ""),
+        GenerationStarted(3, 0, (PromptToken(5, "hi", 0),)),
+        *(TokenDecoded(n, chr(97 + n), math.nan if n < 2 else 0.9, 2 + n) for n in range(4)),
+        *(TokenDecoded(n, chr(97 + n), 0.8, 2 + n) for n in range(4, 6)),
+        GenerationFinished("end", STATS, ""),
     ]
-    together, alone = fold(map(Report, heard), state, 2.0), state
-    for event in heard:
-        alone = apply(event, alone, 2.0)
+    reports = [Report(event, command) for event in heard]
+    reports.insert(5, Report(Logged("info", "between", 0.0)))
+    reports.insert(6, Report(TokenDecoded(9, "?", 1.0, 9), dropped))
+    together, alone = fold(reports, state, 2.0), state
+    for report in reports:
+        alone = apply(report.event, alone, 2.0, report.command)
     assert together == alone
     assert together.messages[-1].text == "abcdef"
     assert [token.probability for token in together.messages[-1].tokens[:3]] == [0.5, 0.25, 0.9]
@@ -353,7 +368,7 @@ def test_rings_are_bounded():
     for number in range(LOG_LINES + 50):
         state = apply(Logged("info", str(number), 0.0), state, 0.0)
     for number in range(RATE_SAMPLES * 2):
-        state = apply(TokenDecoded(1, number, "", 1.0, number), state, number * 0.21)
+        state = fold_reports(state, TokenDecoded(number, "", 1.0, number), now=number * 0.21)
     for number in range(10):
         state = apply(FileDamaged(f"problem {number}"), state, 0.0)
     assert len(state.log) == LOG_LINES

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.messages import (
     ChatMessage,
+    Ended,
     Event,
     Generate,
     GenerationFinished,
@@ -118,31 +119,37 @@ def use(case: Case) -> None:
         _look_inside(client)
         return
     dialect = DIALECTS[server.dialect]
-    command = Generate(1, ASKED)
+    command = Generate(ASKED)
     prompt = prompt_of(command, client, dialect, model.name, Exchange())
     events: list[Event] = []
     answer = RemoteAnswer(
         command, client, dialect, model.name, events.append, Exchange(), set(), prompt
     )
-    answer.run()
-    _fold(events)
+    problem = ""
+    try:
+        answer.run()
+    except LlmLiteError as error:
+        problem = str(error)
+    _fold(command, events, problem)
 
 
-def _fold(events: list[Event]) -> None:
+def _fold(command: Generate, events: list[Event], problem: str) -> None:
     """As the window takes them: one ending, with a sentence where something was wrong."""
     state = AppState(
-        messages=(Message("user", "Why?"),), running=Running(1, 0.0, tool_style="tags")
+        messages=(Message("user", "Why?"),), running=Running(command, 0.0, tool_style="tags")
     )
-    for number, event in enumerate(events):
-        state = apply(event, state, float(number))
-    (ended,) = [event for event in events if isinstance(event, GenerationFinished)]
-    assert events[-1] is ended
+    for number, event in enumerate((*events, Ended(problem))):
+        state = apply(event, state, float(number), command)
+    assert state.running is None
+    finished = [event for event in events if isinstance(event, GenerationFinished)]
+    assert finished == ([] if problem else events[-1:])
     said = "".join(event.text for event in events if isinstance(event, TokenDecoded))
     said.encode()
-    if ended.message:
-        wrong = problem_of_sentence(ended.message, ("broke off: ", "ended the answer: "))
-        assert not wrong, f"{wrong}: {ended.message!r}"
-        raise RequestError(ended.message if ended.stop_reason == "error" else "it ended with notes")
+    sentence = problem or finished[0].message
+    if sentence:
+        wrong = problem_of_sentence(sentence, ("broke off: ", "ended the answer: "))
+        assert not wrong, f"{wrong}: {sentence!r}"
+        raise RequestError(problem or "it ended with notes")
 
 
 def _look_inside(client: Scripted) -> None:

@@ -24,7 +24,7 @@ def without_idle_passes():
 def first_answer(client, tiny_llama):
     """Its tokens, on an engine that measures nothing."""
     client.load(tiny_llama, exact("cpu", speculate="off"))
-    return client.ask(1)[1]
+    return client.ask()[1]
 
 
 def test_costs_are_known_before_the_first_answer(client, tiny_llama, first_answer):
@@ -37,7 +37,7 @@ def test_costs_are_known_before_the_first_answer(client, tiny_llama, first_answe
     costs = host.runner.session.speculation.policy.costs
     assert list(costs.measured()) == [1, 2, 4, 8, 16, 32]
     assert host.runner.session.context_used == 0
-    assert client.ask(2)[1] == first_answer
+    assert client.ask()[1] == first_answer
 
 
 def test_a_command_does_not_wait(client, tiny_llama, first_answer, monkeypatch):
@@ -57,7 +57,7 @@ def test_a_command_does_not_wait(client, tiny_llama, first_answer, monkeypatch):
     monkeypatch.setattr(CpuExecutor, "run", endless)
     client.load(tiny_llama, AUTO)
     assert began.wait(PATIENCE)
-    client.send(Generate(2, HELLO, GREEDY))
+    client.send(Generate(HELLO, GREEDY))
     assert client.until(GenerationFinished).stats.new_tokens == len(first_answer)
     assert heard.is_set()
 
@@ -68,7 +68,7 @@ def test_a_defect_ends_the_measuring_alone(client, tiny_llama, first_answer, mon
 
     monkeypatch.setattr(PassTiming, "step", fail)
     client.load(tiny_llama, AUTO)
-    assert client.ask(2)[1] == first_answer
+    assert client.ask()[1] == first_answer
     while not (planted := [e for e in client.of(Logged) if "planted" in e.text]):
         client.take(0.05)  # the engine was idle before or is behind it
     assert [event.level for event in planted] == ["error"]

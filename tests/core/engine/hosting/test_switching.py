@@ -8,6 +8,7 @@ from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import loader
 from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
+    Cancel,
     ExecutorChanged,
     Generate,
     GenerationFinished,
@@ -15,7 +16,6 @@ from llm_lite.core.messages import (
     LoadStarted,
     ModelLoaded,
     Reconfigure,
-    Stop,
     TokenDecoded,
 )
 from llm_lite.core.records import replace
@@ -56,8 +56,8 @@ def pace(monkeypatch):
     return Pace(monkeypatch)
 
 
-def answer(client, request=1):
-    client.send(Generate(request, HELLO, replace(GREEDY, max_new_tokens=LONG)))
+def answer(client):
+    client.send(Generate(HELLO, replace(GREEDY, max_new_tokens=LONG)))
 
 
 def tokens_of(client):
@@ -112,7 +112,7 @@ def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, mon
     assert finished.stats.new_tokens == LONG and not client.of(ExecutorChanged)
     ready.set()
     assert client.until(ExecutorChanged).executor.mode == "int8"
-    answer(client, 2)
+    answer(client)
     assert client.until(GenerationFinished).stop_reason == "length"
 
 
@@ -197,7 +197,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     client.engine.device_lost(device)
     client.load(path, exact("cpu", speculate="off"))  # what repeats itself would soon be over
     sampling = replace(GREEDY, max_new_tokens=500)
-    client.send(Generate(1, HELLO, sampling))
+    long = client.send(Generate(HELLO, sampling))
     sizes = []
     for number in range(20):
         mode = ("int4", "fp16", "int8")[number % 3]
@@ -214,7 +214,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
         pace.sessions.clear()
         trim_heap()
         sizes.append(resident_bytes())
-    client.send(Stop())
+    client.send(Cancel(long.command))
     pace.free.set()
     pace.let(1)
     finished = client.until(GenerationFinished)
@@ -226,12 +226,12 @@ def test_drafts_are_switched_on_and_off(client, tiny_llama):
     """By the same command as everything else of the executor; the answer stays."""
     client.load(tiny_llama, exact("cpu", speculate="lookup"))
     told = []
-    for number, choice in enumerate(("lookup", "off", "lookup"), 1):
-        if number > 1:
+    for number, choice in enumerate(("lookup", "off", "lookup")):
+        if number > 0:
             client.send(Reconfigure(exact("cpu", speculate=choice)))
             client.until(ExecutorChanged)
         first = len(client.events)
-        answer(client, number)
+        answer(client)
         stats = client.until(GenerationFinished).stats
         said = [e.token for e in client.events[first:] if isinstance(e, TokenDecoded)]
         told.append((said, stats.drafted > 0))
@@ -243,20 +243,20 @@ def test_a_draft_model_comes_and_goes_in_the_middle_of_answers(client, tiny_llam
     """Answers are the same, and what was loaded for it is let go."""
     monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)
     client.load(tiny_llama, exact("cpu", speculate="off"))
-    expected = client.ask(1)[1]
+    expected = client.ask()[1]
     drafting = exact("cpu", speculate="lookup", draft_model=str(tiny_llama))
     assert client.load(tiny_llama, drafting).executor.draft.path == str(tiny_llama)
-    finished, tokens = client.ask(2)
+    finished, tokens = client.ask()
     assert tokens == expected
     assert {one.source for one in finished.stats.drafted_by} >= {"model"}
     draft = client.engine._host.runner.draft
     client.send(Reconfigure(exact("cpu", speculate="lookup")))
     assert client.until(ExecutorChanged).executor.draft is None
-    assert client.ask(3)[1] == expected
+    assert client.ask()[1] == expected
     assert draft.session.executor not in client.engine._host.runner.executors
     client.send(Reconfigure(exact("numpy", speculate="lookup", draft_model=str(tiny_llama))))
     assert client.until(ExecutorChanged).executor.draft is not None
-    assert client.ask(4)[1] == expected
+    assert client.ask()[1] == expected
 
 
 def test_a_draft_model_of_another_vocabulary_changes_nothing(client, tiny_llama, smollm2):

@@ -36,30 +36,29 @@ def looping_at(events):
 @pytest.mark.parametrize("speculate", ["off", "lookup"])
 def test_an_engine_s_answer_ends_where_it_loops(client, model, speculate):
     client.load(model, exact("cpu", speculate=speculate))
-    finished, tokens = client.ask(1, HELLO, LOOPING)
+    finished, tokens = client.ask(HELLO, LOOPING)
     assert finished.stop_reason == "repetition" and len(tokens) == PROSE[0].tokens
     assert looping_at(client.of(TokenDecoded)) == len(tokens)
-    finished, free = client.ask(2, HELLO, without(LOOPING))
+    finished, free = client.ask(HELLO, without(LOOPING))
     assert (finished.stop_reason, len(free)) == ("length", 2 * LONG)
     assert free[: len(tokens)] == tokens
-    finished, again = client.ask(3, HELLO, LOOPING)
+    finished, again = client.ask(HELLO, LOOPING)
     assert again == tokens, "what was cached before changes nothing"
     assert (finished.stats.drafted > 0) == (speculate == "lookup")
 
 
 def test_what_does_not_loop_is_the_same_to_the_bit(client, model):
     client.load(model, exact("cpu"))
-    client.ask(100, HELLO)  # the prompt is in the cache for all that follow
-    for request, seed in enumerate(range(8)):
+    client.ask(HELLO)  # the prompt is in the cache for all that follow
+    told = []
+    for seed in range(8):
         sampling = replace(FREE, seed=seed)
-        client.ask(2 * request + 1, HELLO, sampling)
-        client.ask(2 * request + 2, HELLO, without(sampling))
-    told = {}
-    for event in client.of(TokenDecoded):
-        told.setdefault(event.request, []).append((event.token, event.text, event.probability))
-    for request in range(8):
-        assert told[2 * request + 1] == told[2 * request + 2]
-    assert sum(map(len, told.values())) > LONG
+        for one in (sampling, without(sampling)):
+            client.ask(HELLO, one)
+            events = client.of(TokenDecoded, client.handles[-1])
+            told.append([(event.token, event.text, event.probability) for event in events])
+    assert told[::2] == told[1::2]
+    assert sum(map(len, told)) > LONG
 
 
 @pytest.mark.parametrize("speculate", ["off", "lookup"])
@@ -77,8 +76,8 @@ def test_a_served_answer_ends_where_it_loops(client, model, speculate):
 def test_an_answer_that_is_continued_gets_another_chance(client, model):
     """A person has asked for more of it: what was said before counts no more."""
     client.load(model, exact("cpu"))
-    _, tokens = client.ask(1, HELLO, LOOPING)
+    _, tokens = client.ask(HELLO, LOOPING)
     said = "".join(event.text for event in client.of(TokenDecoded))
     turns = (*HELLO, ChatMessage("assistant", said, tuple(tokens)))
-    finished, more = client.ask(2, turns, LOOPING, continue_last=True)
+    finished, more = client.ask(turns, LOOPING, continue_last=True)
     assert finished.stop_reason == "repetition" and len(more) == PROSE[0].tokens

@@ -64,27 +64,27 @@ def test_thoughts_are_not_searched(inside):
 
 def test_an_engine_s_answer_ends_before_it(client, tiny_llama):
     client.load(tiny_llama)
-    finished, tokens = client.ask(1)
+    finished, tokens = client.ask()
     texts = [event.text for event in client.of(TokenDecoded)]
     whole = "".join(texts)
     stop = whole[3:5]
     sampling = replace(GREEDY, stop=(stop,))
-    finished, stopped = client.ask(2, sampling=sampling)
-    said = "".join(event.text for event in client.of(TokenDecoded) if event.request == 2)
+    finished, stopped = client.ask(sampling=sampling)
+    said = "".join(event.text for event in client.of(TokenDecoded, client.handles[-1]))
     assert finished.stop_reason == "stop string"
     assert said == whole[: whole.find(stop)]
     assert stopped == tokens[: len(stopped)], "no token of the stop string is told"
     turns = (*HELLO, ChatMessage("assistant", said, tuple(stopped)), ChatMessage("user", "And?"))
-    again, _ = client.ask(3, turns)
+    again, _ = client.ask(turns)
     assert again.stats.reused_tokens > 0
 
 
 def test_what_was_held_back_comes_at_the_end(client, tiny_llama):
     client.load(tiny_llama)
-    client.ask(1)
+    client.ask()
     whole = "".join(event.text for event in client.of(TokenDecoded))
-    finished, _ = client.ask(2, sampling=replace(GREEDY, stop=(whole[-1] + "\0",)))
-    said = "".join(event.text for event in client.of(TokenDecoded) if event.request == 2)
+    finished, _ = client.ask(sampling=replace(GREEDY, stop=(whole[-1] + "\0",)))
+    said = "".join(event.text for event in client.of(TokenDecoded, client.handles[-1]))
     assert (finished.stop_reason, said) == ("length", whole)
 
 
@@ -99,11 +99,11 @@ def test_a_thought_ends_when_its_tokens_are_used_up(client, tmp_path):
     write_tiny_llama(path, {"tokenizer.chat_template": OPENING}, context=256)
     client.load(path)
     sampling = replace(GREEDY, max_new_tokens=40, max_thinking_tokens=5)
-    client.ask(1, sampling=sampling)
+    client.ask(sampling=sampling)
     said = "".join(event.text for event in client.of(TokenDecoded))
     assert "\n</think>\n\n" in said
     tokens = [event.token for event in client.of(TokenDecoded)]
-    free = client.ask(2, sampling=replace(GREEDY, max_new_tokens=5))[1]
+    free = client.ask(sampling=replace(GREEDY, max_new_tokens=5))[1]
     assert tokens[:5] == free, "five are the model's own, and the end mark follows"
     mark = Tokenizer.from_gguf(tokenizer_metadata(300), "tiny").encode("\n</think>\n\n")
     assert tokens[5 : 5 + len(mark)] == mark

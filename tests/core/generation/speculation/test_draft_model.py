@@ -86,7 +86,7 @@ def test_answers_are_the_same(backend, kind, tiny_llama, request):
 
 
 def test_drafts_of_the_model_itself_come_true(tiny_llama):
-    command = Generate(1, (ChatMessage("user", "ab"),), GREEDY, raw=True)
+    command = Generate((ChatMessage("user", "ab"),), GREEDY, raw=True)
     with running(tiny_llama, options_of(tiny_llama)) as runner:
         of_the_model_only(runner)
         events = []
@@ -213,7 +213,7 @@ def test_it_ends_where_it_is_not_sure(runner, monkeypatch):
 def test_another_executor_in_the_middle(tiny_llama, smaller):
     """The answer goes on with a runner whose draft model has read nothing."""
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=24)
-    command = Generate(1, (ChatMessage("user", "ab ab"),), sampling, raw=True)
+    command = Generate((ChatMessage("user", "ab ab"),), sampling, raw=True)
     told = []
     for draft in ("", smaller):
         with (

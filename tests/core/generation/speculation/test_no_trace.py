@@ -165,7 +165,7 @@ def test_kept_copies_hold_what_is_counted(program):
 def test_moved_to_another_mode_in_the_middle(tiny_llama):
     """The answer goes on with what was said, on weights that are others."""
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=30)
-    command = Generate(1, (ChatMessage("user", "ab ab ab ab"),), sampling, raw=True)
+    command = Generate((ChatMessage("user", "ab ab ab ab"),), sampling, raw=True)
     options = {mode: exact("cpu", speculate="lookup", mode=mode) for mode in ("fp32", "int4")}
     with running(tiny_llama, options["fp32"]) as a, running(tiny_llama, options["int4"]) as b:
         for moved in range(4, 24, 3):

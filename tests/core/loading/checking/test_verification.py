@@ -158,7 +158,7 @@ def test_the_idle_engine_finds_damage_and_goes_on(client, variant):
     told = client.until(FileDamaged)
     assert told.message.startswith(f"{variant / 'model.safetensors'}: tensor blk.0.attn_q.weight ")
     assert any(e.level == "error" and e.text == told.message for e in client.of(Logged))
-    assert client.ask()[0].stop_reason != "error"
+    assert client.ask()[0].stop_reason in ("end", "length")
     idle(client)
     assert len(client.of(FileDamaged)) == 1
 
@@ -166,7 +166,7 @@ def test_the_idle_engine_finds_damage_and_goes_on(client, variant):
 def test_sound_variants_are_quiet(client, variant):
     client.load(variant, exact("cpu"))
     idle(client)
-    assert client.ask()[0].stop_reason != "error"
+    assert client.ask()[0].stop_reason in ("end", "length")
     assert not client.of(FileDamaged)
     assert not [e for e in client.of(Logged) if e.level != "info"]
 
@@ -184,7 +184,7 @@ def test_commands_come_before_the_check(client, variant, monkeypatch):
     client.load(variant, exact("cpu"))
     client.ask()
     before = len(steps)
-    client.ask(2)
+    client.ask()
     assert len(client.of(GenerationFinished)) == 2
     assert len(steps) >= before
 
@@ -195,7 +195,7 @@ def test_a_defect_of_the_check_ends_the_check_only(client, variant, monkeypatch)
 
     monkeypatch.setattr(Verification, "step", step)
     client.load(variant, exact("cpu"))
-    assert client.ask()[0].stop_reason != "error"
+    assert client.ask()[0].stop_reason in ("end", "length")
     client.take()
     while not (logged := [event for event in client.of(Logged) if event.level == "error"]):
         client.until(Logged)

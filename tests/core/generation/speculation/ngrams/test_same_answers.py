@@ -52,9 +52,9 @@ def test_exact(backend, sampling, tiny_llama, request):
     assert 0 < accepted < drafted
 
 
-def finished(client, request=1, **changes):
+def finished(client, **changes):
     """The end of an answer, what it was, and what drafts had learned when all was quiet."""
-    ended, tokens = client.ask(request, **changes)
+    ended, tokens = client.ask(**changes)
     return ended, tokens, client.until(DraftsLearned)
 
 
@@ -65,8 +65,8 @@ def test_an_engine_drafts_what_it_wrote_in_another_conversation(client, tiny_lla
     assert "ngrams" not in [one.source for one in ended.stats.drafted_by]
     assert learned == DraftsLearned(1, len(tokens), 0)
     client.engine._host.runner.session.speculation.policy = LongestDrafts()
-    finished(client, 2, messages=(ChatMessage("user", "quite another question"),))
-    ended, again, learned = finished(client, 3)
+    finished(client, messages=(ChatMessage("user", "quite another question"),))
+    ended, again, learned = finished(client)
     assert again == tokens and learned.answers == 3
     (drafts,) = [one for one in ended.stats.drafted_by if one.source == "ngrams"]
     assert drafts.accepted > 0
@@ -94,7 +94,7 @@ def test_what_is_to_be_forgotten_is_where_the_window_closes(client, tiny_llama, 
     client.until(DraftsLearned)
     finished(client)
     reached = hook.block_step(len(hook.steps) + 4)
-    client.send(Generate(2, (ChatMessage("user", "Hello there"),), SHORT))
+    client.send(Generate((ChatMessage("user", "Hello there"),), SHORT))
     assert reached.wait(PATIENCE)
     client.send(ForgetLearnedDrafts())
     assert client.engine.close(PATIENCE) and file.listed() == []
@@ -106,8 +106,8 @@ def test_what_is_not_the_models_own_is_not_learned(client, tiny_llama):
     client.until(DraftsLearned)
     runner = client.engine._host.runner
     silent = tuple(tuple(0.0 for _ in row) for row in runner.session.gains)
-    client.ask(1, gains=silent)
-    _, tokens, learned = finished(client, 2, begin=ChatMessage("assistant", "Once upon a"))
+    client.ask(gains=silent)
+    _, tokens, learned = finished(client, begin=ChatMessage("assistant", "Once upon a"))
     assert learned == DraftsLearned(1, SHORT.max_new_tokens, 0)
     assert len(tokens) > SHORT.max_new_tokens
 
@@ -117,16 +117,16 @@ def test_what_lies_on_disk_is_told_where_nothing_is_learned(client, tiny_llama, 
     (folder / f"other{file.SUFFIX}").write_bytes(b"of another model")
     client.load(tiny_llama, exact("cpu", speculate="off"))
     assert client.until(DraftsLearned) == DraftsLearned(0, 0, 16)
-    client.ask(1)
-    client.ask(2)
+    client.ask()
+    client.ask()
     assert len(client.of(DraftsLearned)) == 1
 
 
 @pytest.mark.parametrize("how", ["off", "use"])
 def test_who_learns_nothing_leaves_nothing(how, client, tiny_llama, folder):
     client.load(tiny_llama, exact("cpu", speculate="auto", learned_drafts=how))
-    client.ask(1)
-    client.ask(2)
+    client.ask()
+    client.ask()
     assert client.engine.close() and not folder.exists()
     assert not [one for one in client.of(Logged) if one.level != "info"]
 
