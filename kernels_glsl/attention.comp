@@ -28,7 +28,7 @@ layout(constant_id = 11) const uint SHARE = 256;     // positions that are worth
 layout(constant_id = 12) const float SOFTCAP = 0.0;  // 0: none
 layout(constant_id = 13) const uint SINKS = 0;
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
-layout(binding = 4) readonly buffer Gains { float gains[]; };  // of all layers
+layout(binding = 4) readonly buffer Gains { float gains[]; };  // of all slots and layers
 #define HEADS_BINDING 5
 #include "common/layer_heads.glsl"
 layout(binding = 6) writeonly buffer Y { vec2 y[]; };
@@ -145,7 +145,7 @@ const Shares NO_SHARES = Shares(NONE, 0.0, 0.0, 0.0);
 
 // The result of query i: weighted sums, of which a lane has every LANES-th pair, by the whole weight.
 void write_means(uint i, vec2 sums[PAIRS_EACH], float whole) {
-  float gain = gain_of(head_of(i));
+  float gain = gain_of(first_token() + i / HEADS_EACH, head_of(i));
 #ifdef VALUES_I4
   for (uint j = 0; j < PAIRS_EACH; ++j) {
     uint pair = gl_LocalInvocationIndex + j * LANES;

@@ -17,7 +17,7 @@ layout(constant_id = 8) const uint CACHE_ROWS = 1;
 layout(constant_id = 9) const float SOFTCAP = 0.0;  // 0: none
 layout(constant_id = 10) const uint SINKS = 0;
 layout(binding = 1, rgba32f) uniform readonly imageBuffer Q;
-layout(binding = 4) readonly buffer Gains { float gains[]; };  // of all layers
+layout(binding = 4) readonly buffer Gains { float gains[]; };  // of all slots and layers
 #define HEADS_BINDING 5
 #include "common/layer_heads.glsl"
 layout(binding = 6) writeonly buffer Y { vec4 y[]; };
@@ -117,7 +117,7 @@ void main() {
 #ifdef VALUES_I4
   rotate(sums);
 #endif
-  float gain = gain_of(head);
+  float gain = gain_of(token, head);
   total += sink_weight(head, largest);
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {
     precise vec4 mean = sums[i] / total;  // so that a gain of 1 is exact

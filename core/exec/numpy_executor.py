@@ -54,15 +54,16 @@ def _attention_of_segments(
     q: F32, keys: F32, values: F32, gains: F32, step: Step, **params: Any
 ) -> F32:
     """Compute attention of each segment by itself, over its own pages in the order of its
-    positions; cross attention is over the source, which is in no pages."""
+    positions; cross attention is over the source, which is in no pages. `gains`: [slots, L, H]."""
     parts, done = [], 0
     for segment in step.segments:
         rows = np.arange(params["source"] if params["cross"] else segment.kv_length, dtype=np.int32)
         if not params["cross"]:
             rows = segment.rows(rows)
         own = q[done : done + segment.count]
+        weights = gains[segment.slot]
         parts.append(
-            reference.attention(own, keys[rows], values[rows], gains, segment.start, **params)
+            reference.attention(own, keys[rows], values[rows], weights, segment.start, **params)
         )
         done += segment.count
     return np.concatenate(parts)
@@ -203,6 +204,8 @@ class NumpyExecutor:
                 params |= dict(zip(there, arguments[4:], strict=True)) | {"source": step.source}
                 if not step.segments:
                     return reference.attention(q, keys, values, gains, step.start, **params)
+                assert self.program.pages is not None
+                gains = gains.reshape(self.program.pages.slots, -1, gains.shape[1])
                 return _attention_of_segments(q, keys, values, gains, step, **params)
             case "output_rows":
                 return reference.output_rows(arguments[0], step.output_tokens)

@@ -75,6 +75,8 @@ def _check_segment(pages: PageShape, segment: Segment) -> None:
             f"a table of {len(table)} pages for {segment.kv_length} positions, at most "
             f"{pages.table}"
         )
+    if not 0 <= segment.slot < pages.slots:
+        raise RequestError(f"a sequence in slot {segment.slot} of {pages.slots}")
     low, high = int(table.min()), int(table.max())
     if low < 0 or high >= pages.pages:
         raise RequestError(f"page {low if low < 0 else high} of a cache of {pages.pages}")

@@ -15,7 +15,7 @@ from llm_lite.core.finite import Values
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.plan import Program
 from llm_lite.core.records import replace
 
 
@@ -105,23 +105,32 @@ class CommittedRows:
 
 
 class HeadGains:
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        tensors = executor.program.plans[0].tensors
-        self._tensor = next(t for t in tensors if t.name == HEAD_GAINS)
-        layers, heads = self._tensor.shape
-        self.current: Gains = ((1.0,) * heads,) * layers
+    """The gains of the sequence in a slot of an executor."""
+
+    def __init__(self, executor: Executor, slot: int = 0) -> None:
+        self._executor, self._slot = executor, slot
+        self._layers, self._heads = gains_shape(executor.program)
+        self.current: Gains = ((1.0,) * self._heads,) * self._layers
 
     def check(self, gains: Gains) -> None:
         """Raise RequestError unless there is a finite number for every head of the model."""
-        layers, heads = self._tensor.shape
-        if len(gains) != layers or any(len(row) != heads for row in gains):
-            raise RequestError(f"gains: expected {layers} layers of {heads} heads each")
-        if not all(abs(gain) <= 3e38 for row in gains for gain in row):  # of float32; NaN fails
-            raise RequestError("gains: expected finite numbers")
+        check_gains(gains, self._layers, self._heads)
 
     def write(self, gains: Gains) -> None:
         """Write the gains that the next step uses; `current` stays what is in force."""
-        plan = self._executor.program.plans[0]
-        values = np.array(gains, np.float32)
-        self._executor.write(plan, self._tensor, Step(np.zeros(1, np.int32), 0), values)
+        rows = np.array(gains, np.float32).view(np.uint8)
+        self._executor.write_state(HEAD_GAINS, self._slot * self._layers, rows)
+
+
+def gains_shape(program: Program) -> tuple[int, int]:
+    """Return the layers and heads that a sequence has gains of."""
+    rows, heads = next(t for t in program.plans[0].tensors if t.name == HEAD_GAINS).shape
+    return rows // (program.pages.slots if program.pages else 1), heads
+
+
+def check_gains(gains: Gains, layers: int, heads: int) -> None:
+    """Raise RequestError unless there is a finite number for every head of a model."""
+    if len(gains) != layers or any(len(row) != heads for row in gains):
+        raise RequestError(f"gains: expected {layers} layers of {heads} heads each")
+    if not all(abs(gain) <= 3e38 for row in gains for gain in row):  # of float32; NaN fails
+        raise RequestError("gains: expected finite numbers")

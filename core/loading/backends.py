@@ -247,11 +247,13 @@ def shared_build_options(
     context: int,
     sequences: int,
     pages: int,
+    slots: int,
     draft_slice: Slice | None = None,
 ) -> BuildOptions:
     """Return how a program is built whose steps several sequences share, up to `sequences`, each
-    with `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
-    beside the next token of every sequence, as far as there are places in the cache for them.
+    with `context` tokens at most; they have `pages` pages, and `slots` for gains. A step takes a
+    page of tokens of prompts beside the next token of every sequence, as far as there are places in
+    the cache for them.
     Queries are kept where `options` keep any. `draft_slice`: the model's, where it drafts.
 
     UnsupportedError where this executor has no such steps.
@@ -273,7 +275,7 @@ def shared_build_options(
         integer_activations=activations(choice, options.activations, shape) == "a8",
         buckets=(first, *sliced, *others),
         query_rows=PAGE if options.query_budget > 0 else 0,
-        pages=PageShape(pages, sequences, -(-context // PAGE) * PAGE),
+        pages=PageShape(pages, sequences, -(-context // PAGE) * PAGE, slots),
         draft_slice=draft_slice,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages.answers import ChatMessage
+from llm_lite.core.messages.answers import ChatMessage, Gains
 from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.options import Speculate
 from llm_lite.core.messages.sampling_options import SamplingOptions
@@ -22,7 +22,8 @@ class AnswerRequest(Struct, frozen=True):
     `response` is the name under which the answer can be inspected as long as the cache keeps it.
     With `continue_last` the last message is an assistant's and goes on where it ended. `client`
     says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
-    many likeliest tokens are told with each token, at most MOST_ALTERNATIVES.
+    many likeliest tokens are told with each token, at most MOST_ALTERNATIVES. `gains` are those of
+    all heads, while the prompt is read and the answer written; None: 1 everywhere.
     """
 
     response: str
@@ -35,6 +36,7 @@ class AnswerRequest(Struct, frozen=True):
     continue_last: bool = False
     alternatives: int = 0
     client: str = ""
+    gains: Gains | None = None
 
 
 MOST_ALTERNATIVES = 20

@@ -291,7 +291,7 @@ def cached_attention(
     return b.attention(
         q,
         *caches,
-        _gains(b, shape),
+        _gains(b, shape, options),
         at + ".heads",
         layer=layer,
         heads=shape.heads,
@@ -325,7 +325,7 @@ def cross_attention(
     return b.attention(
         q,
         *cross_caches(b, shape, options, layer),
-        _gains(b, shape),
+        _gains(b, shape, options),
         at + ".heads",
         layer=number,
         heads=shape.heads,
@@ -370,8 +370,10 @@ def _kept_queries(
     return [(q, b.state(f"q_ring.{number}", options.q_dtype, ring))]
 
 
-def _gains(b: PlanBuilder, shape: ModelShape) -> Tensor:
-    return b.state(HEAD_GAINS, "f32", (shape.attentions, shape.heads), fill=1.0)
+def _gains(b: PlanBuilder, shape: ModelShape, options: BuildOptions) -> Tensor:
+    """Return the gains of all heads [slots * attentions, heads], 1 at first."""
+    slots = options.pages.slots if options.pages else 1
+    return b.state(HEAD_GAINS, "f32", (slots * shape.attentions, shape.heads), fill=1.0)
 
 
 def _caches(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from llm_lite.core.plan.plan import LEFT_OUT, Plan
 
-HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
+HEAD_GAINS = "head_gains"  # state f32 [slots * layers, heads]; 1: untouched, 0: ablated
 
 
 def cross_states(layer: int) -> tuple[str, str]:

@@ -30,6 +30,7 @@ class PageShape(Struct, frozen=True):
     pages: int
     segments: int  # sequences of one step, at most
     context: int  # positions of one sequence, at most; a multiple of PAGE
+    slots: int = 1  # sequences that may have gains of their own at a time
 
     @property
     def table(self) -> int:
@@ -45,12 +46,14 @@ def beam_pages(width: int, context: int) -> PageShape:
 
 class Segment(Struct, frozen=True):
     """Tokens of one sequence: the first is at position `start`; position p lies in row
-    `pages[p // PAGE] * PAGE + p % PAGE` of every cache. Logits for its last `outputs` tokens."""
+    `pages[p // PAGE] * PAGE + p % PAGE` of every cache. Logits for its last `outputs` tokens. Its
+    heads have the gains of `slot`."""
 
     start: int
     count: int
     outputs: int
     pages: I32
+    slot: int = 0
 
     @property
     def kv_length(self) -> int:
@@ -162,7 +165,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
 
         With `pages` there follow, each as long as it can be: for every token its position and its
         segment [max_tokens] each; for every output its token [max_outputs]; for every segment its
-        first token [segments] and its table of pages [segments, pages.table].
+        first token and its slot [segments] each, and its table of pages [segments, pages.table].
         """
         words = np.zeros(packed_words(max_tokens, pages, max_outputs), np.int32)
         words[N_TOKENS] = self.count
@@ -192,6 +195,8 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         at += max_outputs
         words[at : at + len(counts)] = np.cumsum([0, *counts[:-1]])
         at += pages.segments
+        words[at : at + len(counts)] = [segment.slot for segment in self.segments]
+        at += pages.segments
         for segment in self.segments:
             words[at : at + len(segment.pages)] = segment.pages
             at += pages.table
@@ -202,4 +207,4 @@ def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: i
     plain = HEADER_WORDS + max_tokens
     if pages is None:
         return plain
-    return plain + 2 * max_tokens + max_outputs + pages.segments * (1 + pages.table)
+    return plain + 2 * max_tokens + max_outputs + pages.segments * (2 + pages.table)

@@ -20,6 +20,7 @@ from llm_lite.core.generation.sampling import Sampler, check_bias
 from llm_lite.core.generation.speculation.decoder import DraftCounts
 from llm_lite.core.generation.steps import PATIENCE, choose_next
 from llm_lite.core.generation.token_texts import TokenEmitter, labelled
+from llm_lite.core.inspect.inspected import check_gains, gains_shape
 from llm_lite.core.messages import (
     MOST_ALTERNATIVES,
     AnswerRequest,
@@ -31,6 +32,7 @@ from llm_lite.core.messages import (
     StopReason,
     TokenDecoded,
 )
+from llm_lite.core.plan.plan import Program
 from llm_lite.core.records import replace
 from llm_lite.core.serving.pages import PagePool, pages_for
 from llm_lite.core.serving.sequence import PagedTokens
@@ -49,7 +51,7 @@ class ServedAnswer:
         file: prompt.ChatFile,
         *,
         context: int,
-        vocabulary: int,
+        program: Program,
     ) -> None:
         """Raise RequestError where the request cannot be answered, FileError where the model's
         template is at fault."""
@@ -58,8 +60,10 @@ class ServedAnswer:
         self.client = request.client
         tokenizer, sampling = file.tokenizer, request.sampling
         encoded = encode_request(file, request, context)
-        check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
-        check_bias(sampling, vocabulary)
+        check_prompt(encoded.ids, PLAIN, context=context, vocabulary=program.vocabulary)
+        check_bias(sampling, program.vocabulary)
+        if request.gains is not None:
+            check_gains(request.gains, *gains_shape(program))
         if not 0 <= request.alternatives <= MOST_ALTERNATIVES:
             found = f"expected 0 to {MOST_ALTERNATIVES}, found {request.alternatives}"
             raise RequestError(f"alternatives: {found}")
@@ -70,7 +74,7 @@ class ServedAnswer:
         endings = Endings[TokenDecoded](sampling, encoded)
         self._emitter = TokenEmitter(tokenizer, self._tell, endings, continued)
         self._emitter.requested = asked
-        self.paged = PagedTokens(encoded.ids, pages_for(context))
+        self.paged = PagedTokens(encoded.ids, pages_for(context), request.gains)
         self.prompt_tokens, self._context = len(encoded.ids), context
         self._labels, self._thinking = labelled(tokenizer, encoded), thinking
         self._reused = 0

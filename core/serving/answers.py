@@ -75,7 +75,7 @@ class AnswerService:
             emit,
             batch.runner.model_file,
             context=batch.context,
-            vocabulary=batch.vocabulary,
+            program=batch.program,
         )
         try:
             self._queue.add(answer, batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.inspect.inspected import HeadGains
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import executor_beside
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import StartServing
+from llm_lite.core.messages import Gains, StartServing
 from llm_lite.core.models.model import Slice
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
@@ -32,9 +34,30 @@ if TYPE_CHECKING:
 MOST_PARALLEL = 64
 
 
+class GainSlots:
+    """The gains of heads that a step can have. In slot 0 every head has 1; of the others, the least
+    recently used one gets gains that none has."""
+
+    def __init__(self, executor: Executor, count: int) -> None:
+        self._executor, self._free = executor, list(range(1, count + 1))
+        self._slots = OrderedDict[Gains, int]()  # the least recently used first
+
+    def slot_of(self, gains: Gains | None) -> int:
+        """Return the slot of gains, None for 1 everywhere. `count` calls later it may have others:
+        a step has no more."""
+        if gains is None:
+            return 0
+        slot = self._slots.pop(gains, None)
+        if slot is None:
+            slot = self._free.pop() if self._free else self._slots.popitem(last=False)[1]
+            HeadGains(self._executor, slot).write(gains)
+        self._slots[gains] = slot
+        return slot
+
+
 class Batch:
-    """The batch belongs to one runner, which closes the executor with its own. Every head weighs
-    1 here, whatever a person has set for the chat."""
+    """The batch belongs to one runner, which closes the executor with its own. Heads have the
+    gains of each answer here, whatever a person has set for the chat."""
 
     def __init__(
         self,
@@ -71,10 +94,12 @@ class Batch:
             context=self.context,
             sequences=self.segments,
             pages=self.pool.count,
+            slots=1 + options.parallel,
             draft_slice=draft_slice,
         )
         self.executor = executor_beside(runner, model, build)
         self.program = self.executor.program
+        self.slots = GainSlots(self.executor, options.parallel)
         self.steps, self.step_seconds = 0, 0.0  # of all steps
         self.last_seconds = 0.0
 

@@ -19,6 +19,7 @@ from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import layer_probabilities
 from llm_lite.core.inspect.lens import TokenAgain, lens_of
+from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE, Segment, Step
@@ -40,6 +41,7 @@ class CachedResponse(Struct, frozen=True):
     tokens: tuple[int, ...]
     prompt_tokens: int  # of the whole response
     pages: NDArray[np.int32]
+    gains: Gains | None
 
     def check(self, first: int, last: int) -> None:
         """Raise RequestError unless positions first..last-1 are in the cache."""
@@ -54,6 +56,7 @@ class _Ended(Struct, frozen=True):
     tokens: tuple[int, ...]
     prompt_tokens: int
     tickets: tuple[Ticket, ...]
+    gains: Gains | None
 
 
 class Responses:
@@ -67,7 +70,8 @@ class Responses:
         paged, name = answer.paged, answer.request.response
         if paged.computed:
             tokens = tuple(paged.tokens[: paged.computed])
-            self._ended[name] = _Ended(tokens, answer.prompt_tokens, paged.tickets(pool))
+            tickets = paged.tickets(pool)
+            self._ended[name] = _Ended(tokens, answer.prompt_tokens, tickets, paged.gains)
             self._ended.move_to_end(name)
         while len(self._ended) > _MOST_RESPONSES:
             self._ended.popitem(last=False)
@@ -81,7 +85,7 @@ class Responses:
             if answer.request.response == name:
                 paged = answer.paged
                 held = paged.tokens[: paged.computed]
-                return _held(name, held, answer.prompt_tokens, paged.pages)
+                return _held(name, held, answer.prompt_tokens, paged.pages, paged.gains)
         ended = self._ended.get(name)
         pages = list[int]()
         for ticket in ended.tickets if ended else ():
@@ -96,13 +100,18 @@ class Responses:
                 if ended
                 else f"there is no answer of the name {name}, or it has not begun"
             )
-        return _held(name, ended.tokens[: len(pages) * PAGE], ended.prompt_tokens, pages)
+        tokens = ended.tokens[: len(pages) * PAGE]
+        return _held(name, tokens, ended.prompt_tokens, pages, ended.gains)
 
 
 def _held(
-    name: str, tokens: Sequence[int], prompt_tokens: int, pages: Sequence[int]
+    name: str,
+    tokens: Sequence[int],
+    prompt_tokens: int,
+    pages: Sequence[int],
+    gains: Gains | None,
 ) -> CachedResponse:
-    return CachedResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32))
+    return CachedResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32), gains)
 
 
 class CopiedRows(Struct, frozen=True):
@@ -173,7 +182,8 @@ def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -
     held.check(position, position + 1)
     pages = held.pages[: pages_for(position + 1)]
     token = np.array([held.tokens[position]], np.int32)
-    step = Step(token, 0, 1, (Segment(position, 1, 1, pages),))
+    slot = batch.slots.slot_of(held.gains)
+    step = Step(token, 0, 1, (Segment(position, 1, 1, pages, slot),))
     session, tokenizer = batch.runner.session, batch.runner.model_file.tokenizer
     found = []
     for layer, logits in lens_of(TokenAgain(batch.executor, session.files, step, session.checked)):

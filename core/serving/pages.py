@@ -1,9 +1,10 @@
 """All answers share the pages of one cache; `PagePool` knows who uses which, and which begin alike.
 
 A page holds the keys and values of PAGE positions that follow each other. A full page is known by
-the hash of all tokens up to its end, so another answer that begins with the same tokens uses the
-same page. Pages of ended answers are kept as long as nobody needs their room; of these the least
-recently used is given up first. One pool belongs to one model on one executor.
+the hash of all tokens up to its end and of the gains that the heads had, so another answer that
+begins with the same tokens and gains uses the same page. Pages of ended answers are kept as long as
+nobody needs their room; of these the least recently used is given up first. One pool belongs to one
+model on one executor.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ from hashlib import blake2b
 import numpy as np
 from msgspec import Struct
 
+from llm_lite.core.messages import Gains
 from llm_lite.core.plan.step import PAGE
 
 Name = bytes  # of a full page: the hash of all tokens up to its end
-FIRST: Name = b""  # what comes before the first page
+
+
+def first_name(gains: Gains | None) -> Name:
+    """Return what comes before the first page of a sequence whose heads have these gains, None for
+    1 everywhere."""
+    if gains is None:
+        return b""
+    return blake2b(np.array(gains, np.float32).tobytes(), digest_size=16).digest()
 
 
 def name_of(before: Name, tokens: Sequence[int]) -> Name:

@@ -7,17 +7,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from llm_lite.core.messages import Gains
 from llm_lite.core.plan.step import PAGE, Segment
-from llm_lite.core.serving.pages import FIRST, Name, PagePool, Ticket, name_of, pages_for
+from llm_lite.core.serving.pages import (
+    Name,
+    PagePool,
+    Ticket,
+    first_name,
+    name_of,
+    pages_for,
+)
 
 
 class PagedTokens:
     """`tokens` grow; the cache holds the first `computed` of them, in `pages`. Tokens of the
     prompt are computed in chunks, each by itself, the second time too: so the
-    cache holds the same to the last bit, whatever else is in the steps."""
+    cache holds the same to the last bit, whatever else is in the steps. All are computed with the
+    same `gains` of heads, None for 1 everywhere."""
 
-    def __init__(self, tokens: Sequence[int], most_pages: int) -> None:
+    def __init__(self, tokens: Sequence[int], most_pages: int, gains: Gains | None = None) -> None:
         self.tokens = list(tokens)
+        self.gains = gains
+        self.slot = 0  # of a step, that has the gains
         self.prompt = len(self.tokens)
         self.computed = 0
         self.pages: list[int] = []
@@ -88,7 +99,8 @@ class PagedTokens:
 
     def segment(self, count: int, outputs: int, after: int = 0) -> Segment:
         """Return the tokens that come next, or `after` so many of them, as a part of a step."""
-        return Segment(self.computed + after, count, outputs, self._table[: len(self.pages)])
+        table = self._table[: len(self.pages)]
+        return Segment(self.computed + after, count, outputs, table, self.slot)
 
     def segments(self, count: int, outputs: int) -> list[Segment]:
         """Return the next tokens as segments: those of the prompt as one, those of the answer
@@ -132,7 +144,7 @@ class PagedTokens:
         """Return the name of a page that the tokens fill."""
         while len(self._names) <= index:
             first = len(self._names) * PAGE
-            before = self._names[-1] if self._names else FIRST
+            before = self._names[-1] if self._names else first_name(self.gains)
             self._names.append(name_of(before, self.tokens[first : first + PAGE]))
         return self._names[index]
 

@@ -177,6 +177,8 @@ class Serving:
             except LlmLiteError as error:
                 self._queue.end_embedding().fail(error, batch)
         parts = self._scheduler.parts(batch.pool, batch.segments, self._queue.embedding)
+        for part in parts:
+            part.answer.paged.slot = batch.slots.slot_of(part.answer.paged.gains)
         if parts:
             if self._queue.embedding is None:
                 places, pool = batch.segments, batch.pool

@@ -11,15 +11,16 @@ constexpr int kPage = 128;  // positions of a page of the cache
 // What step buffers of a plan hold at most. Only plans for shared steps have segments.
 struct StepShape {
   int64_t max_tokens, max_outputs;
-  int64_t segments;  // sequences of one step
-  int64_t table;     // pages of one sequence
-  int64_t pages;     // of every cache
-  int64_t source;    // positions of an encoder's keys and values; 0: none
-  bool stepwise;     // each token gets the bits that a step of its own would give it
+  int64_t segments;   // sequences of one step
+  int64_t table;      // pages of one sequence
+  int64_t pages;      // of every cache
+  int64_t slots = 1;  // sequences that may have gains of their own at a time; 1: of a plain plan
+  int64_t source;     // positions of an encoder's keys and values; 0: none
+  bool stepwise;      // each token gets the bits that a step of its own would give it
 
   int64_t words() const {
     const int64_t plain = kStepHeaderWords + max_tokens;
-    return segments == 0 ? plain : plain + 2 * max_tokens + max_outputs + segments * (1 + table);
+    return segments == 0 ? plain : plain + 2 * max_tokens + max_outputs + segments * (2 + table);
   }
 };
 
@@ -32,6 +33,7 @@ struct Segment {
   const int32_t* pages;  // of the cache, by position / kPage; null but in a shared step
   int64_t fork = 0;      // positions from here on lie `skipped` rows further in the caches
   int64_t skipped = 0;
+  int64_t slot = 0;  // whose gains its heads have
 
   int64_t kv_length() const { return int64_t{start} + count; }
 };
@@ -55,6 +57,7 @@ struct Step {
   const int32_t* segments;     // [n_tokens]
   const int32_t* outputs;      // [n_outputs], tokens whose logits are asked for
   const int32_t* first_token;  // [n_segments]
+  const int32_t* slots;        // [n_segments]
   const int32_t* tables;       // [n_segments][table]
 
   bool shared() const { return n_segments > 0; }
@@ -81,7 +84,7 @@ struct Step {
     }
     const int32_t first = first_token[index];
     const int32_t end = index + 1 < n_segments ? first_token[index + 1] : n_tokens;
-    return {first, end - first, positions[first], tables + table * index};
+    return {first, end - first, positions[first], tables + table * index, 0, 0, slots[index]};
   }
 };
 
@@ -105,7 +108,8 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.segments = step.positions + shape.max_tokens;
   step.outputs = step.segments + shape.max_tokens;
   step.first_token = step.outputs + shape.max_outputs;
-  step.tables = step.first_token + shape.segments;
+  step.slots = step.first_token + shape.segments;
+  step.tables = step.slots + shape.segments;
   return step;
 }
 

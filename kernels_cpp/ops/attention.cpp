@@ -129,6 +129,11 @@ static Bias bias_of(const Op& op, int64_t head, int64_t position) {
   return {row<const float>(*bias, head), bias->n_cols, op.params.attention.bias_before - position};
 }
 
+static float gain_of(const Op& op, const Segment& segment, int64_t head) {
+  const int64_t layer = segment.slot * op.slot_layers + op.params.attention.layer;
+  return row<const float>(*op.in[3], layer)[head];
+}
+
 static Query start_query(const Op& op, const Step& step, const Segment& segment, int64_t token,
                          int64_t head, float* memory) {
   const Shape shape = shape_of(op);
@@ -138,7 +143,7 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
   const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
-  const float gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
+  const float gain = gain_of(op, segment, head);
   Query query = {memory,
                  out,
                  {memory + padded(d), kLowest, 0},
@@ -210,7 +215,7 @@ static void finish_segment(const Op& op, const Step& step, const Segment& segmen
     for (int64_t p = 1; p < parts.end - parts.begin; ++p) add_part(query.total, sum_of_part(p), d);
     const int64_t head = i % shape.heads;
     query.out = row<float>(*op.out[0], segment.first + i / shape.heads) + head * d;
-    query.gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
+    query.gain = gain_of(op, segment, head);
     query.sink = sink_of(op, head);
     finish_query(op, query, d);
   }

@@ -53,8 +53,10 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_op(op, i);
     check_pages(op, i);
     check_source(op, i);
+    check_slots(op, i);
     op.segments = shape.stepwise ? shape.max_tokens : shape.segments;
     op.positions = shape.segments > 0 ? shape.table * kPage : 0;
+    if (op.code == OpCode::kAttention) op.slot_layers = op.in[3]->n_rows / shape.slots;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));
@@ -99,6 +101,15 @@ void Plan::check_source(const Op& op, size_t index) const {
   if (op.code != OpCode::kAttention || !op.params.attention.cross) return;
   if (shape_.source < 1 || op.in[1]->n_rows < shape_.source) {
     throw std::invalid_argument("a cache of op " + std::to_string(index) + " lacks the source");
+  }
+}
+
+// Gains of every layer, for one sequence after the other.
+void Plan::check_slots(const Op& op, size_t index) const {
+  if (op.code != OpCode::kAttention) return;
+  const int64_t rows = op.in[3]->n_rows, slots = shape_.slots;
+  if (slots < 1 || rows % slots != 0 || op.params.attention.layer >= rows / slots) {
+    throw std::invalid_argument("the gains of op " + std::to_string(index) + " lack slots");
   }
 }
 

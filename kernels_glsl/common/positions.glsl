@@ -12,7 +12,8 @@ const uint POSITION_WORDS = HEADER_WORDS + MAX_TOKENS;
 const uint SEGMENT_WORDS = POSITION_WORDS + MAX_TOKENS;
 const uint OUTPUT_WORDS = SEGMENT_WORDS + MAX_TOKENS;
 const uint FIRST_TOKEN_WORDS = OUTPUT_WORDS + MAX_OUTPUTS;
-const uint TABLE_WORDS = FIRST_TOKEN_WORDS + MAX_SEGMENTS;
+const uint SLOT_WORDS = FIRST_TOKEN_WORDS + MAX_SEGMENTS;
+const uint TABLE_WORDS = SLOT_WORDS + MAX_SEGMENTS;
 
 // Tokens before it that a token of a plain step does not follow.
 uint skipped_of(uint token) {
@@ -37,6 +38,11 @@ uint kv_length_of(uint token) {
   bool is_last = next >= uint(step_words[N_SEGMENTS]);
   uint end = uint(step_words[is_last ? N_TOKENS : FIRST_TOKEN_WORDS + next]);
   return position_of(end - 1) + 1;
+}
+
+// Whose gains the heads of a token's sequence have
+uint slot_of(uint token) {
+  return TABLE_PAGES == 0 ? 0 : uint(step_words[SLOT_WORDS + uint(step_words[SEGMENT_WORDS + token])]);
 }
 
 // Where the positions of a token lie, as cache_row takes it: the word at which the table of its sequence begins, or of

@@ -54,10 +54,17 @@ def attention(c: Call) -> list[Dispatch]:
         SINKS=int(c.optional("sinks") is not None),
         CACHE_ROWS=rows,
         **c.pages(),
+        **_slots(c),
         **_seen(c),
         **shape,
     )
     return [replace(dispatch, whole="SPLITS" in shape)]
+
+
+def _slots(c: Call) -> dict[str, int]:
+    """Return the constant by which shaders find the gains of a sequence; {} for plain steps."""
+    pages, (rows, heads) = c.binder.program.pages, c.inputs[3].shape
+    return {} if pages is None else {"SLOT_GAINS": rows // pages.slots * heads}
 
 
 def _layer_heads(c: Call) -> BufferRange:

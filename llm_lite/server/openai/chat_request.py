@@ -20,6 +20,7 @@ from llm_lite.server.openai.request import (
     WithoutCall,
     WithoutList,
     WithoutObject,
+    gains_of,
 )
 from llm_lite.server.openai.running import name_of
 from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
@@ -141,6 +142,7 @@ def chat_plan(call: Call) -> ChatPlan:
         continue_last=goes_on,
         alternatives=top or 0,
         client=call.client,
+        gains=gains_of(body, model),
     )
     return ChatPlan(request, body.n, tools, top)
 

@@ -25,7 +25,13 @@ from llm_lite.server.openai.chat_request import (
 )
 from llm_lite.server.openai.choice import Choice, Delta, WhyStopped
 from llm_lite.server.openai.models import fingerprint
-from llm_lite.server.openai.request import Choices, Prompts, StreamOptions, TokenLimit
+from llm_lite.server.openai.request import (
+    Choices,
+    Prompts,
+    StreamOptions,
+    TokenLimit,
+    gains_of,
+)
 from llm_lite.server.openai.running import (
     AnswerHead,
     Timings,
@@ -131,6 +137,7 @@ def _requests(
     sampling = sampling_of(body, most, call.service.model)
     form = form_of(body, "response_format", response_form(body.response_format))
     sampling = formatted(sampling, form, _PLAIN)
+    gains = gains_of(body, call.service.model)
     return [
         AnswerRequest(
             response=name_of(response, index * body.n + number),
@@ -139,6 +146,7 @@ def _requests(
             sampling=of_choice(sampling, number),
             alternatives=body.logprobs or 0,
             client=call.client,
+            gains=gains,
         )
         for index, prompt in enumerate(prompts)
         for number in range(body.n)

@@ -8,11 +8,13 @@ from msgspec import Meta, Struct
 
 from llm_lite.core.checked import CheckError
 from llm_lite.core.files.json_text import found
+from llm_lite.core.messages import Gains, ModelInfo
 from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, components, read
 
 MOST_LISTED = 1 << 20
 LONGEST_LIMIT = 1 << 30  # tokens
 MOST_PROMPTS = 64
+MOST_GAIN = 1e6
 
 FullText = Annotated[str, Meta(min_length=1)]
 TokenId = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
@@ -133,10 +135,20 @@ class StreamOptions(Struct):
     include_obfuscation: bool | None = None
 
 
+class HeadGain(Struct):
+    layer: Annotated[int, Meta(ge=0)]
+    head: Annotated[int, Meta(ge=0)]
+    gain: Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)]
+
+
 class AnswerBody(UserBody, kw_only=True):
     """This is a request for an answer that a model writes."""
 
     stream: Annotated[bool, about("Server-sent events as it is written.")] = False
+    head_gains: Annotated[
+        Annotated[list[HeadGain], Meta(max_length=MOST_LISTED)] | None,
+        about("What outputs of heads are multiplied by: 0 ablates a head, all others have 1."),
+    ] = None
     # What OpenAI's own service has and a machine of one's own has no use for. It may be given.
     metadata: Annotated[
         Annotated[dict[str, Any], Meta(max_length=16)] | None, about("Has no effect here.")
@@ -163,3 +175,18 @@ class AnswerBody(UserBody, kw_only=True):
     ignore_eos: WithoutFlag = None
     use_beam_search: WithoutFlag = None
     min_tokens: WithoutNumber = None
+
+
+def gains_of(body: AnswerBody, model: ModelInfo) -> Gains | None:
+    """Return the gains of all heads of the model, None for 1 everywhere; CheckError where it has no
+    such head."""
+    gains = [[1.0] * model.heads for _ in range(model.layers)]
+    for index, wanted in enumerate(body.head_gains or ()):
+        for name, most in (("layer", model.layers), ("head", model.heads)):
+            number = getattr(wanted, name)
+            if number >= most:
+                problem = f"expected 0 to {most - 1}, found {number}"
+                raise CheckError(f"head_gains[{index}].{name}", problem)
+        gains[wanted.layer][wanted.head] = wanted.gain
+    is_plain = all(gain == 1.0 for row in gains for gain in row)
+    return None if is_plain else tuple(map(tuple, gains))

@@ -34,7 +34,13 @@ from llm_lite.server.openai.messages import (
     NameText,
     text_of,
 )
-from llm_lite.server.openai.request import MOST_LISTED, FullText, TokenLimit, WithoutObject
+from llm_lite.server.openai.request import (
+    MOST_LISTED,
+    FullText,
+    TokenLimit,
+    WithoutObject,
+    gains_of,
+)
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
 from llm_lite.server.openai.tools import (
     MOST_TOOLS,
@@ -145,6 +151,7 @@ def response_plan(call: Call) -> ChatPlan:
         thinking=effort_of(body) not in ("none", "minimal"),
         alternatives=top or 0,
         client=call.client,
+        gains=gains_of(body, model),
     )
     return ChatPlan(request, 1, tools, top)
 

@@ -3,15 +3,21 @@
 import numpy as np
 import pytest
 
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.formats.gguf_reader import open_gguf
+from llm_lite.core.inspect.inspected import HeadGains
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from tests.make_gguf import write_tiny_llama
 
-PAGES = PageShape(pages=7, segments=3, context=2 * PAGE)
+PAGES = PageShape(pages=7, segments=3, context=2 * PAGE, slots=3)
+LAYERS, HEADS = 2, 4
+ABLATED = np.array([[0, 1, 1, 1], [1, 1, 0, 1]], np.float32)
+VULKAN = pytest.mark.vulkan
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +33,16 @@ def program(model, pages=None):
     return model.build(options)
 
 
+def executor_of(request, backend, program, tensors):
+    if backend == "vulkan":
+        return request.getfixturevalue("make_vulkan")(program, tensors)
+    executor = (
+        NumpyExecutor(program, tensors) if backend == "numpy" else CpuExecutor(program, tensors, 2)
+    )
+    request.addfinalizer(executor.close)
+    return executor
+
+
 def alone(executor, tokens, chunks):
     """Logits of all tokens, read in these chunks."""
     done, rows = 0, []
@@ -37,10 +53,10 @@ def alone(executor, tokens, chunks):
 
 
 def shared(steps):
-    """One step of (tokens, start, outputs, pages)."""
+    """One step of (tokens, start, outputs, pages), and perhaps a slot."""
     segments = tuple(
-        Segment(start, len(tokens), outputs, np.array(pages, np.int32))
-        for tokens, start, outputs, pages in steps
+        Segment(start, len(tokens), outputs, np.array(pages, np.int32), *slot)
+        for tokens, start, outputs, pages, *slot in steps
     )
     tokens = np.concatenate([tokens for tokens, *_ in steps])
     return Step(tokens, 0, sum(s.outputs for s in segments), segments)
@@ -74,3 +90,35 @@ def test_a_prefix_is_held_once(model):
     for tokens, found in ((a, both[5:]), (b, both[:5])):
         plain = alone(NumpyExecutor(program(description), tensors), tokens, (len(tokens),))
         assert np.allclose(found, plain[-len(found) :], atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("vulkan", marks=VULKAN)])
+def test_each_sequence_has_the_gains_of_its_slot(request, model, backend):
+    """Bit for bit what each gets in a step by itself, whatever gains the others have; and what a
+    plain step with these gains has."""
+    description, tensors = model
+    generator = np.random.default_rng(9)
+    tokens = [generator.integers(0, 32, n).astype(np.int32) for n in (9, 5, 9)]
+    tokens[2] = tokens[0]  # the same, with other gains
+    gains = [None, generator.normal(1, 1, (LAYERS, HEADS)).astype(np.float32), ABLATED]
+    executor = executor_of(request, backend, program(description, PAGES), tensors)
+    for slot in (1, 2):
+        HeadGains(executor, slot).write(gains[slot])
+    parts = [(own, 0, len(own), [page], page) for page, own in enumerate(tokens)]
+    together = np.split(executor.run(shared(parts)), np.cumsum([9, 5]))
+    for slot, part in enumerate(parts):
+        np.testing.assert_array_equal(executor.run(shared([part])), together[slot])
+        plain = NumpyExecutor(program(description), tensors)
+        if gains[slot] is not None:
+            HeadGains(plain).write(gains[slot])
+        expected = alone(plain, tokens[slot], (len(tokens[slot]),))
+        assert np.allclose(together[slot], expected, atol=1e-3)
+    assert not np.allclose(together[0], together[2], atol=0.01)
+
+
+def test_a_slot_that_the_plan_has_not_is_refused(request, model):
+    description, tensors = model
+    executor = executor_of(request, "cpu", program(description, PAGES), tensors)
+    for slot in (-1, 3):
+        with pytest.raises(RequestError, match=f"slot {slot} of 3"):
+            executor.run(shared([(np.array([5], np.int32), 0, 1, [0], slot)]))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.cpu import plan_rows
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.formats.gguf_reader import open_gguf
@@ -274,3 +275,17 @@ def test_caches_of_one_sequence_are_not_shared(tmp_path: Path) -> None:
     executor = CpuExecutor(file.program(paged=False), file.tensors, 1)
     with pytest.raises(RequestError, match="several sequences for a cache of one"):
         executor.run(step(segment()))
+
+
+def test_gains_without_a_row_for_each_slot_are_refused(tmp_path, monkeypatch):
+    tiny = Tiny(tmp_path)
+    program, shape_of = tiny.program(), plan_rows._step_shape
+    for slots in (0, 2, 3):
+
+        def shape(*known, slots=slots):
+            found = shape_of(*known)
+            return *found[:5], slots, *found[6:]
+
+        monkeypatch.setattr(plan_rows, "_step_shape", shape)
+        with pytest.raises(ValueError, match="lack slots"):
+            CpuExecutor(program, tiny.tensors, 1)
