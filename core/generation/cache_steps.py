@@ -4,7 +4,7 @@ read."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,9 +21,11 @@ from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import Fork, Step
+from llm_lite.core.plan.step import Fork, Segment, Step
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
+
+StepRunner = Callable[[Step, StopCheck | None], NDArray[np.float32]]
 
 
 class CacheSteps:
@@ -48,11 +50,15 @@ class CacheSteps:
         files: MappedFiles,
     ) -> None:
         self.executor = executor
+        self.run_shared: StepRunner | None = None  # a step in which others have tokens, too
         self.files = files
         self.cache = KvCache(executor, weights)
         self.made_by = made_by
         self._model = model
         self._rows = CommittedRows(_countable_rows(executor.program))
+        # Pages follow each other, so that a position is in the row of its number.
+        pages = executor.program.pages
+        self._table = None if pages is None else np.arange(pages.table, dtype=np.int32)
         self._ahead = NOTHING_AHEAD
         self._gains = HeadGains(executor)
         self._source: tuple[int, ...] = ()
@@ -74,7 +80,27 @@ class CacheSteps:
         return self._source
 
     def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
-        return Step(np.asarray(tokens, np.int32), start, outputs, source=self.source)
+        """Return the step over tokens of the conversation, from position `start` on."""
+        return self._step(tokens, outputs, [(start, len(tokens), outputs)])
+
+    def step_by_step(self, tokens: Sequence[int], start: int) -> Step:
+        """Return the step in which each token gets the bits and the logits of a step of its own."""
+        places = [(start + index, 1, 1) for index in range(len(tokens))]
+        return replace(
+            self._step(tokens, len(tokens), places),
+            stepwise=self._table is None and len(tokens) > 1,
+        )
+
+    def _step(
+        self, tokens: Sequence[int], outputs: int, parts: Sequence[tuple[int, int, int]]
+    ) -> Step:
+        """Return a step of `parts` that follow each other, each a start, a count of tokens and one
+        of outputs: segments where the conversation is in pages."""
+        ids, table = np.asarray(tokens, np.int32), self._table
+        if table is None:
+            return Step(ids, parts[0][0], outputs, source=self.source)
+        segments = tuple(Segment(*part, table) for part in parts)
+        return Step(ids, 0, outputs, segments, source=self.source)
 
     @property
     def context_used(self) -> int:
@@ -116,6 +142,7 @@ class CacheSteps:
             return row
         if not draft:
             return self._run([token], 1, should_stop)[0]
+        branch = branch if self._table is None else NO_BRANCH
         return self._run_drafted((token, *draft), branch, should_stop)
 
     def draft_by_slice(
@@ -206,7 +233,7 @@ class CacheSteps:
         start, count = len(self.cache), len(tokens)
         every = (*tokens, *branch.tokens)
         fork = Fork(1 + branch.fork, count) if branch.tokens else None
-        step = replace(self.step(every, start, len(every)), stepwise=True, fork=fork)
+        step = replace(self.step_by_step(every, start), fork=fork)
         logits, first = self._execute(step, start + 1, should_stop)
         self.checked(logits[0], f"the logits of token {start}")
         self._count(tokens[:1], first)
@@ -234,10 +261,10 @@ class CacheSteps:
         self._ahead = NOTHING_AHEAD
         first = self._rows.first_after(counted)
         self.cache.writing(counted)
-        self._commit(min(first, step.start))  # the ring rows that this step writes over
+        self._commit(min(first, step.first_position))  # the ring rows that this step writes over
         with self.files.unchanged():
             began = time.perf_counter()
-            logits = self.executor.run(step, should_stop)
+            logits = (self.run_shared or self.executor.run)(step, should_stop)
             self.step_seconds = time.perf_counter() - began
         return logits, first
 

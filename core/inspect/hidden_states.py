@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -25,8 +25,7 @@ class HiddenSession(Protocol):
     @property
     def context_used(self) -> int: ...
 
-    @property
-    def source(self) -> int: ...
+    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step: ...
 
 
 def hidden_states(
@@ -41,7 +40,7 @@ def hidden_states(
     most = executor.program.score_outputs
     while at < len(tokens):
         part = tokens[at : at + most]
-        step = Step(part, start + at, len(part), source=session.source)
+        step = session.step(part.tolist(), start + at, len(part))
         plan = executor.program.plan_for(step.count, step.outputs)
         end, tensor = _before_the_head(plan)
         with session.files.unchanged():

@@ -16,6 +16,7 @@ from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
 from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
 
 
@@ -54,6 +55,10 @@ class InspectedSession(CommittedSession, Protocol):
 
     @property
     def gains(self) -> Gains: ...
+
+    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
+        """Return the step over tokens of the conversation, from position `start` on."""
+        ...
 
     def write_gains(self, gains: Gains) -> None:
         """Write the gains that the next step uses; `gains` stays what is in force."""

@@ -95,8 +95,7 @@ def _again(session: InspectedSession, position: int) -> tuple[Plan, Step]:
     tokens = session.tokens()
     if not 0 <= position < len(tokens):
         raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")
-    step = Step(np.array([tokens[position]], np.int32), position, source=session.source)
-    return session.executor.program.plan_for(1, 1), step
+    return session.executor.program.plan_for(1, 1), session.step([tokens[position]], position)
 
 
 def _log_softmax(logits: F32) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from llm_lite.core.messages import Activations, EngineOptions, KvType, Speculate
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
+from llm_lite.core.plan.step import PAGE, PageShape, beam_pages, pages_for
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
 
@@ -164,7 +164,7 @@ def build_options(
     drafted += [_SLICED] if cut else []
     sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise, b.sliced)))
     step = plain[-1].max_tokens
-    return BuildOptions(
+    build = BuildOptions(
         context=context,
         k_dtype=CACHE_DTYPES[options.keys],
         v_dtype=CACHE_DTYPES[options.values],
@@ -175,6 +175,33 @@ def build_options(
         whole_caches=options.whole_caches,
         source=context if shape.cross_attention else 0,
         draft_slice=cut,
+    )
+    shares = options.sequences and not shape.cross_attention  # a source lies in no pages
+    return _in_pages(build, options.sequences) if shares else build
+
+
+def _in_pages(build: BuildOptions, sequences: int) -> BuildOptions:
+    """Return how a program is built besides whose sequences lie in pages, each with pages for the
+    whole context. Drafted tokens are segments of one token each. A step has room for a token of
+    every other sequence; gains have a slot for the chat, for 1 everywhere, and for each other."""
+    others, drafted = sequences - 1, [b.max_tokens for b in build.buckets if b.stepwise]
+    segments = max(drafted, default=1) + others
+    largest = build.buckets[-1].max_tokens
+    sizes = {1, *drafted, *(n for n in (*_SHARED_BUCKETS, segments) if others)}
+    buckets = [Bucket(n, n) for n in sorted(sizes) if n < largest]
+    buckets += [b for b in build.buckets if b.sliced]
+    buckets += [
+        replace(b, max_tokens=b.max_tokens + others, max_outputs=b.max_outputs + others)
+        for b in build.buckets
+        if b.max_tokens > 1 and not b.stepwise
+    ]
+    buckets.sort(key=lambda b: (b.max_tokens, b.sliced))
+    pages = pages_for(build.context)
+    return replace(
+        build,
+        buckets=tuple(buckets),
+        query_rows=build.context if build.query_rows >= build.context else 0,
+        pages=PageShape(sequences * pages, segments, pages * PAGE, 2 + others if others else 1),
     )
 
 
@@ -275,7 +302,7 @@ def shared_build_options(
         integer_activations=activations(choice, options.activations, shape) == "a8",
         buckets=(first, *sliced, *others),
         query_rows=PAGE if options.query_budget > 0 else 0,
-        pages=PageShape(pages, sequences, -(-context // PAGE) * PAGE, slots),
+        pages=PageShape(pages, sequences, pages_for(context) * PAGE, slots),
         draft_slice=draft_slice,
     )
 

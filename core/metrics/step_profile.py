@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import OpTime, StepProfile
@@ -14,6 +12,7 @@ from llm_lite.core.metrics.bench import read_gb_s
 from llm_lite.core.plan.plan import Kind, Plan, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes
+from llm_lite.core.records import replace
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 REPEAT, REPEAT_CHUNK = 9, 3  # runs; the fastest counts
@@ -32,7 +31,7 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
     count = max(1, min(tokens, most, context))
     start = min(runner.session.context_used, context - count)
     source = runner.session.source or min(executor.program.source, UNREAD)
-    step = Step(np.ones(count, np.int32), start, source=source)
+    step = replace(runner.session.step([1] * count, start), source=source)
     plan = executor.program.plan_for(step.count, step.outputs)
     progress("measuring memory", 0.0)
     memory = read_gb_s(runner)
@@ -79,7 +78,7 @@ def _kept_rows(executor: Executor, plan: Plan, step: Step) -> Iterator[None]:
 def _runs(tensor: Tensor, step: Step) -> Iterator[tuple[int, int]]:
     """Yield first row and number of rows, whole before and behind the end of a ring."""
     rows = tensor.shape[0]
-    first, count = step.start % rows, min(step.count, rows)
+    first, count = step.first_position % rows, min(step.count, rows)
     before = min(count, rows - first)
     yield first, before
     if count > before:

@@ -93,6 +93,11 @@ class Program(Struct, frozen=True):
                 return plan
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
 
+    def takes(self, tokens: int, outputs: int) -> bool:
+        """Return whether there is a plan for a step of this size."""
+        plans = (plan for plan in self.plans if not (plan.stepwise or plan.sliced))
+        return any(tokens <= plan.max_tokens and outputs <= plan.max_outputs for plan in plans)
+
     def plan_of(self, step: Step) -> Plan:
         """Return the smallest plan that takes this step. ValueError if none does."""
         kind = {"stepwise": step.stepwise, "sliced": step.sliced}
@@ -113,7 +118,10 @@ class Program(Struct, frozen=True):
 
     @property
     def stepwise_tokens(self) -> int:
-        """Return the most tokens of a stepwise step; 0: there is no plan for one."""
+        """Return the most tokens of a step in which each gets the bits that it would get alone; 0:
+        there is no plan for one."""
+        if self.pages is not None:  # segments of one token each
+            return self.pages.segments if self.pages.segments > 1 else 0
         return max((plan.max_tokens for plan in self.plans if plan.stepwise), default=0)
 
     @property

@@ -24,6 +24,10 @@ PAGE = 128  # positions of a page of the cache
 I32 = NDArray[np.int32]
 
 
+def pages_for(positions: int) -> int:
+    return -(-positions // PAGE)
+
+
 class PageShape(Struct, frozen=True):
     """The size of the caches of a plan for shared steps; each has pages * PAGE rows."""
 
@@ -40,7 +44,7 @@ class PageShape(Struct, frozen=True):
 
 def beam_pages(width: int, context: int) -> PageShape:
     """Return the size of the caches of a beam: each hypothesis has pages of its own."""
-    each = -(-context // PAGE)
+    each = pages_for(context)
     return PageShape(width * each, width, each * PAGE)
 
 
@@ -112,6 +116,11 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         if self.segments:
             return max(segment.kv_length for segment in self.segments)
         return self.start + len(self.tokens)
+
+    @property
+    def first_position(self) -> int:
+        """Return the position of the first token."""
+        return self.segments[0].start if self.segments else self.start
 
     @cached_property
     def positions(self) -> I32:

@@ -33,8 +33,9 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import pages_for
 from llm_lite.core.records import replace
-from llm_lite.core.serving.pages import PagePool, pages_for
+from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.serving.service import AnswerEvent, Emit
 from llm_lite.core.text.tokenizer import Tokenizer

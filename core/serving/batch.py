@@ -1,4 +1,5 @@
-"""`Batch` is the executor whose steps all answers share, beside the executor of the chat."""
+"""`Batch` is the executor whose steps all answers share: that of the chat, where its conversation
+is in pages (`EngineOptions.sequences`), or one beside it."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ from llm_lite.core.models.model import Slice
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
-from llm_lite.core.plan.step import PAGE, Segment, Step
+from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.plan.traffic import token_read_bytes
-from llm_lite.core.serving.pages import PagePool, pages_for
+from llm_lite.core.serving.pages import PagePool
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo
@@ -35,18 +36,19 @@ MOST_PARALLEL = 64
 
 
 class GainSlots:
-    """The gains of heads that a step can have. In slot 0 every head has 1; of the others, the least
-    recently used one gets gains that none has."""
+    """The gains of heads that a step can have. In slot `plain` every head has 1; of the `count`
+    behind it, the least recently used one gets gains that none has."""
 
-    def __init__(self, executor: Executor, count: int) -> None:
-        self._executor, self._free = executor, list(range(1, count + 1))
+    def __init__(self, executor: Executor, plain: int, count: int) -> None:
+        self._executor, self._plain = executor, plain
+        self._free = list(range(plain + 1, plain + 1 + count))
         self._slots = OrderedDict[Gains, int]()  # the least recently used first
 
     def slot_of(self, gains: Gains | None) -> int:
         """Return the slot of gains, None for 1 everywhere. `count` calls later it may have others:
         a step has no more."""
         if gains is None:
-            return 0
+            return self._plain
         slot = self._slots.pop(gains, None)
         if slot is None:
             slot = self._free.pop() if self._free else self._slots.popitem(last=False)[1]
@@ -84,24 +86,34 @@ class Batch:
             raise RequestError(
                 f"answers at once: expected 1 to {MOST_PARALLEL}, found {options.parallel}"
             )
-        self.pool = PagePool(_page_count(runner, options, self.context))
         self.segments = max(options.parallel, segments)
-        model = runner.model
+        self.is_the_chats = _has_room(runner, options, draft_slice)
+        if self.is_the_chats:
+            self.executor = runner.executor
+            pages = runner.executor.program.pages
+            self.segments = min(self.segments, pages.segments if pages else 1)
+            own = pages_for(self.executor.program.context)  # the chat's pages come first
+            self.pool = PagePool(options.parallel * own, own)
+        else:
+            self.pool = PagePool(_page_count(runner, options, self.context))
+            self.executor = self._beside(runner, options, draft_slice)
+        self.program = self.executor.program
+        self.slots = GainSlots(self.executor, int(self.is_the_chats), options.parallel)
+        self.steps, self.step_seconds = 0, 0.0  # of all steps
+        self.last_seconds = 0.0
+
+    def _beside(self, runner: Runner, options: StartServing, draft_slice: Slice | None) -> Executor:
         build = backends.shared_build_options(
             runner.choice,
             runner.options,
-            model.shape,
+            runner.model.shape,
             context=self.context,
             sequences=self.segments,
             pages=self.pool.count,
             slots=1 + options.parallel,
             draft_slice=draft_slice,
         )
-        self.executor = executor_beside(runner, model, build)
-        self.program = self.executor.program
-        self.slots = GainSlots(self.executor, options.parallel)
-        self.steps, self.step_seconds = 0, 0.0  # of all steps
-        self.last_seconds = 0.0
+        return executor_beside(runner, runner.model, build)
 
     @property
     def vocabulary(self) -> int:
@@ -118,10 +130,15 @@ class Batch:
         tokens: Sequence[int],
         segments: tuple[Segment, ...],
         should_stop: StopCheck | None = None,
+        chat: Step | None = None,
     ) -> NDArray[np.float32]:
-        """Run one step; return logits float32 [outputs of all segments, vocabulary]."""
+        """Run one step, with that of the chat before all others if there is one; return logits
+        float32 [outputs of all segments, vocabulary]."""
+        ids = np.asarray(tokens, np.int32)
+        if chat is not None:
+            ids, segments = np.concatenate([chat.tokens, ids]), (*chat.segments, *segments)
         outputs = sum(segment.outputs for segment in segments)
-        step = Step(np.asarray(tokens, np.int32), 0, outputs, segments)
+        step = Step(ids, 0, outputs, segments)
         with self.runner.session.files.unchanged():
             began = time.perf_counter()
             logits = self.executor.run(step, should_stop)
@@ -147,6 +164,13 @@ class Batch:
         if self.executor in self.runner.beside:
             self.runner.beside.remove(self.executor)
             self.executor.close()
+
+
+def _has_room(runner: Runner, options: StartServing, draft_slice: Slice | None) -> bool:
+    """Return whether the chat's executor has pages and slots for as many answers."""
+    program = runner.executor.program
+    has_slice = program.has_slice or draft_slice is None
+    return runner.options.sequences > options.parallel and program.pages is not None and has_slice
 
 
 def _context(runner: Runner, options: StartServing) -> int:

@@ -16,9 +16,9 @@ import numpy as np
 
 from llm_lite.core.errors import NotFiniteError, RequestError
 from llm_lite.core.plan.plan import Plan
-from llm_lite.core.plan.step import PAGE, Segment, Step
+from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.pages import PagePool, pages_for
+from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.serving.service import F32, Embeddings
 

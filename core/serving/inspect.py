@@ -22,11 +22,11 @@ from llm_lite.core.inspect.lens import TokenAgain, lens_of
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Kind
-from llm_lite.core.plan.step import PAGE, Segment, Step
+from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.quant import rows
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.pages import PagePool, Ticket, pages_for
+from llm_lite.core.serving.pages import PagePool, Ticket
 from llm_lite.core.serving.service import F32, LensLayer
 
 MOST_BYTES = 256 << 20  # of maps that are asked for at once

@@ -17,7 +17,6 @@ import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.plan.step import PAGE
 
 Name = bytes  # of a full page: the hash of all tokens up to its end
 
@@ -35,10 +34,6 @@ def name_of(before: Name, tokens: Sequence[int]) -> Name:
     return blake2b(before + np.asarray(tokens, np.int32).tobytes(), digest_size=16).digest()
 
 
-def pages_for(positions: int) -> int:
-    return -(-positions // PAGE)
-
-
 class Ticket(Struct, frozen=True):
     """A ticket stands for a page as it is now; it is no longer valid once the page is allocated
     again."""
@@ -48,14 +43,14 @@ class Ticket(Struct, frozen=True):
 
 
 class PagePool:
-    """Each page 0 .. count-1 is free, used by one answer or more, or kept."""
+    """Each page first .. first+count-1 is free, used by one answer or more, or kept."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._free = list(range(count - 1, -1, -1))  # the last one is given first
-        self._users = [0] * count
-        self._turns = [0] * count  # how often each was given away
-        self._names: list[Name | None] = [None] * count
+    def __init__(self, count: int, first: int = 0) -> None:
+        self.count, end = count, first + count
+        self._free = list(range(end - 1, first - 1, -1))  # the last one is given first
+        self._users = [0] * end
+        self._turns = [0] * end  # how often each was given away
+        self._names: list[Name | None] = [None] * end
         self._known: dict[Name, int] = {}
         self._kept: OrderedDict[int, None] = (
             OrderedDict()

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.plan.step import PAGE, Segment
+from llm_lite.core.plan.step import PAGE, Segment, pages_for
 from llm_lite.core.serving.pages import (
     Name,
     PagePool,
     Ticket,
     first_name,
     name_of,
-    pages_for,
 )
 
 

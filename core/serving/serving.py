@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
+from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.generation.steps import PATIENCE
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
-from llm_lite.core.plan.step import Segment
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.serving.answers import AnswerService
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.drafts import ServedDrafts, drafted_batch
@@ -60,6 +63,7 @@ class Serving:
         self._is_on = False
         self.problem = ""  # why nothing is served
         self._is_spoiled = False  # by a defect: the next step begins with empty pages
+        self._has_run = False  # a step beside the chat's, since the last call of `step`
 
     @property
     def is_on(self) -> bool:
@@ -91,6 +95,8 @@ class Serving:
             self._log("error", f"serving has ended: {error}")
             self._close(str(error))
             return
+        if self._batch.is_the_chats:
+            runner.session.run_shared = self.run_beside
         self._queue.open(self._batch)
         matchers().warm(runner.model_file.tokenizer)  # the first schema does not wait for it
         self._is_on = True
@@ -101,26 +107,56 @@ class Serving:
         done before grammars have said what may come next, wait a little for one. DeviceError
         passes through: nothing is lost, and all goes on with another executor."""
         self.use_runner(runner)
-        batch = self._batch
+        batch, has_run = self._batch, self._has_run
+        self._has_run = False
         if batch is not None:
             try:
-                self._work(batch, waits)
-            except DeviceError:
-                raise
+                with self._failures():
+                    self._work(batch, waits, runs=not has_run)
             except CancelledError:  # the program ends: the step does not count
                 return True
-            except LlmLiteError as error:
-                self.fail(str(error))
-            except BaseException as error:  # those of native libraries are no Exception
-                if known := system_errors.sentence(error):
-                    self.fail(known)
-                else:
-                    text = traceback.format_exc()
-                    self._log("error", f"internal error, please report it: {text}")
-                    self.fail(system_errors.defect(error))
-                self._is_spoiled = True
         self._end_those_over()
         return self._queue.has_work()
+
+    def run_beside(self, chat: Step, should_stop: StopCheck | None) -> NDArray[np.float32]:
+        """Run a step of the chat, with the next tokens of clients as far as it has room, and return
+        the chat's logits. Errors of clients end their answers, and not the chat's."""
+        batch = self._batch
+        assert batch is not None
+        wanted, parts = list[StepPart](), list[StepPart]()
+        if not chat.sliced:
+            with self._failures():
+                wanted = self._scheduler.parts(batch.pool, batch.segments, self._queue.embedding)
+                parts = _fitting(batch.program, chat, wanted)
+                self._place(batch, parts)
+        if not parts:
+            return batch.executor.run(chat, should_stop)
+        tokens, segments = _step_of(parts)
+        logits = batch.run(tokens, segments, should_stop, chat)
+        self._has_run = len(parts) == len(wanted)
+        with self._failures():
+            self._take(batch, parts, logits[chat.outputs :])
+        self._end_those_over()
+        return logits[: chat.outputs]
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """End all answers with a sentence where the work within fails; DeviceError and
+        CancelledError pass through."""
+        try:
+            yield
+        except (DeviceError, CancelledError):
+            raise
+        except LlmLiteError as error:
+            self.fail(str(error))
+        except BaseException as error:  # those of native libraries are no Exception
+            if known := system_errors.sentence(error):
+                self.fail(known)
+            else:
+                text = traceback.format_exc()
+                self._log("error", f"internal error, please report it: {text}")
+                self.fail(system_errors.defect(error))
+            self._is_spoiled = True
 
     def fail(self, problem: str) -> None:
         """End all that runs or waits with this sentence; the next requests are answered again."""
@@ -144,6 +180,8 @@ class Serving:
     def _drop_batch(self) -> None:
         """Close the batch; its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
+        if batch is not None and batch.is_the_chats:
+            batch.runner.session.run_shared = None
         self._drafts = ServedDrafts()
         self._responses.clear()
         if (embedding := self._queue.embedding) is not None:
@@ -157,7 +195,7 @@ class Serving:
             except DeviceError as error:  # a lost device may refuse even to be let go
                 self._log("warning", f"the shared executor could not be closed cleanly: {error}")
 
-    def _work(self, batch: Batch, waits: bool) -> None:
+    def _work(self, batch: Batch, waits: bool, *, runs: bool) -> None:
         call = self._queue.next_call()
         if call is not None:
             call.do(batch)
@@ -176,9 +214,10 @@ class Serving:
                 raise
             except LlmLiteError as error:
                 self._queue.end_embedding().fail(error, batch)
+        if not runs:  # their tokens were in the chat's step
+            return
         parts = self._scheduler.parts(batch.pool, batch.segments, self._queue.embedding)
-        for part in parts:
-            part.answer.paged.slot = batch.slots.slot_of(part.answer.paged.gains)
+        self._place(batch, parts)
         if parts:
             if self._queue.embedding is None:
                 places, pool = batch.segments, batch.pool
@@ -187,16 +226,20 @@ class Serving:
         elif waits and held and call is None and self._queue.embedding is None:
             held[0].is_ready(PATIENCE)
 
-    def _run(self, batch: Batch, parts: list[StepPart]) -> None:
-        tokens, segments = list[int](), list[Segment]()
+    def _place(self, batch: Batch, parts: list[StepPart]) -> None:
+        """Find slots for the gains of the answers in a step."""
         for part in parts:
-            paged = part.answer.paged
-            tokens += [*paged.next_tokens(part.count), *part.drafted]
-            segments += paged.segments(part.count, part.outputs)
-            segments += paged.drafted_segments(part.count, len(part.drafted))
-        logits, row = batch.run(tokens, tuple(segments), self._is_closing), 0
-        seconds, until = batch.last_seconds, time.monotonic() + PATIENCE
-        self._drafts.note_step(parts, seconds)
+            part.answer.paged.slot = batch.slots.slot_of(part.answer.paged.gains)
+
+    def _run(self, batch: Batch, parts: list[StepPart]) -> None:
+        tokens, segments = _step_of(parts)
+        logits = batch.run(tokens, segments, self._is_closing)
+        self._drafts.note_step(parts, batch.last_seconds)
+        self._take(batch, parts, logits)
+
+    def _take(self, batch: Batch, parts: list[StepPart], logits: NDArray[np.float32]) -> None:
+        """Choose what follows in each answer of a step; `logits` float32 [outputs, V]."""
+        row, seconds, until = 0, batch.last_seconds, time.monotonic() + PATIENCE
         found = list[tuple[StepPart, NDArray[np.float32]]]()
         for part in parts:
             part.answer.paged.advance(batch.pool, part.count)
@@ -220,3 +263,27 @@ class Serving:
                 self._responses.add(answer, batch.pool)
                 answer.paged.free_pages(batch.pool, keep=True)
             self._tally.count(answer)
+
+
+def _step_of(parts: list[StepPart]) -> tuple[list[int], tuple[Segment, ...]]:
+    """Return the tokens and segments of a step of these parts."""
+    tokens, segments = list[int](), list[Segment]()
+    for part in parts:
+        paged = part.answer.paged
+        tokens += [*paged.next_tokens(part.count), *part.drafted]
+        segments += paged.segments(part.count, part.outputs)
+        segments += paged.drafted_segments(part.count, len(part.drafted))
+    return tokens, tuple(segments)
+
+
+def _fitting(program: Program, chat: Step, wanted: Sequence[StepPart]) -> list[StepPart]:
+    """Return the parts that fit into a step beside the chat's, those of one token first."""
+    assert program.pages is not None
+    parts, count, outputs, segments = [], chat.count, chat.outputs, len(chat.segments)
+    for part in wanted:
+        more = 1 if part.answer.paged.is_reading else part.count
+        tokens, logits = count + part.count, outputs + part.outputs
+        if segments + more <= program.pages.segments and program.takes(tokens, logits):
+            parts.append(part)
+            count, outputs, segments = tokens, logits, segments + more
+    return parts

@@ -13,7 +13,6 @@ from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.plan.step import Step
-from llm_lite.core.records import replace
 
 _SHARE = 0.2  # of a new measurement in what is known
 _DOUBT = 0.05  # of the way back to the guess, each time that a measurement forbids drafts
@@ -107,7 +106,7 @@ class TimedSession(Protocol):
     @property
     def context_used(self) -> int: ...
 
-    def step(self, tokens: list[int], start: int, outputs: int = 1) -> Step: ...
+    def step_by_step(self, tokens: list[int], start: int) -> Step: ...
 
     def beside(self, start: int, count: int) -> AbstractContextManager[None]: ...
 
@@ -169,7 +168,7 @@ def _timed(session: TimedSession, tokens: int, should_stop: StopCheck) -> float:
     start = session.context_used
     vocabulary = session.executor.program.vocabulary
     spread = (np.arange(tokens) * (vocabulary // (tokens + 1))).tolist()
-    step = replace(session.step(spread, start, tokens), stepwise=tokens > 1)
+    step = session.step_by_step(spread, start)
     with session.files.unchanged(), session.beside(start, tokens):
         began = perf_counter()
         session.executor.run(step, should_stop)

@@ -85,8 +85,7 @@ def run_of(session: InspectedSession, position: int) -> TracedRun:
             raise RequestError(
                 f"the cache no longer holds what token {position} saw: choose a later token"
             )
-    token = np.array([tokens[position]], np.int32)
-    return TracedRun(session, plan, Step(token, position, source=session.source), 0, position)
+    return TracedRun(session, plan, session.step([tokens[position]], position), 0, position)
 
 
 def run_of_text(session: TracedSession, position: int) -> TracedRun:

@@ -10,6 +10,7 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import PAGE, PageShape
 from tests.runners import running
 
 CONTEXT = 24
@@ -18,14 +19,13 @@ GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens
 NO_END = frozenset[int]()
 
 
-@pytest.fixture(scope="module")
-def parts(tiny_llama):
+@pytest.fixture(scope="module", params=[None, PageShape(1, CHUNK, PAGE)], ids=["own", "pages"])
+def parts(tiny_llama, request):
     """Program with small chunks, so that everything crosses their borders; weights."""
     with running(tiny_llama) as runner:
         model_file = runner.model_file
-        build = BuildOptions(
-            CONTEXT, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(CHUNK, CHUNK))
-        )
+        buckets = Bucket(1, 1), Bucket(CHUNK, CHUNK)
+        build = BuildOptions(CONTEXT, "f32", "f32", "f32", False, buckets, pages=request.param)
         yield model_file.model.build(build), model_file.file.tensors
 
 
@@ -83,7 +83,7 @@ def test_only_what_differs_is_computed(session):
     steps = []
     run = session.executor.run
     session.executor.run = lambda step, stop=None: (
-        steps.append((step.start, step.count)) or run(step, stop)
+        steps.append((step.first_position, step.count)) or run(step, stop)
     )
     session.prefill(list(range(10)))
     assert steps == [(0, 4), (4, 4), (8, 2)]

@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from llm_lite.core.plan.step import PAGE
-from llm_lite.core.serving.pages import PagePool, pages_for
+from llm_lite.core.plan.step import PAGE, pages_for
+from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 
 PAGES, LONGEST = 6, 4 * PAGE

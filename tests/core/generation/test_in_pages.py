@@ -1,0 +1,180 @@
+"""A conversation in pages, in lockstep with one in a cache of its own: the same tokens, whatever is
+done to it."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from llm_lite.core.generation.prefill import PrefillOptions
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.draft import Branch
+from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.lens import lens
+from llm_lite.core.inspect.text_maps import EVERY_QUERY
+from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import replace
+from tests.families import family_of
+from tests.family_checks import NAMES, TOLERANCE, reference, write_case
+from tests.make_gguf import write_tiny_llama
+from tests.runners import BACKENDS, exact, running
+
+GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=24)
+PROMPT = [*range(5, 205), *range(5, 30)]  # more than a page, and something to draft
+GAINS = ((0.0, 1.0, 1.0, 1.0), (1.0, 0.5, 2.0, 1.0))
+ONES = ((1.0,) * 4,) * 2
+INTEGERS = {"mode": "int8", "activations": "auto", "keys": "int8", "values": "fp16"}
+TYPES = [{}, INTEGERS]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    return write_tiny_llama(folder / "tiny.gguf", context=512, seed=2)
+
+
+@pytest.fixture
+def both(request, tiny):
+    """Two runners of a model on a backend: a cache of its own, and pages."""
+    with contextlib.ExitStack() as stack:
+
+        def both(backend, path=tiny, **changes):
+            device = request.getfixturevalue("device") if backend == "vulkan" else None
+            runners = [
+                stack.enter_context(
+                    running(path, exact(backend, sequences=sequences, **changes), device=device)
+                )
+                for sequences in (0, 1)
+            ]
+            assert [runner.executor.program.pages is None for runner in runners] == [True, False]
+            return runners
+
+        yield both
+
+
+def answer(session: Session, prompt, options=None, **changes):
+    """The tokens of a greedy answer, and how many of the prompt were in the cache."""
+    sampling = replace(GREEDY, **changes)
+    prepared = session.prepare(prompt, options or PrefillOptions(name="one", conversation=1))
+    decoder = AnswerDecoder(session, frozenset())
+    items = answer_steps(session, prepared, sampling, frozenset(), decoder=decoder)
+    return [item.token for item in items if hasattr(item, "token")], prepared.reused
+
+
+def same(runners, work):
+    """What both make of it, which must be the same."""
+    plain, paged = (work(runner) for runner in runners)
+    assert plain == paged
+    return plain
+
+
+@pytest.mark.parametrize("types", TYPES, ids=["f32", "int8"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_answers_edits_branches_and_gains(both, backend, types):
+    runners = both(backend, **types)
+    said, reused = same(runners, lambda r: answer(r.session, PROMPT))
+    assert len(said) == 24 and reused == 0
+    again = same(runners, lambda r: answer(r.session, [*PROMPT, *said, 9]))
+    assert again[1] == len(PROMPT) + 23
+    edited = [*PROMPT[:150], 77, *PROMPT[151:]]
+    assert same(runners, lambda r: answer(r.session, edited))[1] == 150
+    assert same(runners, lambda r: answer(r.session, [*PROMPT, *said]))[1] > 200, "from the pool"
+    for gains in (GAINS, ONES):
+        for runner in runners:
+            runner.session.set_gains(gains, throughout=True)
+        assert (same(runners, lambda r: answer(r.session, PROMPT))[0] == said) is (gains == ONES)
+
+
+@pytest.mark.parametrize("overflow", ["forget-middle", "rolling"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_forgotten_when_the_context_is_full(both, backend, overflow):
+    runners = both(backend, context=PAGE + 40)
+    options = PrefillOptions(overflow, head=20, name="one", conversation=1)
+    prompt = PROMPT[: PAGE + 20]
+    said, _ = same(runners, lambda r: answer(r.session, prompt, options, max_new_tokens=60))
+    gaps = same(runners, lambda r: r.session.cache.held)
+    assert gaps.gaps and len(said) == 60
+    longer = [*prompt, *said, 9]
+    assert same(runners, lambda r: answer(r.session, longer, options))[1] > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_drafts_change_no_bit(both, backend):
+    """Of logits, keys and queries; a branch, which pages have none of, is left out."""
+    _, paged = both(backend, speculate="lookup", query_budget=EVERY_QUERY)
+    session, logits, states = paged.session, [], []
+    tokens = [7, 8, 9, 10, 11, 12]
+    for draft in ([], [8, 9, 10, 3]):
+        session.clear()
+        session.prefill(PROMPT)
+        rows = [session.decode(tokens[0], draft=draft, branch=Branch(0, tuple(draft[1:2])))]
+        assert session.tokens_ahead == tuple(draft)
+        rows += [session.decode(token) for token in tokens[1:]]
+        logits.append(np.stack(rows))
+        states.append(session.take_out().rows)
+    np.testing.assert_array_equal(*logits)
+    for name, rows in states[0].items():
+        np.testing.assert_array_equal(rows.data, states[1][name].data)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_goes_on_with_what_the_other_holds(both, backend, tmp_path):
+    """In memory and through a file, both ways; afterwards both answer alike."""
+    runners = both(backend)
+    for source, target in (runners, runners[::-1]):
+        source.session.clear()
+        source.session.prefill(PROMPT)
+        path = tmp_path / "kept.kv"
+        identity = on_disk.Identity("a model", source.session.made_by, source.session.gains)
+        on_disk.save(path, source.session.take_out(), identity)
+        kept = on_disk.load(path, identity, target.session.cache, 300)
+        for prefix in (source.session.take_out(), kept):
+            target.session.clear()
+            assert target.session.take_in(prefix) == len(PROMPT)
+            assert target.session.tokens() == tuple(PROMPT)
+            expected, _ = answer(source.session, [*PROMPT, 9])
+            assert answer(target.session, [*PROMPT, 9]) == (expected, len(PROMPT))
+            source.session.forget_after(len(PROMPT))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_maps_and_lens(both, backend):
+    runners = both(backend, query_budget=EVERY_QUERY)
+    maps, layers = [], []
+    for runner in runners:
+        runner.session.prefill(PROMPT)
+        count = len(PROMPT)
+        found = np.empty((4, count, count), np.float32)
+        head_maps(runner.attention, 1, range(4), found)
+        maps.append(found)
+        layers.append([logits for _, logits in lens(runner.session, count - 2)])
+    assert np.allclose(*maps, atol=1e-5)
+    assert np.allclose(*layers, atol=1e-3)
+
+
+def test_where_the_budget_is_short_no_queries_are_kept(both):
+    plain, paged = both("numpy", query_budget=100 << 10)
+    for runner in (plain, paged):
+        runner.session.prefill(PROMPT)
+    assert len(plain.session.committed.rows) > 0
+    assert len(paged.session.committed.rows) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_transformers(name, tmp_path):
+    family = family_of(name)
+    for number, case in enumerate(family.cases):
+        known = reference(family, case)
+        path = write_case(family, case, tmp_path / str(number))
+        options = exact("cpu", context=family.context.get(case, 0), sequences=1)
+        with running(path, options, every_output=True) as runner:
+            session = runner.session
+            assert np.abs(session.logits(known.tokens) - known.logits).max() < TOLERANCE
+            session.clear()
+            for end in (3, 8, 9, len(known.tokens)):
+                found = session.prefill(known.tokens[:end])
+                assert np.abs(found - known.logits[end - 1]).max() < TOLERANCE

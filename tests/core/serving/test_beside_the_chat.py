@@ -1,0 +1,172 @@
+"""Clients and the chat in the same steps of one executor: each as it is alone."""
+
+import threading
+
+import pytest
+
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.handles import CANCELLED
+from llm_lite.core.messages import (
+    ChatMessage,
+    Generate,
+    GenerationFinished,
+    Reconfigure,
+    SamplingOptions,
+    SetGains,
+    StopServing,
+)
+from llm_lite.core.records import replace
+from tests.children import PATIENCE
+from tests.core.engine_client import HELLO, Hook
+from tests.core.serving.clients import Asked, serve
+from tests.core.serving.test_served_gains import GAINS
+from tests.runners import BACKENDS, exact
+
+PARALLEL = 3
+LONG = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=60)
+PROMPTS = [tuple(range(5, 20)), tuple(range(30, 200)), (9,)]
+TYPES = [{}, {"mode": "int8", "activations": "auto", "keys": "fp16"}]
+STORY = (ChatMessage("user", "Tell me of " + "the sea and " * 60),)
+
+
+def shared(**changes):
+    return exact(changes.pop("backend", "numpy"), sequences=1 + PARALLEL, **changes)
+
+
+def batch_of(client):
+    return client.engine._clients._serving._batch
+
+
+def together(client, service, messages=STORY, **changes):
+    """The tokens of the chat's answer and of clients', who ask while it is read."""
+    handle = client.send(Generate(messages, LONG, **changes))
+    asked = [Asked(service, tokens=tokens, sampling=LONG) for tokens in PROMPTS]
+    found = [one.tokens() for one in asked]
+    handle.result(PATIENCE)
+    return tokens_of(client, handle), found
+
+
+def tokens_of(client, handle):
+    client.take()
+    return [e.token for e in client.of(object, handle) if hasattr(e, "context_used")]
+
+
+def steps_of(client, monkeypatch):
+    """All steps of the executor from now on, as (tokens, segments)."""
+    executor, steps = batch_of(client).executor, []
+    run = executor.run
+
+    def noted(step, should_stop=None):
+        steps.append((step.count, len(step.segments)))
+        return run(step, should_stop)
+
+    monkeypatch.setattr(executor, "run", noted)
+    return steps
+
+
+@pytest.mark.parametrize("types", TYPES, ids=["f32", "int8"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_is_as_alone(client, device, served_model, backend, types, monkeypatch):
+    client.engine.device_lost(device)
+    client.load(served_model, shared(backend=backend, speculate="off", **types))
+    service = serve(client, parallel=PARALLEL)
+    assert batch_of(client).is_the_chats
+    alone = (
+        client.ask(STORY, LONG)[1],
+        [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in PROMPTS],
+    )
+    client.send(StopServing())
+    service = serve(client, parallel=PARALLEL)  # with an empty cache
+    client.engine._host.runner.session.clear()
+    steps = steps_of(client, monkeypatch)
+    assert together(client, service) == alone
+    assert len(steps) < 120, "one by one they are more than 240"
+    assert max(segments for _, segments in steps) == 1 + PARALLEL
+
+
+@pytest.mark.parametrize("speculate", ["off", "lookup"])
+def test_as_in_caches_of_their_own(client, served_model, speculate):
+    """The chat with gains and drafts, beside clients who have neither."""
+    found = []
+    for options in (shared(speculate=speculate), exact(speculate=speculate)):
+        client.load(served_model, options)
+        client.send(SetGains(GAINS[1]))
+        service = serve(client, parallel=PARALLEL)
+        assert batch_of(client).is_the_chats is bool(options.sequences)
+        found.append(together(client, service))
+        client.result(StopServing())
+    assert found[0] == found[1]
+
+
+def test_where_there_is_no_room_the_clients_have_an_executor_of_their_own(client, served_model):
+    client.load(served_model, shared())
+    service = serve(client, parallel=PARALLEL + 1)
+    assert not batch_of(client).is_the_chats
+    assert len(Asked(service, tokens=PROMPTS[0]).tokens()) == 12
+
+
+def test_a_stop_of_the_chat_and_clients_that_leave_end_nobody_else(client, served_model):
+    client.load(served_model, shared())
+    service = serve(client, parallel=PARALLEL)
+    expected = [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in PROMPTS]
+    whole = client.ask(HELLO, LONG)[1]
+    asked = [Asked(service, tokens=tokens, sampling=LONG) for tokens in PROMPTS]
+    handle = client.send(Generate(STORY, LONG))
+    service.cancel(asked[1].number)
+    handle.cancel()
+    assert asked[1].finished().stop_reason in ("stopped", "length")
+    assert [asked[n].tokens() for n in (0, 2)] == [expected[n] for n in (0, 2)]
+    assert client.end_of(handle) in ("", CANCELLED)
+    assert client.ask(HELLO, LONG)[1] == whole
+
+
+def test_a_listener_that_fails_ends_its_own_answer(client, served_model):
+    client.load(served_model, shared())
+    service = serve(client, parallel=PARALLEL)
+    whole = client.ask(STORY, LONG)[1]
+    client.engine._host.runner.session.clear()
+    asked = Asked(service, tokens=PROMPTS[0], sampling=LONG)
+    heard = asked.hear
+
+    def fails(event):
+        heard(event)
+        raise ValueError("no more")
+
+    asked.hear = fails
+    other = Asked(service, tokens=PROMPTS[2], sampling=LONG)
+    assert client.ask(STORY, LONG)[1] == whole
+    assert len(other.tokens()) == 60
+
+
+def test_another_mode_takes_over_in_the_middle(client, served_model):
+    client.load(served_model, shared())
+    service = serve(client, parallel=PARALLEL)
+    handle = client.send(Generate(HELLO, replace(LONG, max_new_tokens=200)))
+    asked = Asked(service, tokens=PROMPTS[0], sampling=replace(LONG, max_new_tokens=200))
+    change = client.send(Reconfigure(shared(mode="int8")))
+    change.result(PATIENCE)
+    assert handle.result(PATIENCE).stop_reason in ("length", "end")
+    assert asked.finished().stop_reason in ("length", "end")
+    assert batch_of(client).is_the_chats
+
+
+def test_a_device_that_is_lost_in_a_shared_step_takes_nothing_along(
+    client, device, served_model, monkeypatch
+):
+    client.load(served_model, shared(backend="cpu"))
+    service = serve(client, parallel=PARALLEL)
+    expected = together(client, service)
+    hook = Hook(monkeypatch, "vulkan")
+    client.engine.device_lost(device)
+    client.load(served_model, shared(backend="vulkan"))
+    service = serve(client, parallel=PARALLEL)
+    lost = threading.Event()
+
+    def lose(step, should_stop):
+        if len(step.segments) > 2 and not lost.is_set():
+            lost.set()
+            raise DeviceLostError("the device was lost")
+
+    hook.at_step = lose
+    assert together(client, service) == expected
+    assert lost.is_set() and client.of(GenerationFinished)[-1].stop_reason == "length"
