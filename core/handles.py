@@ -75,13 +75,13 @@ class Handle:
         self.emit(result)
         self.end()
 
-    def end(self, problem: str = "", *, unwanted: bool = False) -> None:
+    def end(self, problem: str = "", *, unwanted: bool = False, at_fault: bool = False) -> None:
         """End the command, unless it has ended."""
         with self._lock:
             if not self.is_over:
                 self._problem = problem
                 self._over.set()
-                self._deliver(Report(Ended(problem, unwanted), self.command))
+                self._deliver(Report(Ended(problem, unwanted, at_fault), self.command))
 
 
 def cancel(handles: Iterable[Handle], command: Cancel) -> None:

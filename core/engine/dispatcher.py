@@ -83,6 +83,8 @@ class Dispatcher(Struct, frozen=True):
             self._task(handle, handle.command)
         elif isinstance(handle.command, StepRequest):
             return  # served with what else waits
+        else:
+            handle.end(f"{type(handle.command).__name__} is not for this engine")
         if is_done:
             handle.end()
 

@@ -198,7 +198,6 @@ class GenerationStats(Struct, frozen=True):
 
 
 class GenerationFinished(Event, frozen=True):
-    stop_reason: StopReason  # "error": of clients of a server only
+    stop_reason: StopReason  # never "error": where an answer fails, its end says why
     stats: GenerationStats
-    message: str = ""  # a sentence, for stop_reason "error" and "context"
-    request_at_fault: bool = False  # for "error": as where its grammar costs more than it may
+    message: str = ""  # a sentence, for stop_reason "context"

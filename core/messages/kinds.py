@@ -36,10 +36,12 @@ class CommandProgress(Event, frozen=True):
 
 class Ended(Event, frozen=True):
     """The last event of a command. `problem` is a sentence where it was not carried out; it was
-    `unwanted` where somebody cancelled it, or a newer command took its place."""
+    `unwanted` where somebody cancelled it, or a newer command took its place; and `at_fault` itself
+    where another like it would fare the same, as one whose grammar costs more than it may."""
 
     problem: str = ""
     unwanted: bool = False
+    at_fault: bool = False
 
     @property
     def failure(self) -> str:

@@ -1,7 +1,7 @@
 """Answers for clients of a server: what they ask, and how the server is doing.
 
-The events of such an answer are those of the chat: GenerationStarted, TokenDecoded and
-GenerationFinished, which only the client that asked receives.
+The events of such an answer are those of the chat: GenerationStarted, TokenDecoded,
+GenerationFinished and Ended, which only the client that asked receives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolSpec
 
 
-class AnswerRequest(Struct, frozen=True):
+class AnswerRequest(Command, frozen=True):
     """A prompt to answer: `messages` in the model's template, or else `tokens`, or else `text` as
     it is, without a template. Exactly one of the three is there.
 

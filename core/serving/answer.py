@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,13 @@ from llm_lite.core.generation.sampling import Sampler, check_bias
 from llm_lite.core.generation.speculation.decoder import DraftCounts
 from llm_lite.core.generation.steps import PATIENCE, choose_next
 from llm_lite.core.generation.token_texts import TokenEmitter, labelled
+from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.inspected import check_gains, gains_shape
 from llm_lite.core.messages import (
     MOST_ALTERNATIVES,
     AnswerRequest,
     ChatMessage,
+    Event,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
@@ -37,7 +40,6 @@ from llm_lite.core.plan.step import pages_for
 from llm_lite.core.records import replace
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
-from llm_lite.core.serving.service import AnswerEvent, Emit
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
@@ -47,8 +49,8 @@ class ServedAnswer:
     def __init__(
         self,
         number: int,
+        handle: Handle,
         request: AnswerRequest,
-        emit: Emit,
         file: prompt.ChatFile,
         *,
         context: int,
@@ -57,7 +59,7 @@ class ServedAnswer:
         """Raise RequestError where the request cannot be answered, FileError where the model's
         template is at fault."""
         asked = time.perf_counter()
-        self.number, self.request, self._emit = number, request, emit
+        self.number, self.handle, self.request = number, handle, request
         self.client = request.client
         tokenizer, sampling = file.tokenizer, request.sampling
         encoded = encode_request(file, request, context)
@@ -235,8 +237,11 @@ class ServedAnswer:
                 peak_rss_bytes=peak_rss_bytes(),
                 read_bytes=read_bytes,
             )
-        at_fault = self._is_at_fault and self.reason == "error"
-        self._tell(GenerationFinished(self.reason, stats, self.problem, request_at_fault=at_fault))
+        failed = self.reason == "error"
+        if not failed:
+            self._tell(GenerationFinished(self.reason, stats, self.problem))
+        with suppress(Exception):  # of a listener, which hears no more
+            self.handle.end(self.problem if failed else "", at_fault=failed and self._is_at_fault)
 
     def close(self) -> None:
         """Release what its grammar needs of the machine."""
@@ -256,10 +261,10 @@ class ServedAnswer:
             self.seconds,
         )
 
-    def _tell(self, event: AnswerEvent) -> None:
+    def _tell(self, event: Event) -> None:
         """Emit an event; a listener that fails ends its own answer and no other."""
         try:
-            self._emit(event)
+            self.handle.emit(event)
         except Exception as error:
             self.end("error", f"its listener failed: {error!r}")
 

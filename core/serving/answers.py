@@ -7,10 +7,12 @@ thread; so a broken request is refused before it waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
@@ -66,13 +68,14 @@ class AnswerService:
     def options(self) -> EngineOptions:
         return self._queue.batch().runner.options
 
-    def submit(self, request: AnswerRequest, emit: Emit) -> int:
+    def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         batch = self._queue.batch()
         self._queue.scheduler.check_room()
+        handle = Handle(request, lambda report: emit(report.event))
         answer = ServedAnswer(
             self._queue.next_number(),
+            handle,
             request,
-            emit,
             batch.runner.model_file,
             context=batch.context,
             program=batch.program,
@@ -82,7 +85,8 @@ class AnswerService:
         except BaseException:
             answer.close()
             raise
-        return answer.number
+        handle.on_cancel = partial(self._queue.cancel, answer.number)
+        return handle
 
     def cancel(self, number: int) -> None:
         self._queue.cancel(number)

@@ -7,6 +7,8 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -26,6 +28,7 @@ from llm_lite.core.generation.translation import (
     encode_source,
     longest_target,
 )
+from llm_lite.core.handles import Handle
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.encoder_runner import EncoderRunner
@@ -36,6 +39,7 @@ from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
     EngineOptions,
+    Event,
     ExecutorInfo,
     GenerationFinished,
     GenerationStarted,
@@ -51,7 +55,6 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.core.serving.service import (
     F32,
-    AnswerEvent,
     AnswerTokens,
     Embeddings,
     Emit,
@@ -98,7 +101,7 @@ class RunnerService:
     def detokenize(self, tokens: Sequence[int]) -> str:
         return self._of.model_file.tokenizer.decode(tokens)
 
-    def submit(self, request: AnswerRequest, emit: Emit) -> int:
+    def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         self._refuse()
 
     def cancel(self, number: int) -> None:
@@ -206,7 +209,7 @@ class TargetService(RunnerService):
         self._thread = threading.Thread(target=self._work, name="targets", daemon=True)
         self._thread.start()
 
-    def submit(self, request: AnswerRequest, emit: Emit) -> int:
+    def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         source = source_of(self._runner, request)
         with self._change:
             waiting = len(self._waiting)
@@ -218,9 +221,11 @@ class TargetService(RunnerService):
                     _AGAIN,
                 )
             self._numbers += 1
-            self._waiting.append(ServedTarget(self._numbers, request, source, emit))
+            handle = Handle(request, lambda report: emit(report.event))
+            handle.on_cancel = partial(self.cancel, self._numbers)
+            self._waiting.append(ServedTarget(self._numbers, handle, request, source))
             self._change.notify()
-            return self._numbers
+            return handle
 
     def cancel(self, number: int) -> None:
         with self._change:
@@ -294,9 +299,9 @@ class ServedTarget(Struct):
     """Any thread may set `is_cancelled`; the rest belongs to the service's thread."""
 
     number: int
+    handle: Handle
     request: AnswerRequest
     source: list[int]
-    emit: Emit
     asked: float = field(default_factory=time.perf_counter)
     is_cancelled: bool = False
     is_running: bool = False
@@ -304,7 +309,7 @@ class ServedTarget(Struct):
     reason: StopReason | None = None  # once it is over
 
     def write(self, runner: Runner) -> None:
-        """Emit the whole target, from GenerationStarted to GenerationFinished."""
+        """Emit the whole target, and end its handle."""
         self.is_running = True
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
@@ -377,12 +382,15 @@ class ServedTarget(Struct):
 
     def _finish(self, reason: StopReason, stats: GenerationStats, problem: str = "") -> None:
         self.reason, self.new_tokens = reason, stats.new_tokens
-        self._tell(GenerationFinished(reason, stats, problem))
+        if reason != "error":
+            self._tell(GenerationFinished(reason, stats))
+        with suppress(Exception):  # of a listener, which hears no more
+            self.handle.end(problem)
 
-    def _tell(self, event: AnswerEvent) -> None:
+    def _tell(self, event: Event) -> None:
         """Emit an event; a listener that fails ends its own target and no other."""
         try:
-            self.emit(event)
+            self.handle.emit(event)
         except Exception:
             self.is_cancelled = True
 

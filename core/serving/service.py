@@ -9,25 +9,23 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
     ChatMessage,
     EngineOptions,
+    Event,
     ExecutorInfo,
-    GenerationFinished,
-    GenerationStarted,
     Mode,
     ModelInfo,
     ModeSwitch,
     ServingStatus,
-    TokenDecoded,
     ToolSpec,
 )
 
 F32 = NDArray[np.float32]
-AnswerEvent = GenerationStarted | TokenDecoded | GenerationFinished
-Emit = Callable[[AnswerEvent], None]
+Emit = Callable[[Event], None]
 
 
 class Embeddings(Struct, frozen=True):
@@ -99,16 +97,14 @@ class Service(Protocol):
     @property
     def modes(self) -> ModeController: ...
 
-    def submit(self, request: AnswerRequest, emit: Emit) -> int:
-        """Queue a request and return its number, which comes back in every event.
-
-        `emit` is called on the engine's thread and must not wait. Its last event is always
-        GenerationFinished. Raises BusyError when as many wait as may.
+    def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
+        """Queue a request. `emit` is called on the engine's thread for every event of its handle,
+        and must not wait. Raises BusyError when as many wait as may.
         """
         ...
 
     def cancel(self, number: int) -> None:
-        """End an answer soon; GenerationFinished with the reason "stopped" is still emitted."""
+        """Cancel the request of this number in the status, if it has not ended."""
         ...
 
     def status(self) -> ServingStatus: ...

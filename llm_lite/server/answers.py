@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llm_lite.core.messages import AnswerRequest, GenerationFinished
-from llm_lite.core.serving.service import AnswerEvent
+from llm_lite.core.handles import Handle
+from llm_lite.core.messages import AnswerRequest, Ended, Event
 from llm_lite.server.call import Call
 from llm_lite.server.event_bridge import ClientLeft, IndexedEvent, RequestEvents
 
@@ -31,7 +31,7 @@ class Answers:
         self._received = RequestEvents(
             call.shared.config.unread_events * len(requests), self._give_up
         )
-        self._numbers: dict[int, int] = {}  # of those that run, by index
+        self._handles: dict[int, Handle] = {}  # by index
         self._ended: set[int] = set()
         self._closed = False
         self._watcher: asyncio.Task[None] | None = None
@@ -68,7 +68,7 @@ class Answers:
         ClientLeft, and ApiError where the server ends."""
         taken = await self._received.take(timeout)
         for index, event in taken:
-            if isinstance(event, GenerationFinished):
+            if isinstance(event, Ended):
                 self._ended.add(index)
         return taken
 
@@ -82,9 +82,9 @@ class Answers:
                 if self._closed:
                     break
                 emit = partial(_deliver, post, self._received, index)
-                self._numbers[index] = self._service.submit(request, emit)
+                self._handles[index] = self._service.submit(request, emit)
         finally:
-            if self._closed:  # meanwhile, when the last one had no number yet
+            if self._closed:  # meanwhile, when the last one had no handle yet
                 self._cancel()
 
     # In the loop:
@@ -100,11 +100,11 @@ class Answers:
         self._cancel()
 
     def _cancel(self) -> None:
-        for index, number in tuple(self._numbers.items()):
+        for index, handle in tuple(self._handles.items()):
             if index not in self._ended:
-                self._service.cancel(number)
+                handle.cancel()
 
 
-def _deliver(post: _Post, events: RequestEvents, index: int, event: AnswerEvent) -> None:
+def _deliver(post: _Post, events: RequestEvents, index: int, event: Event) -> None:
     """Post an event from the engine's thread."""
     post(events, (index, event))

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from llm_lite.core.serving.service import AnswerEvent
+from llm_lite.core.messages import Event
 
-IndexedEvent = tuple[int, AnswerEvent]  # the index of an answer, and its event
+IndexedEvent = tuple[int, Event]  # the index of an answer, and its event
 
 
 class ClientLeft(Exception):  # noqa: N818 - nothing failed

@@ -18,9 +18,9 @@ import numpy as np
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import (
     AnswerRequest,
+    Ended,
     EngineOptions,
     Event,
-    GenerationFinished,
     LoadModel,
     ModelLoaded,
     SamplingOptions,
@@ -28,7 +28,7 @@ from llm_lite.core.messages import (
     StartServing,
     TokenDecoded,
 )
-from llm_lite.core.serving.service import AnswerEvent, Service
+from llm_lite.core.serving.service import Service
 
 _PATIENCE = 600.0
 
@@ -44,7 +44,7 @@ class Timed:
         self.done = threading.Event()
         sampling = SamplingOptions(temperature=0.0, max_new_tokens=new)
         request = AnswerRequest("bench", sampling=sampling, client=str(id(self)), **prompt)
-        self.number = service.submit(request, self._hear)
+        self.handle = service.submit(request, self._hear)
 
     def wait(self) -> Timed:
         self.done.wait(_PATIENCE)
@@ -59,11 +59,11 @@ class Timed:
     def first_ms(self) -> float:
         return 1e3 * (self.came[0] - self.asked)
 
-    def _hear(self, event: AnswerEvent) -> None:
+    def _hear(self, event: Event) -> None:
         if isinstance(event, TokenDecoded):
             self.came.append(time.perf_counter())
             self.tokens.append(event.token)
-        elif isinstance(event, GenerationFinished):
+        elif isinstance(event, Ended):
             self.done.set()
 
 
@@ -122,7 +122,7 @@ def _measure(service: Service, vocabulary: int, arguments: argparse.Namespace) -
         late = Timed(service, 4, tokens=prompt()).wait()
         firsts.append(late.first_ms)
     for one in others:
-        service.cancel(one.number)
+        one.handle.cancel()
         one.done.wait(_PATIENCE)
     print(
         f"first token while {arguments.clients - 1} decode: median {np.median(firsts):.0f} ms, "

@@ -12,11 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import BusyError, GoneError, RequestError
+from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     Activations,
     Alternative,
@@ -55,7 +57,7 @@ class _Sequence:
 
     number: int
     request: AnswerRequest
-    emit: Emit
+    handle: Handle
     prompt: list[int]
     script: list[int]
     asked: float
@@ -127,7 +129,7 @@ class ScriptedService:
         kind = "a8" if activations == "auto" else activations
         self._executor = replace(self._executor, mode=mode, activations=kind)
 
-    def submit(self, request: AnswerRequest, emit: Emit) -> int:
+    def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         given = [bool(request.messages), bool(request.tokens), bool(request.text)]
         assert sum(given) == 1, "exactly one of messages, tokens and text"
         prompt = self._prompt(request)
@@ -141,12 +143,14 @@ class ScriptedService:
             if len(self._waiting) >= self.most_waiting:
                 self._counts["refused"] += 1
                 raise BusyError(f"{len(self._waiting)} requests wait already", 1.5)
+            handle = Handle(request, lambda report: emit(report.event))
             sequence = _Sequence(
-                next(self._numbers), request, emit, prompt, script, time.perf_counter()
+                next(self._numbers), request, handle, prompt, script, time.perf_counter()
             )
+            handle.on_cancel = partial(self.cancel, sequence.number)
             self._waiting.append(sequence)
             self._lock.notify_all()
-            return sequence.number
+            return handle
 
     def cancel(self, number: int) -> None:
         with self._lock:
@@ -296,7 +300,7 @@ class ScriptedService:
             self._counts["cached"] += s.reused
             thinking = Thinking("think") if self._thinks(s.request) else None
             labels = tuple(PromptToken(t, self.words.text(t), -1) for t in s.prompt)
-            s.emit(GenerationStarted(len(s.prompt), s.reused, labels, thinking))
+            s.handle.emit(GenerationStarted(len(s.prompt), s.reused, labels, thinking))
         if s.stopped:
             self._finish(s, "stopped")
         elif self.fail_after is not None and len(s.said) >= self.fail_after:
@@ -318,7 +322,7 @@ class ScriptedService:
         s.said.append(token)
         s.shown += text
         self._counts["new"] += 1
-        s.emit(self._token_event(s, token, text))
+        s.handle.emit(self._token_event(s, token, text))
         if at_end or stop:
             self._finish(s, "end" if at_end else "stop string")
 
@@ -360,7 +364,11 @@ class ScriptedService:
             decode_tok_s=len(s.said) / seconds,
             context_used=len(s.prompt) + len(s.said),
         )
-        s.emit(GenerationFinished(reason, stats, message))
+        if reason == "error":
+            s.handle.end(message)
+        else:
+            s.handle.emit(GenerationFinished(reason, stats, message))
+            s.handle.end()
 
 
 def _served(s: _Sequence, now: float, waiting: bool) -> ServedRequest:

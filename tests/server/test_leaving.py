@@ -138,10 +138,10 @@ def test_answers_that_are_queued_while_the_server_ends_are_cancelled(serve):
     submit, begun, go_on = served.service.submit, threading.Event(), threading.Event()
 
     def slow(request, emit):
-        number = submit(request, emit)
+        handle = submit(request, emit)
         begun.set()
         go_on.wait(PATIENCE)
-        return number
+        return handle
 
     served.service.submit = slow
     made = sockets.connect(served)

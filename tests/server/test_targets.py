@@ -11,7 +11,7 @@ import pytest
 from llm_lite.core.errors import BusyError
 from llm_lite.core.generation.translation import encode_source, target_text
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.messages import AnswerRequest
+from llm_lite.core.messages import AnswerRequest, Ended
 from llm_lite.core.serving.direct_services import TargetService
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
@@ -148,10 +148,10 @@ def test_what_waits_when_the_service_closes_is_told_so(runner):
 
     service.submit(AnswerRequest("a", text=SOURCE), hold)
     assert begun.wait(PATIENCE)
-    number = service.submit(AnswerRequest("b", text=SOURCE), told.append)
+    waiting = service.submit(AnswerRequest("b", text=SOURCE), told.append)
     with pytest.raises(BusyError, match="1 requests wait already"):
         service.submit(AnswerRequest("c", text=SOURCE), told.append)
-    service.cancel(number)
+    waiting.cancel()
     free.set()
     service.close()
     ends = [event.stop_reason for event in told if hasattr(event, "stop_reason")]
@@ -220,10 +220,10 @@ def test_without_a_queue_one_target_at_a_time_is_written(runner):
 
     def hear(event: object) -> None:
         told.append(event)
-        if hasattr(event, "stop_reason"):
+        if isinstance(event, Ended):
             ended.set()
 
     service.submit(AnswerRequest("a", text=SOURCE), hear)
     assert ended.wait(PATIENCE)
     service.close()
-    assert told[-1].stop_reason in ("end", "length")
+    assert told[-2].stop_reason in ("end", "length")

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from llm_lite.core.errors import CancelledError
-from llm_lite.core.messages import GenerationFinished, GenerationStats
+from llm_lite.core.messages import Ended
 from llm_lite.core.text.sandbox.process import give_up_when_cancelled
 from llm_lite.server import shared
 from llm_lite.server.failures import ApiError
@@ -149,9 +149,6 @@ def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
 
 def test_a_request_that_is_at_fault_is_no_failure_of_the_server():
     for fault, status in ((True, 400), (False, 503)):
-        finished = GenerationFinished(
-            "error", GenerationStats(), "the grammar cannot go on", request_at_fault=fault
-        )
         with pytest.raises(ApiError, match="the grammar cannot go on") as error:
-            check(finished)
+            check(Ended("the grammar cannot go on", at_fault=fault))
         assert error.value.status == status

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Struct, structs
 
 from llm_lite.core.messages import (
+    Event,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
@@ -18,7 +19,6 @@ from llm_lite.core.messages import (
     ToolStyle,
 )
 from llm_lite.core.records import replace
-from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.calls import CallSplit
@@ -142,7 +142,7 @@ class Choice:
         reason = self.finished.stop_reason if self.finished else None
         return reason if reason in ("stop string", "role", "repetition") else None
 
-    def feed(self, event: AnswerEvent) -> None:
+    def feed(self, event: Event) -> None:
         if isinstance(event, TokenDecoded):
             self._feed_text(event.text)
             if self._keeps_tokens:
@@ -151,7 +151,7 @@ class Choice:
             self.started = event
             if event.thinking is not None:
                 self._split = Split.of(event.thinking)
-        else:
+        elif isinstance(event, GenerationFinished):
             self.finished = event
 
     def delta(self) -> Delta:

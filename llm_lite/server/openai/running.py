@@ -9,8 +9,13 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from llm_lite.core.messages import AnswerRequest, GenerationFinished, GenerationStarted
-from llm_lite.core.serving.service import AnswerEvent
+from llm_lite.core.messages import (
+    AnswerRequest,
+    Ended,
+    Event,
+    GenerationFinished,
+    GenerationStarted,
+)
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_bridge import IndexedEvent
@@ -128,17 +133,20 @@ async def _first(answers: Answers, seconds: float) -> list[IndexedEvent]:
     return head
 
 
-def check(one: AnswerEvent) -> None:
+def check(one: Event) -> None:
     """Raise ApiError where an answer failed. Most of what is wrong with a request was refused
     before."""
-    if isinstance(one, GenerationFinished) and is_failure(one):
-        if one.request_at_fault:
-            raise ApiError(400, one.message)
-        raise ApiError(503, one.message or "the answer was stopped", code="answer_failed")
+    if isinstance(one, Ended) and one.at_fault:
+        raise ApiError(400, one.problem)
+    if is_failure(one):
+        problem = one.problem if isinstance(one, Ended) else "the answer was stopped"
+        raise ApiError(503, problem, code="answer_failed")
 
 
-def is_failure(one: AnswerEvent) -> bool:
-    return isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped")
+def is_failure(one: Event) -> bool:
+    if isinstance(one, Ended):
+        return bool(one.problem)
+    return isinstance(one, GenerationFinished) and one.stop_reason == "stopped"
 
 
 async def events_of(

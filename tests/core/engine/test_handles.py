@@ -12,6 +12,7 @@ from llm_lite.core.inspect import attention_export
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
     AnalyzeTensors,
+    AnswerRequest,
     Cancel,
     CheckKept,
     Command,
@@ -101,7 +102,7 @@ def all_commands(model, folder):
         MeasureDivergence("", exact(), exact(keys="fp16"), 16, 1),
         *(MeasureModes(exact()), AnalyzeTensors("as-stored"), ProfileStep(1)),
         *(KeepVariant("int8"), DropVariant("int8"), StudyKernels("vulkan")),
-        CompareElsewhere(HELLO),  # which an engine knows nothing of
+        *(CompareElsewhere(HELLO), AnswerRequest("r", text="x")),  # which are for others
         Cancel(Inspect(0)),
         Shutdown(),
     ]

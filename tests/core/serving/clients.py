@@ -4,6 +4,7 @@ import threading
 
 from llm_lite.core.messages import (
     AnswerRequest,
+    Ended,
     GenerationFinished,
     GenerationStarted,
     SamplingOptions,
@@ -25,17 +26,24 @@ class Asked:
         request.setdefault("sampling", GREEDY)
         request.setdefault("response", f"answer-{id(self)}")
         self.response = request["response"]
-        self.number = service.submit(AnswerRequest(**request), self.hear)
+        self.handle = service.submit(AnswerRequest(**request), lambda event: self.hear(event))
 
     def hear(self, event):
         self.events.append(event)
-        if isinstance(event, GenerationFinished):
+        if isinstance(event, Ended):
             self.done.set()
 
-    def finished(self):
+    def end(self):
+        """How it ended: the last event of all."""
         assert self.done.wait(PATIENCE), self.events
-        assert isinstance(self.events[-1], GenerationFinished)
+        assert isinstance(self.events[-1], Ended)
         return self.events[-1]
+
+    def finished(self):
+        """The last event of the answer, which did not fail."""
+        assert self.end().problem == "", self.events
+        assert isinstance(self.events[-2], GenerationFinished)
+        return self.events[-2]
 
     @property
     def started(self):

@@ -112,7 +112,7 @@ def test_a_stop_of_the_chat_and_clients_that_leave_end_nobody_else(client, serve
     whole = client.ask(HELLO, LONG)[1]
     asked = [Asked(service, tokens=tokens, sampling=LONG) for tokens in PROMPTS]
     handle = client.send(Generate(STORY, LONG))
-    service.cancel(asked[1].number)
+    asked[1].handle.cancel()
     handle.cancel()
     assert asked[1].finished().stop_reason in ("stopped", "length")
     assert [asked[n].tokens() for n in (0, 2)] == [expected[n] for n in (0, 2)]

@@ -84,7 +84,7 @@ def test_while_it_runs_and_until_its_pages_go(client, served_model, hook):
     assert reached.wait(PATIENCE)
     hook.heard = True
     assert len(service.answer_tokens("r").tokens) >= 3
-    service.cancel(asked.number)
+    asked.handle.cancel()
     asked.finished()
     assert service.attention("r", 0, (0,), 0, 3).shape[:2] == (1, 3)
     Asked(service, tokens=tuple(range(9, 280)) + (5,) * 200).finished()

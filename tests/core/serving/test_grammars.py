@@ -58,7 +58,7 @@ def test_an_answer_whose_mask_is_late_can_be_cancelled(client, served_model, hel
     service = serve(client)
     late = Asked(service, tokens=PROMPT, sampling=FORCED)
     assert held.asked.wait(PATIENCE)
-    service.cancel(late.number)
+    late.handle.cancel()
     assert late.finished().stop_reason == "stopped"
 
 
@@ -82,10 +82,10 @@ def test_a_grammar_that_cannot_go_on_is_the_request_s_fault(client, served_model
     text = "root ::= " + " | ".join(names) + "\n"
     text += "\n".join(f'{name} ::= "a" x{name}\nx{name} ::= "a{name}"' for name in names)
     asked = Asked(service, tokens=PROMPT, sampling=SamplingOptions(grammar=text))
-    finished = asked.finished()
-    assert finished.stop_reason == "error" and finished.request_at_fault
-    assert finished.message.startswith("the grammar cannot go on: Current row has")
-    assert not Asked(service, tokens=PROMPT).finished().request_at_fault
+    end = asked.end()
+    assert end.at_fault
+    assert end.problem.startswith("the grammar cannot go on: Current row has")
+    assert not Asked(service, tokens=PROMPT).end().at_fault
 
 
 def test_clients_are_answered_while_the_chat_waits_for_its_mask(client, served_model, held):

@@ -101,8 +101,8 @@ def test_cancel(client, served_model, hook):
     waiting = Asked(service, tokens=(5, 7), sampling=LONG)
     last = Asked(service, tokens=(5, 8), sampling=SHORT)
     assert reached.wait(PATIENCE)
-    service.cancel(running.number)
-    service.cancel(waiting.number)
+    running.handle.cancel()
+    waiting.handle.cancel()
     service.cancel(999)
     hook.heard = True
     assert running.finished().stop_reason == "stopped"
@@ -126,7 +126,7 @@ def test_a_listener_that_fails_ends_its_own_answer(client, served_model):
 
     deaf, other = Deaf(service, tokens=(5, 6)), Asked(service, tokens=(5, 7))
     assert len(other.tokens()) == 12
-    assert "RuntimeError" in deaf.finished().message
+    assert "RuntimeError" in deaf.end().problem
     assert service.status().failed == 1
 
 
@@ -160,7 +160,7 @@ def test_hundreds_of_requests_from_many_threads(client, served_model):
             tokens = tuple(range(5 + number % 5, 5 + number % 5 + 1 + 11 * number))
             asked = Asked(service, tokens=tokens, sampling=SHORT, client=name)
             if number % 7 == 3:
-                service.cancel(asked.number)
+                asked.handle.cancel()
             results[name, number] = asked.finished()
 
     threads = [threading.Thread(target=work, args=(f"client {n}",)) for n in range(8)]

@@ -210,7 +210,7 @@ def test_a_draft_model_reads_a_long_text_in_pieces(client, served_model, hook, m
     hook.at_step = wait
     left = Asked(service, tokens=TWICE[::-1], sampling=LONG)
     assert reached.wait(PATIENCE)
-    service.cancel(left.number)
+    left.handle.cancel()
     assert left.finished().stop_reason == "stopped"
     assert Asked(service, tokens=TWICE, sampling=LONG).tokens() == plain
 

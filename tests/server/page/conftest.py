@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from llm_lite.core.messages import AnswerRequest, ChatMessage, GenerationFinished
+from llm_lite.core.messages import AnswerRequest, ChatMessage, Ended
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.page import Page
 from llm_lite.server.routes import make_app
@@ -113,7 +113,7 @@ def answered(service: ScriptedService) -> Callable[[str], str]:
         name, ended = f"chatcmpl-{len(service.requests)}", []
         request = AnswerRequest(name, messages=(ChatMessage("user", text),))
         service.submit(request, ended.append)
-        until(lambda: ended and isinstance(ended[-1], GenerationFinished))
+        until(lambda: ended and isinstance(ended[-1], Ended))
         return name
 
     return answer
