@@ -121,6 +121,23 @@ def test_drafts_change_no_bit(both, backend):
         np.testing.assert_array_equal(rows.data, states[1][name].data)
 
 
+@pytest.mark.parametrize("mode", ["fp32", "fp16", "int8", "int4"])
+@pytest.mark.parametrize("activations", ["a32", "a8"])
+def test_a_position_has_the_same_bits_by_prompt_and_decoded(both, mode, activations):
+    """Of floats too, which a cache of one's own computes otherwise many at a time."""
+    _, paged = both("cpu", mode=mode, activations=activations, keys="fp16", speculate="off")
+    session, found = paged.session, []
+    for read in (len(PROMPT), 3):
+        session.clear()
+        logits = session.prefill(PROMPT[:read])
+        for token in PROMPT[read:]:
+            logits = session.decode(token)
+        found.append((logits, session.take_out().rows))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    for name, rows in found[0][1].items():
+        np.testing.assert_array_equal(rows.data, found[1][1][name].data)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_goes_on_with_what_the_other_holds(both, backend, tmp_path):
     """In memory and through a file, both ways; afterwards both answer alike."""
