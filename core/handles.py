@@ -146,10 +146,14 @@ class AnyEngine(Protocol):
         """Return the reports since the last call, in order; never waits."""
         ...
 
-    def wait(self, timeout: float) -> list[Report]:
-        """Return the reports as `poll` does, but wait up to `timeout` seconds for the first one."""
+    def close(self, timeout: float = 2.0) -> object:
+        """Stop whatever runs and end the thread, within `timeout` seconds."""
         ...
 
-    def close(self, timeout: float = 2.0) -> bool:
-        """Stop whatever runs and end the thread; whether it ended in time (seconds)."""
+
+class WaitingEngine(AnyEngine, Protocol):
+    """An engine for a program that has nothing to do until it reports."""
+
+    def wait(self, timeout: float) -> list[Report]:
+        """Return the reports as `poll` does, but wait up to `timeout` seconds for the first one."""
         ...

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.handles import Handle, Report, cancel
+from llm_lite.core.handles import AnyEngine, Handle, Report, cancel
 from llm_lite.core.messages import (
     AttentionPart,
     CacheStatus,
@@ -147,12 +147,8 @@ _HELD_BACK = (
 )
 
 
-class LocalEngine(Protocol):
-    """The engine of this program, as far as the router uses it."""
-
-    def submit(self, command: Command) -> Handle: ...
-
-    def poll(self) -> list[Report]: ...
+class LocalEngine(AnyEngine, Protocol):
+    """The engine of this program, as far as the window uses it."""
 
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
 
@@ -160,17 +156,9 @@ class LocalEngine(Protocol):
 
     def coming(self) -> str: ...
 
-    def close(self, timeout: float = 2.0) -> object: ...
 
-
-class OtherEngine(Protocol):
-    """An engine elsewhere, as far as the router uses it."""
-
-    def submit(self, command: Command) -> Handle: ...
-
-    def poll(self) -> list[Report]: ...
-
-    def close(self, timeout: float = 2.0) -> object: ...
+class OtherEngine(AnyEngine, Protocol):
+    """An engine elsewhere, as far as the window uses it."""
 
     def loaded(self) -> ModelLoaded:
         """Return the event that would announce its model."""

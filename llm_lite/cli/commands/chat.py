@@ -16,7 +16,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
-from llm_lite.core.handles import AnyEngine
+from llm_lite.core.handles import WaitingEngine
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         engine.close()
 
 
-def _local(arguments: argparse.Namespace) -> tuple[AnyEngine, ModelLoaded]:
+def _local(arguments: argparse.Namespace) -> tuple[WaitingEngine, ModelLoaded]:
     from llm_lite.core.engine.engine import Engine
 
     engine = Engine(None)
@@ -57,7 +57,7 @@ def _local(arguments: argparse.Namespace) -> tuple[AnyEngine, ModelLoaded]:
         raise
 
 
-def _elsewhere(arguments: argparse.Namespace) -> tuple[AnyEngine, ModelLoaded]:
+def _elsewhere(arguments: argparse.Namespace) -> tuple[WaitingEngine, ModelLoaded]:
     """Connect to the server at the address. RequestError if nobody answers there, or it has no such
     model."""
     from llm_lite.core.remote.address import read_address, read_key
@@ -75,7 +75,7 @@ def _elsewhere(arguments: argparse.Namespace) -> tuple[AnyEngine, ModelLoaded]:
 
 
 def _ask_once(
-    engine: AnyEngine, model: ModelInfo, arguments: argparse.Namespace, chosen: dict[str, Any]
+    engine: WaitingEngine, model: ModelInfo, arguments: argparse.Namespace, chosen: dict[str, Any]
 ) -> int:
     if arguments.prompt is None:
         text, source = read_standard_input(_LONGEST_INPUT), "standard input"
@@ -115,7 +115,10 @@ def _ask_once(
 
 
 def _converse(
-    engine: AnyEngine, loaded: ModelLoaded, arguments: argparse.Namespace, chosen: dict[str, Any]
+    engine: WaitingEngine,
+    loaded: ModelLoaded,
+    arguments: argparse.Namespace,
+    chosen: dict[str, Any],
 ) -> int:
     talk = Conversation(
         engine,

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from llm_lite.cli.terminal.answering import StreamedAnswer, execute, generate, load, report
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
-from llm_lite.core.handles import AnyEngine
+from llm_lite.core.handles import WaitingEngine
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -34,7 +34,7 @@ Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 
 
 class Conversation(Struct):
-    engine: AnyEngine
+    engine: WaitingEngine
     model: ModelInfo
     executor: ExecutorInfo
     options: EngineOptions

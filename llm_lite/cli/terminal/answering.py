@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import note, shows_thoughts, stream, stream_thought, warn
 from llm_lite.core.errors import DoesNotFitError, RequestError
-from llm_lite.core.handles import AnyEngine
+from llm_lite.core.handles import WaitingEngine
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -49,7 +49,7 @@ class StreamedAnswer(Struct):
     interrupted: bool = False
 
 
-def generate(engine: AnyEngine, command: Generate, *, shown: bool) -> StreamedAnswer:
+def generate(engine: WaitingEngine, command: Generate, *, shown: bool) -> StreamedAnswer:
     """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
 
     RequestError where it could not be made.
@@ -164,7 +164,7 @@ def report(event: Event) -> None:
 
 
 def execute(
-    engine: AnyEngine,
+    engine: WaitingEngine,
     command: Command,
     *,
     cancel: bool = False,
@@ -193,7 +193,7 @@ def execute(
     return events[:-1]
 
 
-def load(engine: AnyEngine, command: LoadModel, *, cancel: bool = False) -> ModelLoaded:
+def load(engine: WaitingEngine, command: LoadModel, *, cancel: bool = False) -> ModelLoaded:
     """Load a model. RequestError where it cannot be."""
     events = execute(engine, command, cancel=cancel)
     return next(event for event in events if isinstance(event, ModelLoaded))
