@@ -58,12 +58,12 @@ def moves(plan: Plan, first: int, to: int, count: int) -> Iterator[list[RowsMove
     """Yield lists of copies that move the rows of positions first .. first + count - 1 to those of
     positions from `to` on: the lists must run in order, the copies of a list do not overlap."""
     tensors, apart = written_tensors(plan), abs(first - to)
-    rows = {tensor.shape[0] for tensor in tensors}
+    rows = {tensor.ring_rows for tensor in tensors}
     order = range(0, count, apart)
     for done in order if to < first else reversed(order):
         some = min(count - done, apart)
         pairs = {n: list(_pairs(first + done, to + done, some, n)) for n in rows}
-        yield [RowsMove(t, *pair) for t in tensors for pair in pairs[t.shape[0]]]
+        yield [RowsMove(t, *pair) for t in tensors for pair in pairs[t.ring_rows]]
 
 
 def _pairs(first: int, to: int, count: int, rows: int) -> Iterator[tuple[int, int, int]]:

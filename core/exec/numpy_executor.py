@@ -14,7 +14,7 @@ from llm_lite.core.exec import reference
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.exec.moving import move_rows
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.step import PageShape, Step
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
 
@@ -28,14 +28,17 @@ def _filled(tensor: Tensor) -> NDArray[np.uint8]:
     return rows.encode(values, tensor.dtype, tensor.block)
 
 
-def _store(values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step) -> None:
-    if not step.segments:
+def _store(
+    values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step, pages: PageShape | None
+) -> None:
+    if pages is None:
         reference.store(values, cache, step.start)
         return
     done = 0
     for segment in step.segments:
         count = segment.count
-        cache[segment.rows(step.positions[done : done + count])] = values[done : done + count]
+        rows = segment.rows(step.positions[done : done + count], pages, len(cache))
+        cache[rows] = values[done : done + count]
         done += count
 
 
@@ -51,15 +54,16 @@ def _product(x: F32, weight: F32, step: Step) -> F32:
 
 
 def _attention_of_segments(
-    q: F32, keys: F32, values: F32, gains: F32, step: Step, **params: Any
+    q: F32, keys: F32, values: F32, gains: F32, step: Step, pages: PageShape, **params: Any
 ) -> F32:
     """Compute attention of each segment by itself, over its own pages in the order of its
-    positions; cross attention is over the source, which is in no pages. `gains`: [slots, L, H]."""
+    positions; cross attention is over the source, which is in no pages."""
     parts, done = [], 0
+    gains = gains.reshape(pages.slots, -1, gains.shape[1])
     for segment in step.segments:
         rows = np.arange(params["source"] if params["cross"] else segment.kv_length, dtype=np.int32)
         if not params["cross"]:
-            rows = segment.rows(rows)
+            rows = segment.rows(rows, pages, len(keys))
         own = q[done : done + segment.count]
         weights = gains[segment.slot]
         parts.append(
@@ -169,7 +173,7 @@ class NumpyExecutor:
             for values, output in zip(arguments, op.outputs, strict=True):
                 tensor = plan.tensors[output]
                 encoded = rows.encode(values, tensor.dtype, tensor.block)
-                _store(encoded, self._state[tensor.name], step)
+                _store(encoded, self._state[tensor.name], step, self.program.pages)
             return
         if op.name == "columns":
             count = plan.tensors[op.outputs[0]].shape[1]
@@ -202,11 +206,10 @@ class NumpyExecutor:
                 names = zip(("sinks", "bias"), op.inputs[4:], strict=False)
                 there = [name for name, operand in names if operand != LEFT_OUT]
                 params |= dict(zip(there, arguments[4:], strict=True)) | {"source": step.source}
-                if not step.segments:
+                pages = self.program.pages
+                if pages is None:
                     return reference.attention(q, keys, values, gains, step.start, **params)
-                assert self.program.pages is not None
-                gains = gains.reshape(self.program.pages.slots, -1, gains.shape[1])
-                return _attention_of_segments(q, keys, values, gains, step, **params)
+                return _attention_of_segments(q, keys, values, gains, step, pages, **params)
             case "output_rows":
                 return reference.output_rows(arguments[0], step.output_tokens)
         function: Callable[..., F32] = getattr(reference, op.name)

@@ -58,7 +58,7 @@ def shift(
     if problem := fixed_positions(plan):
         raise UnsupportedError(problem)
     for stored in _stored(plan):
-        count = stored.tensor.shape[0]
+        count = stored.tensor.ring_rows
         old = np.arange(max(keep + drop, length - count), length)
         data = _gather(executor, stored.tensor, old % count)
         if stored.rotation is not None:

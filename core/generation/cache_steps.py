@@ -286,5 +286,5 @@ def _countable_rows(program: Program) -> int:
     others, so that they never cost the rows of tokens that came before. A ring of all positions
     needs none."""
     ring = ring_tensor(program)
-    rows = ring.shape[0] if ring else 0
+    rows = ring.ring_rows if ring else 0
     return rows if rows >= program.context else max(0, rows - program.drafted_rows)

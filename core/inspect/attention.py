@@ -141,7 +141,7 @@ class AttentionSource:
         tensors = executor.program.plans[0].tensors
         self._tensors = {t.name: t for t in tensors if t.kind is Kind.STATE}
         ring = ring_tensor(executor.program)
-        self.ring_rows: int = ring.shape[0] if ring else 0
+        self.ring_rows: int = ring.ring_rows if ring else 0
         self.dtype: str = ring.dtype if ring else "f32"
         self.bytes: int = _ring_bytes(self.layers, self.ring_rows, self.dtype)  # of all rings
 
@@ -273,7 +273,7 @@ class AttentionSource:
         """float32 [len(positions), columns]"""
         assert self._alive, "the source is closed"
         tensor = self._tensors[name]
-        runs = _unrolled(positions, tensor.shape[0])
+        runs = _unrolled(positions, tensor.ring_rows)
         parts = [self._executor.read_state(name, run.start, len(run)) for run in runs]
         empty = np.zeros((0, tensor_row_bytes(tensor)), np.uint8)
         data = np.concatenate([empty, *parts])

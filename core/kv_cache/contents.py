@@ -162,7 +162,7 @@ class KvCache:
             for tensor in layer.tensors:
                 parts = [
                     self._executor.read_state(tensor.name, row, count)
-                    for row, count in runs(first, len(self), tensor.shape[0])
+                    for row, count in runs(first, len(self), tensor.ring_rows)
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
                 rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
@@ -174,7 +174,8 @@ class KvCache:
         writes (keys, values and queries) is as it was."""
         oldest, saved = dict(self._oldest), []
         for tensor in self._written:
-            for row, count in runs(start, min(stop, start + tensor.shape[0]), tensor.shape[0]):
+            ring = tensor.ring_rows
+            for row, count in runs(start, min(stop, start + ring), ring):
                 rows = self._executor.read_state(tensor.name, row, count)
                 saved.append((tensor.name, row, rows))
         self.writing(stop)
@@ -220,12 +221,12 @@ class KvCache:
     ) -> None:
         ring = layer.layer in self._oldest
         # A ring's rows of positions below `kept` may be gone by now: copy all that there are.
-        first = max(rows.first, length - tensor.shape[0] if ring else kept)
+        first = max(rows.first, length - tensor.ring_rows if ring else kept)
         data = convert(rows, slice(first - rows.first, length - rows.first), tensor)
         if ring:
             self._oldest[layer.layer] = first
         done = 0
-        for row, count in runs(first, length, tensor.shape[0]):
+        for row, count in runs(first, length, tensor.ring_rows):
             self._executor.write_state(tensor.name, row, data[done : done + count])
             done += count
 
@@ -272,7 +273,7 @@ def values_of(executor: Executor, tensor: Tensor, positions: range) -> NDArray[n
     row p mod the tensor's rows."""
     parts = [
         executor.read_state(tensor.name, row, count)
-        for row, count in runs(positions.start, positions.stop, tensor.shape[0])
+        for row, count in runs(positions.start, positions.stop, tensor.ring_rows)
     ]
     data = np.concatenate(parts) if parts else _nothing(tensor)
     return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)

@@ -182,8 +182,9 @@ def build_options(
 
 def _in_pages(build: BuildOptions, sequences: int) -> BuildOptions:
     """Return how a program is built besides whose sequences lie in pages, each with pages for the
-    whole context. Drafted tokens are segments of one token each. A step has room for a token of
-    every other sequence; gains have a slot for the chat, for 1 everywhere, and for each other."""
+    whole context; the first, the chat's, has rings where a cache of its own has. Drafted tokens are
+    segments of one token each. A step has room for a token of every other sequence; gains have a
+    slot for the chat, for 1 everywhere, and for each other."""
     others, drafted = sequences - 1, [b.max_tokens for b in build.buckets if b.stepwise]
     segments = max(drafted, default=1) + others
     largest = build.buckets[-1].max_tokens
@@ -200,8 +201,10 @@ def _in_pages(build: BuildOptions, sequences: int) -> BuildOptions:
     return replace(
         build,
         buckets=tuple(buckets),
-        query_rows=build.context if build.query_rows >= build.context else 0,
-        pages=PageShape(sequences * pages, segments, pages * PAGE, 2 + others if others else 1),
+        query_rows=build.query_rows // PAGE * PAGE,
+        pages=PageShape(
+            sequences * pages, segments, pages * PAGE, 2 + others if others else 1, pages
+        ),
     )
 
 

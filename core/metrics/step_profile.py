@@ -77,7 +77,7 @@ def _kept_rows(executor: Executor, plan: Plan, step: Step) -> Iterator[None]:
 
 def _runs(tensor: Tensor, step: Step) -> Iterator[tuple[int, int]]:
     """Yield first row and number of rows, whole before and behind the end of a ring."""
-    rows = tensor.shape[0]
+    rows = tensor.ring_rows
     first, count = step.first_position % rows, min(step.count, rows)
     before = min(count, rows - first)
     yield first, before

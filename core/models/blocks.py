@@ -366,8 +366,8 @@ def _kept_queries(
     `shape.attentions`."""
     if not options.kept_queries:
         return []
-    ring = (options.kept_queries, shape.heads * shape.head_dim)
-    return [(q, b.state(f"q_ring.{number}", options.q_dtype, ring))]
+    size, ring = (options.kept_queries, shape.heads * shape.head_dim), options.query_ring
+    return [(q, b.state(f"q_ring.{number}", options.q_dtype, size, ring=ring))]
 
 
 def _gains(b: PlanBuilder, shape: ModelShape, options: BuildOptions) -> Tensor:
@@ -381,11 +381,11 @@ def _caches(
 ) -> tuple[Tensor, Tensor]:
     """Return keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a
     ring of those that a step's tokens may attend to."""
-    rows, d = options.cache_rows, shape.head_dim
-    if window and not options.whole_caches and options.pages is None:
-        rows = min(rows, window + options.buckets[-1].max_tokens)
-    size = (rows, shape.kv_heads * d)
+    d, ring = shape.head_dim, 0
+    if window and not options.whole_caches:
+        ring = options.ring_of(window + options.buckets[-1].max_tokens)
+    size = (options.rows_with(ring), shape.kv_heads * d)
     return (
-        b.state(f"k_cache.{owner}", options.k_dtype, size, block=d),
-        b.state(f"v_cache.{owner}", options.v_dtype, size, block=d),
+        b.state(f"k_cache.{owner}", options.k_dtype, size, block=d, ring=ring),
+        b.state(f"v_cache.{owner}", options.v_dtype, size, block=d, ring=ring),
     )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from llm_lite.core.messages import ModelKind
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
-from llm_lite.core.plan.step import PAGE, PageShape
+from llm_lite.core.plan.step import PAGE, PageShape, pages_for
 
 
 class ModelShape(Struct, frozen=True):
@@ -91,10 +91,32 @@ class BuildOptions(Struct, frozen=True):
         """Return the rows of a layer that keeps all positions."""
         return self.pages.pages * PAGE if self.pages else self.context
 
+    def ring_of(self, rows: int) -> int:
+        """Return the rows of a ring of so many positions or more, in whole pages where there are
+        pages; 0: all positions have rows."""
+        if self.pages is None:
+            return rows if rows < self.context else 0
+        ring = pages_for(rows) * PAGE
+        return ring if ring < self.pages.ringed * PAGE else 0
+
+    def rows_with(self, ring: int) -> int:
+        """Return the rows of state with a ring of so many rows, 0 for none, and of all pages of
+        the sequences but the first."""
+        if not ring or self.pages is None:
+            return ring or self.cache_rows
+        return ring + (self.pages.pages - self.pages.ringed) * PAGE
+
+    @property
+    def query_ring(self) -> int:
+        """Return the rows of the ring of kept queries; 0: those of all positions are kept."""
+        return self.ring_of(self.query_rows) if self.query_rows else 0
+
     @property
     def kept_queries(self) -> int:
         """Return the rows of kept queries; in pages they lie as keys do."""
-        return self.cache_rows if self.pages and self.query_rows else self.query_rows
+        if self.pages is None or not self.query_rows:
+            return self.query_rows
+        return self.rows_with(self.query_ring)
 
 
 class TextEmbedding(Struct, frozen=True):

@@ -73,7 +73,7 @@ def attention_layers(
                 scale=op.params["scale"],
                 window=int(op.params["window"]),
                 key_dtype=keys.dtype,
-                key_rows=keys.shape[0],
+                key_rows=keys.ring_rows,
                 softcap=op.params["softcap"],
                 sinks=tuple(vector(sinks)) if sinks else (),
                 bias=bias,

@@ -72,16 +72,25 @@ class PlanBuilder:
         return self._tensor(name, Kind.TABLE, spec.dtype, spec.shape)
 
     def state(
-        self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0, block: int = 0
+        self,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        *,
+        fill: float = 0.0,
+        block: int = 0,
+        ring: int = 0,
     ) -> Tensor:
         """Return a state tensor. `block`: for dtypes i8 and i4 the values that share a scale, a
-        head's."""
+        head's. `ring`: see `Tensor`."""
         if dtype in WHOLE_WORDS:
             expect_blocks(name, dtype, block, shape)
         else:
             block = 0
         made = self._by_name.get(name)
-        return made or self._tensor(name, Kind.STATE, dtype, shape, fill=fill, block=block)
+        if made is not None:
+            return made
+        return self._tensor(name, Kind.STATE, dtype, shape, fill=fill, block=block, ring=ring)
 
     def embed(self, table: Tensor, label: str) -> Tensor:
         y = self._scratch(label, table.shape[1])
@@ -351,9 +360,11 @@ class PlanBuilder:
         rows: Rows = "fixed",
         fill: float = 0.0,
         block: int = 0,
+        ring: int = 0,
     ) -> Tensor:
         expect(name not in self._by_name, f"two tensors are called {name}")
-        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows, fill=fill, block=block)
+        number = len(self._tensors)
+        tensor = Tensor(number, name, kind, dtype, shape, rows, fill=fill, block=block, ring=ring)
         self._tensors.append(tensor)
         self._by_name[name] = tensor
         return tensor

@@ -20,7 +20,7 @@ class CacheLayer(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        return self.keys.shape[0]
+        return self.keys.ring_rows
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:

@@ -37,6 +37,13 @@ class Tensor(Struct, frozen=True):
     offset: int = 0  # bytes into the scratch arena
     fill: float = 0.0  # of state: what every value is before the first step
     block: int = 0  # of dtypes i8 and i4: values that share a scale
+    ring: int = 0  # first rows of state that are a ring of one sequence; 0: all
+
+    @property
+    def ring_rows(self) -> int:
+        """Return in how many rows of state the positions of a sequence lie, p in row p mod these;
+        of several sequences, those of the first."""
+        return self.ring or self.shape[0]
 
 
 class Op(Struct, frozen=True):

@@ -35,6 +35,14 @@ class PageShape(Struct, frozen=True):
     segments: int  # sequences of one step, at most
     context: int  # positions of one sequence, at most; a multiple of PAGE
     slots: int = 1  # sequences that may have gains of their own at a time
+    ringed: int = 0  # pages of the first sequence, which are a ring in state with fewer rows
+
+    def places(self, pages: I32, rows: int) -> I32:
+        """Return where pages lie in state with so many rows: a ring, and the other pages whole."""
+        ring = rows // PAGE - (self.pages - self.ringed)
+        if ring == self.ringed:
+            return pages
+        return np.where(pages < self.ringed, pages % ring, pages - self.ringed + ring)
 
     @property
     def table(self) -> int:
@@ -49,9 +57,9 @@ def beam_pages(width: int, context: int) -> PageShape:
 
 
 class Segment(Struct, frozen=True):
-    """Tokens of one sequence: the first is at position `start`; position p lies in row
-    `pages[p // PAGE] * PAGE + p % PAGE` of every cache. Logits for its last `outputs` tokens. Its
-    heads have the gains of `slot`."""
+    """Tokens of one sequence: the first is at position `start`; position p lies in page
+    `pages[p // PAGE]` of every cache, which `PageShape.places` places in it. Logits for its last
+    `outputs` tokens. Its heads have the gains of `slot`."""
 
     start: int
     count: int
@@ -63,9 +71,10 @@ class Segment(Struct, frozen=True):
     def kv_length(self) -> int:
         return self.start + self.count
 
-    def rows(self, positions: I32) -> I32:
-        """Return the rows of the caches in which the positions lie."""
-        return self.pages[positions // PAGE] * np.int32(PAGE) + positions % np.int32(PAGE)
+    def rows(self, positions: I32, shape: PageShape, rows: int) -> I32:
+        """Return the rows of a cache with so many rows in which the positions lie."""
+        pages = shape.places(self.pages[positions // PAGE], rows)
+        return pages * np.int32(PAGE) + positions % np.int32(PAGE)
 
 
 class Fork(Struct, frozen=True):

@@ -15,6 +15,7 @@ struct StepShape {
   int64_t table;      // pages of one sequence
   int64_t pages;      // of every cache
   int64_t slots = 1;  // sequences that may have gains of their own at a time; 1: of a plain plan
+  int64_t ringed;     // pages of the first sequence, which are a ring in caches with fewer rows
   int64_t source;     // positions of an encoder's keys and values; 0: none
   bool stepwise;      // each token gets the bits that a step of its own would give it
 
@@ -60,7 +61,16 @@ struct Step {
   const int32_t* slots;        // [n_segments]
   const int32_t* tables;       // [n_segments][table]
 
+  int64_t ringed;  // pages of the first sequence, which are a ring in caches with fewer rows
+  int64_t whole;   // pages of the others
+
   bool shared() const { return n_segments > 0; }
+  // Where a page lies in a cache of so many rows.
+  int64_t place(int64_t page, int64_t rows) const {
+    if (rows / kPage >= ringed + whole) return page;
+    const int64_t ring = rows / kPage - whole;
+    return page < ringed ? page % ring : page - ringed + ring;
+  }
   int64_t parts() const { return shared() ? n_segments : stepwise ? n_tokens : 1; }
   int64_t position(int64_t token) const {
     if (shared()) return positions[token];
@@ -72,7 +82,7 @@ struct Step {
   int64_t cache_row(int64_t token, int64_t rows) const {
     if (!shared()) return (start + token) % rows;
     const int32_t* const pages = tables + int64_t{table} * segments[token];
-    return int64_t{pages[positions[token] / kPage]} * kPage + positions[token] % kPage;
+    return place(pages[positions[token] / kPage], rows) * kPage + positions[token] % kPage;
   }
   Segment part(int64_t index) const {
     if (!shared()) {
@@ -110,6 +120,8 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.first_token = step.outputs + shape.max_outputs;
   step.slots = step.first_token + shape.segments;
   step.tables = step.slots + shape.segments;
+  step.ringed = shape.ringed;
+  step.whole = shape.pages - shape.ringed;
   return step;
 }
 

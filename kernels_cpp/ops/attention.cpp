@@ -255,13 +255,13 @@ struct Tile {
 // Calls done(part) for each of the parts once the queries have gathered it, unless it was added to
 // their totals.
 template <typename Done>
-static void attend(const Op& op, const Segment& segment, const Tile& tile, float* scratch,
-                   const Done& done) {
+static void attend(const Op& op, const Step& step, const Segment& segment, const Tile& tile,
+                   float* scratch, const Done& done) {
   const Shape shape = shape_of(op);
   const Tensor &keys = *op.in[1], &values = *op.in[2];
   const Heads& heads = tile.heads;
   Places places = {keys.n_rows, nullptr};
-  if (!shape.cross) places = {keys.n_rows, segment.pages, segment.fork, segment.skipped};
+  if (!shape.cross) places = {keys.n_rows, segment.pages, segment.fork, segment.skipped, &step};
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
       using K = decltype(k);
@@ -308,7 +308,7 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   const Heads heads = {head / shape.group(), groups, n / groups, d, seen.end};
   const bool whole = tiling.splits == 1;
   float* const rest = memory + kMaxQueries * kQueryLines * padded(d);
-  attend(op, segment, {queries, tokens, n, heads, own, whole}, rest, [&](int64_t part) {
+  attend(op, step, segment, {queries, tokens, n, heads, own, whole}, rest, [&](int64_t part) {
     for (int64_t r = 0; r < n; ++r) {
       if (whole) {
         add_part(queries[r].total, queries[r].part, d);

@@ -123,9 +123,10 @@ struct Places {
   const int32_t* pages;  // unless there are pages, by p / kPage
   int64_t fork = 0;      // positions from here on lie `skipped` rows further; in no pages
   int64_t skipped = 0;
+  const Step* step = nullptr;  // that has the pages
 
   int64_t row(int64_t p) const {
-    if (pages != nullptr) return int64_t{pages[p / kPage]} * kPage + p % kPage;
+    if (pages != nullptr) return step->place(pages[p / kPage], ring) * kPage + p % kPage;
     return (p < fork ? p : p + skipped) % ring;
   }
   // That of p + 1, where p lies in `row`, and in the same page

@@ -84,7 +84,9 @@ const Tensor* Plan::tensor(int64_t id) const {
 void Plan::check_pages(const Op& op, size_t index) const {
   if (shape_.segments == 0) return;
   const auto holds = [&](const Tensor* cache) {
-    return cache == nullptr || cache->n_rows >= shape_.pages * kPage;
+    if (cache == nullptr || cache->n_rows >= shape_.pages * kPage) return true;
+    const int64_t whole = shape_.pages - shape_.ringed;  // besides, a ring of a page or more
+    return cache->n_rows % kPage == 0 && cache->n_rows / kPage > whole;
   };
   bool fits = true;
   if (op.code == OpCode::kStore) fits = holds(op.out[0]) && holds(op.out[1]) && holds(op.out[2]);

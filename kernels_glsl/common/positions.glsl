@@ -6,6 +6,8 @@ layout(constant_id = 30) const uint TABLE_PAGES = 0;  // pages of a sequence, at
 layout(constant_id = 31) const uint MAX_TOKENS = 0;
 layout(constant_id = 32) const uint MAX_OUTPUTS = 0;
 layout(constant_id = 33) const uint MAX_SEGMENTS = 0;
+layout(constant_id = 46) const uint PAGES = 0;   // of all sequences
+layout(constant_id = 47) const uint RINGED = 0;  // of the first, which are a ring in caches with fewer rows
 
 const uint PAGE = 128;  // positions
 const uint POSITION_WORDS = HEADER_WORDS + MAX_TOKENS;
@@ -57,6 +59,10 @@ uint fork_position() {
 }
 
 uint cache_row(uint places, uint position, uint cache_rows) {
-  if (TABLE_PAGES != 0) return uint(step_words[places + position / PAGE]) * PAGE + position % PAGE;
+  if (TABLE_PAGES != 0) {
+    uint page = uint(step_words[places + position / PAGE]), ring = cache_rows / PAGE - (PAGES - RINGED);
+    if (cache_rows / PAGE < PAGES) page = page < RINGED ? page % ring : page - RINGED + ring;
+    return page * PAGE + position % PAGE;
+  }
   return (places == 0 || position < fork_position() ? position : position + places) % cache_rows;
 }

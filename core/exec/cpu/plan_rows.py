@@ -86,7 +86,7 @@ def _param_row(op: Op) -> tuple[float, ...]:
 def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     """Return the fields of StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
-    shared = (0, 0, 0, 1)
+    shared = (0, 0, 0, 1, 0)
     if pages is not None:
-        shared = (pages.segments, pages.table, pages.pages, pages.slots)
+        shared = (pages.segments, pages.table, pages.pages, pages.slots, pages.ringed)
     return plan.max_tokens, plan.max_outputs, *shared, program.source, plan.stepwise

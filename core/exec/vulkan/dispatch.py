@@ -148,6 +148,8 @@ class Call(Struct, frozen=True):
             "MAX_TOKENS": program.max_tokens,
             "MAX_OUTPUTS": program.max_outputs,
             "MAX_SEGMENTS": program.pages.segments,
+            "PAGES": program.pages.pages,
+            "RINGED": program.pages.ringed,
         }
 
     def named_operands(self) -> dict[str, BufferRange]:

@@ -173,12 +173,42 @@ def test_maps_and_lens(both, backend):
     assert np.allclose(*layers, atol=1e-3)
 
 
-def test_where_the_budget_is_short_no_queries_are_kept(both):
-    plain, paged = both("numpy", query_budget=100 << 10)
-    for runner in (plain, paged):
-        runner.session.prefill(PROMPT)
-    assert len(plain.session.committed.rows) > 0
-    assert len(paged.session.committed.rows) == 0
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_newest_queries_are_kept_within_the_budget(both, backend):
+    """In whole pages, and of the newest positions: their maps are those of all queries."""
+    runners = both(backend, query_budget=140 << 10, speculate="off")
+    rows, maps = [], []
+    for runner in runners:
+        answer(runner.session, PROMPT, max_new_tokens=120)
+        rows.append(runner.session.committed.rows)
+        found = np.empty((4, len(rows[-1]), rows[0].stop), np.float32)
+        head_maps(runner.attention, 0, range(4), found)
+        maps.append(found)
+    assert rows[0].stop == rows[1].stop == len(PROMPT) + 119
+    assert PAGE <= len(rows[1]) <= len(rows[0]) < rows[0].stop
+    assert np.allclose(maps[0][:, -len(rows[1]) :], maps[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "gemma4", "olmo3"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sliding_layers_are_rings(both, tmp_path, backend, name):
+    """Of the chat; what it does is the same."""
+    family = family_of(name)
+    case = next(iter(family.cases))
+    path = write_case(family, case, tmp_path, max_position_embeddings=1024)
+    runners = both(backend, path, context=700)
+    layers = [runner.session.cache.layers for runner in runners]
+    if not any(layer.window for layer in layers[0]):
+        pytest.skip("no layer slides in this case")
+    rings = [layer for layer in layers[1] if layer.rows < 700]
+    assert len(rings) == sum(layer.rows < 700 for layer in layers[0]) > 0
+    assert {layer.rows % PAGE for layer in rings} == {0}
+    vocabulary = runners[0].executor.program.vocabulary
+    prompt = [n % (vocabulary - 5) + 3 for n in range(450)]
+    said, _ = same(runners, lambda r: answer(r.session, prompt))
+    assert same(runners, lambda r: answer(r.session, [*prompt, *said, 9]))[1] > 450
+    assert same(runners, lambda r: answer(r.session, [*prompt[:440], 9]))[1] in (0, 440)
+    assert same(runners, lambda r: answer(r.session, prompt))
 
 
 @pytest.mark.parametrize("name", NAMES)

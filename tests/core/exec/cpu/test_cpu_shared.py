@@ -289,3 +289,31 @@ def test_gains_without_a_row_for_each_slot_are_refused(tmp_path, monkeypatch):
         monkeypatch.setattr(plan_rows, "_step_shape", shape)
         with pytest.raises(ValueError, match="lack slots"):
             CpuExecutor(program, tiny.tensors, 1)
+
+
+def test_a_cache_that_is_no_ring_of_whole_pages_is_refused(tmp_path, monkeypatch):
+    tiny, shape_of = Tiny(tmp_path), plan_rows._step_shape
+    ringed = PageShape(pages=6, segments=2, context=3 * PAGE, ringed=3)
+    buckets = (Bucket(1, 1), Bucket(9, 9))
+    options = BuildOptions(3 * PAGE, "f32", "f32", "f32", False, buckets, PAGE, pages=ringed)
+    program = tiny.model.build(options)
+    queries = next(t for t in program.plans[0].tensors if t.name == "q_ring.0")
+    assert (queries.shape[0], queries.ring_rows) == ((1 + 3) * PAGE, PAGE)
+    CpuExecutor(program, tiny.tensors, 1).close()
+    for pages, ring in ((6, 0), (6, 2), (7, 3)):
+
+        def shape(*known, pages=pages, ring=ring):
+            found = shape_of(*known)
+            return *found[:4], pages, found[5], ring, *found[7:]
+
+        monkeypatch.setattr(plan_rows, "_step_shape", shape)
+        with pytest.raises(ValueError, match="lacks pages"):
+            CpuExecutor(program, tiny.tensors, 1)
+
+
+def test_where_pages_lie():
+    shape = PageShape(pages=7, segments=1, context=4 * PAGE, ringed=4)
+    pages = np.arange(7, dtype=np.int32)
+    assert shape.places(pages, 7 * PAGE).tolist() == list(range(7)), "all have rows"
+    assert shape.places(pages, 5 * PAGE).tolist() == [0, 1, 0, 1, 2, 3, 4]
+    assert shape.places(pages, 4 * PAGE).tolist() == [0, 0, 0, 0, 1, 2, 3]
