@@ -63,6 +63,7 @@ class CacheSteps:
         self._gains = HeadGains(executor)
         self._source: tuple[int, ...] = ()
         self.step_seconds = 0.0  # of the last step, the executor's part
+        self.had_company = False  # the last step had tokens of others, too
 
     @property
     def context(self) -> int:

@@ -294,4 +294,4 @@ class Session(CacheSteps):
         self._rows.begin_epoch()
 
     def _chunks(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
-        return chunks(tokens, self.executor.program.max_tokens)
+        return chunks(tokens, self.executor.program.chunk)

@@ -61,7 +61,7 @@ def _generated(
     should_stop: StopCheck,
 ) -> str:
     sampler, tokens = Sampler(SAMPLING), list(prompt)
-    for part in chunks(prompt[start:], session.executor.program.max_tokens):
+    for part in chunks(prompt[start:], session.executor.program.chunk):
         logits = session.run_beside(part, start, should_stop)
         start += len(part)
     for _ in range(SAMPLING.max_new_tokens):

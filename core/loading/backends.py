@@ -183,27 +183,35 @@ def build_options(
 def _in_pages(build: BuildOptions, sequences: int) -> BuildOptions:
     """Return how a program is built besides whose sequences lie in pages, each with pages for the
     whole context; the first, the chat's, has rings where a cache of its own has. Drafted tokens are
-    segments of one token each. A step has room for a token of every other sequence; gains have a
-    slot for the chat, for 1 everywhere, and for each other."""
+    segments of one token each. A step has room for as much of the chat's prompt as without others
+    beside a token of each, and for a page of their prompts beside tokens of all segments. Gains
+    have a slot for the chat, for 1 everywhere, and for each other."""
     others, drafted = sequences - 1, [b.max_tokens for b in build.buckets if b.stepwise]
     segments = max(drafted, default=1) + others
     largest = build.buckets[-1].max_tokens
-    sizes = {1, *drafted, *(n for n in (*_SHARED_BUCKETS, segments) if others)}
-    buckets = [Bucket(n, n) for n in sorted(sizes) if n < largest]
+    plain = [b for b in build.buckets if not b.stepwise and not b.sliced]
+    outputs = {b.max_tokens + others: b.max_outputs + others for b in plain if b.max_tokens > 1}
+    most = max(largest + others, PAGE + segments if others else 0)
+    outputs[most] = outputs.pop(largest + others, 1 + others)
+    for n in (1, *drafted, *((*_SHARED_BUCKETS, segments) if others else ())):
+        if n <= most:
+            outputs[n] = n
+    buckets = [Bucket(n, count) for n, count in outputs.items()]
     buckets += [b for b in build.buckets if b.sliced]
-    buckets += [
-        replace(b, max_tokens=b.max_tokens + others, max_outputs=b.max_outputs + others)
-        for b in build.buckets
-        if b.max_tokens > 1 and not b.stepwise
-    ]
     buckets.sort(key=lambda b: (b.max_tokens, b.sliced))
     pages = pages_for(build.context)
+    kept = build.query_rows
     return replace(
         build,
         buckets=tuple(buckets),
-        query_rows=build.query_rows // PAGE * PAGE,
+        query_rows=kept if kept >= build.context else kept // PAGE * PAGE,
         pages=PageShape(
-            sequences * pages, segments, pages * PAGE, 2 + others if others else 1, pages
+            sequences * pages,
+            segments,
+            pages * PAGE,
+            slots=2 + others if others else 1,
+            ringed=pages,
+            chunk=largest,
         ),
     )
 

@@ -115,6 +115,12 @@ class Program(Struct, frozen=True):
         return self.plans[-1].max_tokens
 
     @property
+    def chunk(self) -> int:
+        """Return the most tokens of a prompt in one step: no more than a ring of kept queries has
+        rows for, though a step takes those of other sequences too."""
+        return (self.pages.chunk if self.pages else 0) or self.max_tokens
+
+    @property
     def max_outputs(self) -> int:
         return max(plan.max_outputs for plan in self.plans)
 

@@ -36,6 +36,7 @@ class PageShape(Struct, frozen=True):
     context: int  # positions of one sequence, at most; a multiple of PAGE
     slots: int = 1  # sequences that may have gains of their own at a time
     ringed: int = 0  # pages of the first sequence, which are a ring in state with fewer rows
+    chunk: int = 0  # tokens of the first sequence in one step, at most; 0: of a whole step
 
     def places(self, pages: I32, rows: int) -> I32:
         """Return where pages lie in state with so many rows: a ring, and the other pages whole."""

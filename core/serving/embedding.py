@@ -112,6 +112,7 @@ class Embedding:
         pack = [PagedTokens(tokens, pages_for(len(tokens))) for tokens in left[:count]]
         for paged in pack:
             paged.extend(batch.pool, len(paged.tokens))
+            paged.slot = batch.slots.slot_of(None)
         self._pack, self._sums = pack, [np.float32(0)] * count  # type: ignore[list-item]
         return True
 

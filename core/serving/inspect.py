@@ -21,7 +21,7 @@ from llm_lite.core.inspect.attention import layer_probabilities
 from llm_lite.core.inspect.lens import TokenAgain, lens_of
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.plan.plan import Kind
+from llm_lite.core.plan.plan import Kind, Tensor
 from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.quant import rows
 from llm_lite.core.serving.answer import ServedAnswer
@@ -198,17 +198,23 @@ def _read(
     batch: Batch, name: str, held: CachedResponse, first: int, last: int
 ) -> NDArray[np.uint8]:
     """Return copies of the rows of positions first..last-1, page by page."""
-    parts = []
+    parts, shape = [], batch.program.pages
+    assert shape is not None
+    places = shape.places(held.pages, _state(batch, name).shape[0])
     for index in range(first // PAGE, pages_for(last)):
         begin, end = max(first, index * PAGE), min(last, (index + 1) * PAGE)
-        row = int(held.pages[index]) * PAGE + begin % PAGE
+        row = int(places[index]) * PAGE + begin % PAGE
         parts.append(batch.executor.read_state(name, row, end - begin))
     return np.concatenate(parts)
 
 
 def _decoded(batch: Batch, name: str, data: NDArray[np.uint8], heads: int) -> F32:
     """Return the values as float32 [positions, heads, head_dim]."""
-    tensors = batch.program.plans[0].tensors
-    tensor = next(t for t in tensors if t.kind is Kind.STATE and t.name == name)
+    tensor = _state(batch, name)
     values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
     return values.reshape(len(data), heads, -1)
+
+
+def _state(batch: Batch, name: str) -> Tensor:
+    tensors = batch.program.plans[0].tensors
+    return next(t for t in tensors if t.kind is Kind.STATE and t.name == name)

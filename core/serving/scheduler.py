@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -108,6 +108,11 @@ class Scheduler:
         parts += self._chunks(pool)
         parts += self._repeated(places - len(parts), pool)
         return [part for part in parts if part.answer.is_running]
+
+    def note_run(self, parts: Sequence[StepPart]) -> None:
+        """Note that these parts are in the step: whose prompt went on waits for its next turn."""
+        for part in parts:
+            part.answer.last_chunk = self._step
 
     def over(self) -> list[ServedAnswer]:
         """Remove and return answers that have ended or are cancelled."""
@@ -246,7 +251,6 @@ class Scheduler:
                 continue
             if name is not None:
                 coming.add(name)
-            answer.last_chunk = self._step
             total += count
             parts.append(StepPart(answer, count, int(count == paged.missing)))
         return parts

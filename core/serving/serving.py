@@ -129,6 +129,7 @@ class Serving:
                 wanted = self._scheduler.parts(batch.pool, batch.segments, self._queue.embedding)
                 parts = _fitting(batch.program, chat, wanted)
                 self._place(batch, parts)
+        batch.runner.session.had_company = bool(parts)
         if not parts:
             return batch.executor.run(chat, should_stop)
         tokens, segments = _step_of(parts)
@@ -136,7 +137,7 @@ class Serving:
         self._has_run = len(parts) == len(wanted)
         with self._failures():
             self._take(batch, parts, logits[chat.outputs :])
-        self._end_those_over()
+            self._end_those_over()
         return logits[: chat.outputs]
 
     @contextmanager
@@ -181,7 +182,8 @@ class Serving:
         """Close the batch; its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
         if batch is not None and batch.is_the_chats:
-            batch.runner.session.run_shared = None
+            session = batch.runner.session
+            session.run_shared, session.had_company = None, False
         self._drafts = ServedDrafts()
         self._responses.clear()
         if (embedding := self._queue.embedding) is not None:
@@ -227,7 +229,8 @@ class Serving:
             held[0].is_ready(PATIENCE)
 
     def _place(self, batch: Batch, parts: list[StepPart]) -> None:
-        """Find slots for the gains of the answers in a step."""
+        """Find slots for the gains of the answers in a step, and note their turns."""
+        self._scheduler.note_run(parts)
         for part in parts:
             part.answer.paged.slot = batch.slots.slot_of(part.answer.paged.gains)
 

@@ -21,6 +21,7 @@ class DraftSession(Protocol):
 
     speculation: Speculation | None
     step_seconds: float
+    had_company: bool
 
     @property
     def tokens_ahead(self) -> tuple[int, ...]: ...
@@ -124,7 +125,8 @@ class AnswerDecoder:
         drafted = len(draft.tokens) + len(draft.branch.tokens)
         drafting, source = 0.0, ""
         if self._speculation is not None:
-            self._speculation.note_pass(1 + drafted, session.step_seconds)
+            if not session.had_company:  # else it took longer than these tokens do
+                self._speculation.note_pass(1 + drafted, session.step_seconds)
             drafting, source = self._speculation.drafting_seconds, self._speculation.drafted_by
         single = self._single_seconds()
         self.counts.note_pass(drafted, session.step_seconds, single, source, drafting)

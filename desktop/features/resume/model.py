@@ -269,6 +269,8 @@ def _file_replied(
         case Ended() if event.failure and offer.phase in ("checking", "resuming"):
             offer = replace(offer, phase="unfit", unfit="failed", problem=event.failure)
             return _with(state, offer=offer)
+        case Ended() if offer.phase in ("checking", "resuming"):  # cancelled, or not to be had
+            return _with(state, offer=None)
     return state
 
 

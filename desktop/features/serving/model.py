@@ -107,11 +107,11 @@ def _switch(action: SwitchServing, state: AppState, now: float) -> Result:
 def due(state: AppState) -> Result:
     """Have the engine serve the model as soon as there is one, and the next one again."""
     serving = state.serving
-    wanted = serving.phase in ("starting", "on") and not serving.asked
+    wanted = serving.phase in ("starting", "on") and serving.asked is None
     if not wanted or state.model is None or state.load is not None:
         return state, ()
     command = StartServing(parallel=serving.choice.parallel)
-    return replace(state, serving=replace(serving, asked=True)), (command,)
+    return replace(state, serving=replace(serving, asked=command)), (command,)
 
 
 def _hide(action: HideKey, state: AppState, now: float) -> Result:
@@ -182,13 +182,13 @@ def _changed(event: ServingChanged, state: AppState, now: float) -> AppState:
 
 def _start_replied(event: Event, asked: StartServing, state: AppState, now: float) -> AppState:
     """Note that the engine could not begin; what it serves it reports as ServingChanged."""
-    if not isinstance(event, Ended) or not event.failure or not state.serving.asked:
+    if not isinstance(event, Ended) or not event.failure or state.serving.asked is not asked:
         return state
     return _not_served(state, event.failure, now)
 
 
 def _not_served(state: AppState, problem: str, now: float) -> AppState:
-    serving = replace(state.serving, asked=False)
+    serving = replace(state.serving, asked=None)
     waits = state.model is None or state.load is not None
     if problem and not waits and serving.phase in ("starting", "on"):
         problem = fit_line(problem, LONGEST)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from llm_lite.core.messages import ServedRequest, ServingStatus
+from llm_lite.core.messages import ServedRequest, ServingStatus, StartServing
 from llm_lite.core.records import replace, repr_without
 
 Reach = Literal["machine", "network"]
@@ -58,7 +58,7 @@ class Pace(Struct, frozen=True):
 class ServingState(Struct, frozen=True):
     choice: ServingChoice = field(default_factory=ServingChoice)
     phase: Phase = "off"
-    asked: bool = False  # the engine was asked to answer clients, and has not said that it ended
+    asked: StartServing | None = None  # until the engine says that it does not serve
     answers: bool = False  # it does so now
     address: str = ""  # of this machine, as a browser takes it
     others: tuple[str, ...] = ()  # by which other machines reach it

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from llm_lite.core.messages import ServedRequest, ServingStatus
+from llm_lite.core.messages import ServedRequest, ServingStatus, StartServing
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.host import LibraryHost
 from llm_lite.desktop.features.library.model import (
@@ -169,7 +169,7 @@ def look_at_serving(driver: InputDriver, picture: Picture, name: str, after: str
 def _begin(driver: InputDriver) -> None:
     """Set the state of a server that has started and has received no requests yet."""
     choice = driver.state.serving.choice
-    began = ServingState(choice, "starting", asked=True, answers=True)  # not the engine's
+    began = ServingState(choice, "starting", asked=StartServing(), answers=True)  # not the engine's
     driver.program.state = replace(driver.state, serving=began)
     others = ("http://192.168.1.20:8080",)
     driver.program.do(ServerBegan("http://127.0.0.1:8080", others, KEY[-4:], KEY))

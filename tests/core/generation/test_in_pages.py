@@ -189,6 +189,18 @@ def test_the_newest_queries_are_kept_within_the_budget(both, backend):
     assert np.allclose(maps[0][:, -len(rows[1]) :], maps[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("context", [32, 100, 300])
+def test_a_context_that_is_no_whole_page(both, context):
+    """All queries are kept where the budget has room for them, and drafts are verified."""
+    runners = both("cpu", context=context, speculate="lookup", query_budget=EVERY_QUERY)
+    prompt = ([7, 8, 9] * context)[: context - 12]
+    assert len(same(runners, lambda r: answer(r.session, prompt, max_new_tokens=8))[0]) == 8
+    assert same(runners, lambda r: r.session.committed.rows) == range(context - 5)
+    for runner in runners:
+        runner.session.decode(7, draft=(8, 9, 7))
+        assert runner.session.tokens_ahead == (8, 9, 7)
+
+
 @pytest.mark.parametrize("name", ["gemma2", "gemma3", "gemma4", "olmo3"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sliding_layers_are_rings(both, tmp_path, backend, name):

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from llm_lite.core.errors import DeviceLostError
@@ -20,6 +21,9 @@ from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Hook
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_served_gains import GAINS
+from tests.families import family_of
+from tests.family_checks import write_case
+from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact
 
 PARALLEL = 3
@@ -96,6 +100,79 @@ def test_as_in_caches_of_their_own(client, served_model, speculate):
         found.append(together(client, service))
         client.result(StopServing())
     assert found[0] == found[1]
+
+
+def test_vectors_are_without_the_gains_of_the_chat(client, served_model):
+    client.load(served_model, shared())
+    service = serve(client, parallel=PARALLEL)
+    before = service.embed(PROMPTS).vectors
+    client.send(SetGains(GAINS[1])).result(PATIENCE)
+    assert np.array_equal(service.embed(PROMPTS).vectors, before)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_maps_of_clients_beside_rings_of_the_chat(client, device, tmp_path, backend):
+    family = family_of("gemma3")
+    path = write_case(family, next(iter(family.cases)), tmp_path, max_position_embeddings=1024)
+    client.engine.device_lost(device)
+    found = []
+    for sequences in (0, 1 + PARALLEL):
+        client.load(path, exact(backend, sequences=sequences, context=700))
+        service = serve(client, parallel=PARALLEL)
+        assert batch_of(client).is_the_chats is bool(sequences)
+        asked = Asked(service, tokens=tuple(n % 250 + 3 for n in range(200)))
+        asked.tokens()
+        layers = range(len(batch_of(client).layers))
+        found.append([service.attention(asked.response, n, (0, 1), 120, 140) for n in layers])
+        client.result(StopServing())
+    assert np.allclose(*found, atol=1e-5)
+
+
+def test_a_context_of_less_than_a_page(client, tmp_path):
+    """Two prompts that are longer together than a step of the chat, and vectors."""
+    path = write_tiny_llama(tmp_path / "tiny.gguf", context=64, seed=2)
+    client.load(path, shared(speculate="lookup"))
+    service = serve(client, parallel=PARALLEL)
+    prompts = [tuple(range(5 + n, 58 + n)) for n in range(PARALLEL)]
+    alone = [Asked(service, tokens=tokens).tokens() for tokens in prompts]
+    client.result(StopServing())
+    service = serve(client, parallel=PARALLEL)
+    go, calls = threading.Event(), service._queue
+    held = threading.Thread(target=lambda: calls.call(lambda _: go.wait(PATIENCE)))
+    held.start()
+    asked = [Asked(service, tokens=tokens) for tokens in prompts]
+    go.set()
+    held.join()
+    assert [one.tokens() for one in asked] == alone
+    assert len(service.embed(prompts).vectors) == PARALLEL
+
+
+def test_drafts_are_not_judged_by_steps_with_company(client, served_model, monkeypatch):
+    client.load(served_model, shared(speculate="lookup"))
+    service = serve(client, parallel=PARALLEL)
+    speculation, steps, noted = client.engine._host.runner.session.speculation, [], []
+    batch = batch_of(client)
+    alone, beside, note = batch.executor.run, batch.run, speculation.note_pass
+
+    def run(*args):
+        steps.append("alone")
+        return alone(*args)
+
+    def run_beside(*args):
+        logits = beside(*args)
+        steps[-1] = "with company"
+        return logits
+
+    def note_pass(tokens, seconds):
+        noted.append(steps[-1])
+        note(tokens, seconds)
+
+    monkeypatch.setattr(batch.executor, "run", run)
+    monkeypatch.setattr(batch, "run", run_beside)
+    monkeypatch.setattr(speculation, "note_pass", note_pass)
+    together(client, service)
+    assert client.ask(HELLO, LONG)
+    assert "with company" in steps and set(noted) == {"alone"}
 
 
 def test_where_there_is_no_room_the_clients_have_an_executor_of_their_own(client, served_model):

@@ -146,6 +146,14 @@ def test_a_reply_is_of_the_command_that_asked_for_it_alone():
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("end", [Ended(), Ended("it was cancelled", True)])
+def test_a_check_that_ends_without_a_reply_offers_nothing(end):
+    asked = CheckKept(1, "1.kv", ())
+    offer = Offer(1, "1.kv", "checking", asked=asked)
+    state = AppState(model=MODEL, resume=ResumeState(offer=offer))
+    assert apply(end, state, 0.0, asked).resume.offer is None
+
+
 def test_why_a_cache_was_not_kept_is_told():
     asked = KeepConversation(7, "7.kv", 99)
     state = apply(Ended("the disk is full"), AppState(model=MODEL), 0.0, asked)

@@ -216,7 +216,7 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
         running=Running(asked, time.monotonic()),
         reading=ReadingBack(asked),
         resume=replace(state.resume, offer=Offer(*KEPT[:2], "checking", asked=asked)),
-        serving=replace(state.serving, phase="on", asked=True),
+        serving=replace(state.serving, phase="on", asked=asked),
         rows_asked=asked,
         lens=replace(state.lens, asked=asked),
         lesson=replace(state.lesson, asked=asked),

@@ -6,7 +6,13 @@ import sys
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import ServedRequest, ServingChanged, ServingStatus
+from llm_lite.core.messages import (
+    Ended,
+    ServedRequest,
+    ServingChanged,
+    ServingStatus,
+    StartServing,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.commands.table import BY_NAME
 from llm_lite.desktop.features.program.act import act, due
@@ -49,7 +55,7 @@ def shown(headless, *requests, **changes):
     """The window with a server that is said to be on, and its panel open."""
     one = headless(READY, size=(1280, 1100))
     serving = replace(
-        ServingState(ServingChoice()), phase="on", asked=True, answers=True,
+        ServingState(ServingChoice()), phase="on", asked=StartServing(), answers=True,
         address="http://127.0.0.1:8080", status=status(*requests), **changes,
     )  # fmt: skip
     one.program.state = replace(one.state, serving=serving)
@@ -219,6 +225,14 @@ def test_what_a_failed_server_said_stays_though_the_engine_answers_late():
     state = apply(ServingChanged(True, status()), state, 3.0)  # asked for before the server failed
     assert state.serving.problem == "the port is taken"
     assert state.serving.phase == "off" and not state.serving.answers
+
+
+def test_a_start_that_another_followed_ends_nothing():
+    state, _ = act(SwitchServing(True), READY, 1.0)
+    state, (start,) = due(state)
+    assert apply(Ended("no model is loaded"), state, 2.0, StartServing()) == state
+    state = apply(Ended("no memory is left"), state, 3.0, start)
+    assert (state.serving.phase, state.serving.problem) == ("stopping", "no memory is left")
 
 
 def test_off_it_costs_nothing():
