@@ -59,25 +59,46 @@ class Clients:
         return self._is_asleep
 
     def start(self, options: StartServing, host: ModelHost) -> str:
-        """Serve the model in use; return "", or why it cannot be, as a sentence."""
+        """Serve the model in use, whose executor gets room for clients; return "", or why it cannot
+        be, as a sentence."""
         from llm_lite.core.serving.serving import Serving
 
-        self.stop()
+        self.close()
         if host.runner is None:
             return host.no_runner
-        serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
+        serving = Serving(
+            options,
+            self._emit,
+            self._log,
+            self.wake,
+            self._is_closing,
+            self._modes,
+            host.make_room,
+        )
         self._serving = serving  # before an event reports it
-        serving.use_runner(host.runner)
+        try:
+            serving.use_runner(host.runner)
+        except DeviceError as error:
+            host.fall_back(error)
+            serving.use_runner(host.runner)
         if not serving.is_on:
             self._serving = None
         return "" if serving.is_on else serving.problem
 
-    def stop(self) -> None:
+    def stop(self, host: ModelHost) -> None:
+        """End all answers, and free their room."""
+        self.close()
+        try:
+            host.end_room()
+        except DeviceError as error:
+            host.fall_back(error)
+        trim_heap()
+
+    def close(self) -> None:
         """End all answers; their positions in the cache are lost."""
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.close()
-            trim_heap()
 
     def step(self, host: ModelHost, *, waits: bool = True) -> bool:
         """Run at most one step for the clients and return True if there is more to do. `host` has

@@ -179,7 +179,6 @@ def _open(
         options,
         context=min(needed, context.file.model.shape.trained_context),
         query_budget=0,
-        sequences=0,
     )
     runner = stack.enter_context(
         loader.started(context.file, options, context.device, _progress(command, number, context))

@@ -173,7 +173,7 @@ class Dispatcher(Struct, frozen=True):
         handle.end(self.clients.start(command, self.host()))
 
     def _stop_serving(self, handle: Handle, command: StopServing) -> None:
-        self.clients.stop()
+        self.clients.stop(self.host())
 
     def _emit_of(self, handle: Handle) -> Emit:
         def emit(event: Event) -> None:
@@ -210,6 +210,7 @@ class Dispatcher(Struct, frozen=True):
     def _task(self, handle: Handle, command: Task) -> None:
         """Run a long task that is no answer, and end it."""
         host = self.host()
+        self.clients.step(host, waits=False)  # a new runner gets their room now, not in the task
         message = host.no_runner
         if host.file is not None and host.loaded is not None:
             bench = TaskContext(

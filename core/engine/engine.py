@@ -252,7 +252,7 @@ class Engine:
         while worker == self._worker:
             handle = self._next()
             if isinstance(handle.command, Shutdown):
-                for last in (self._kept.finish, self._clients.stop, self._host.unload):
+                for last in (self._kept.finish, self._clients.close, self._host.unload):
                     self._attempt(last)
                 handle.end()
                 self._end_open()

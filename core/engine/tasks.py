@@ -84,7 +84,7 @@ def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
     chunks = read_chunks(path, context.file.tokenizer, task.chunk, task.most_chunks)
 
     def prepared(options: EngineOptions) -> EngineOptions:
-        return replace(options, context=task.chunk, query_budget=0, sequences=0)
+        return replace(options, context=task.chunk, query_budget=0)
 
     half = LOADING / 2
     reports = _Report(context, 0.0, half), _Report(context, half, LOADING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -81,3 +81,22 @@ def move_rows(executor: HostState, first: int, to: int, count: int) -> None:
         for move in some:
             name = move.tensor.name
             executor.write_state(name, move.to, executor.read_state(name, move.first, move.count))
+
+
+def copy_rows(
+    source: HostState, target: HostState, positions: range, left_out: Collection[str]
+) -> None:
+    """Copy what a step writes at these positions from one executor of a model to another, but for
+    the tensors `left_out`. Both have rows for all of the positions, of the same types."""
+    tensors = {tensor.name: tensor for tensor in written_tensors(target.program.plans[0])}
+    for tensor in written_tensors(source.program.plans[0]):
+        if tensor.name in left_out:
+            continue
+        parts = [
+            source.read_state(tensor.name, row, count)
+            for row, count in runs(positions.start, positions.stop, tensor.ring_rows)
+        ]
+        data, done = np.concatenate(parts), 0
+        for row, count in runs(positions.start, positions.stop, tensors[tensor.name].ring_rows):
+            target.write_state(tensor.name, row, data[done : done + count])
+            done += count

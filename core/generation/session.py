@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.exec.moving import copy_rows
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.generation.cache_steps import CacheSteps
 from llm_lite.core.generation.prefill import (
@@ -234,6 +235,19 @@ class Session(CacheSteps):
         self.cache.copy_in(prefix, length)
         self._forget_queries()
         return length
+
+    def take_over(self, other: Session) -> None:
+        """Hold what another session over the same weights holds, with the queries that it keeps as
+        far as there are rows for them, and its gains. DeviceError where they cannot be read."""
+        self.set_gains(other.gains)
+        if not other.context_used:
+            return
+        length = self.take_in(other.take_out())
+        first = max(other.committed.rows.start, length - self._rows.ring_rows)
+        if other.committed.rows and first < length == other.context_used:
+            kept = {tensor.name for layer in self.cache.layers for tensor in layer.tensors}
+            copy_rows(other.executor, self.executor, range(first, length), kept)
+            self._commit(first)
 
     def _prefill_plan(self, prompt: Sequence[int], reading: PrefillOptions) -> PrefillPlan:
         usual = self.cache.good(*self._wanted(reading))

@@ -79,7 +79,7 @@ class CommittedRows:
     """Keeps `state` true while a session writes; rings have `ring_rows` rows, 0 where none are."""
 
     def __init__(self, ring_rows: int) -> None:
-        self._ring_rows = ring_rows
+        self.ring_rows = ring_rows
         self.state = Committed(0, 0, range(0))  # replaced, never changed: other threads read it
 
     @property
@@ -89,11 +89,11 @@ class CommittedRows:
 
     def first_after(self, length: int) -> int:
         """Return the first position whose query is kept once `length` positions were written."""
-        return max(self.first, length - self._ring_rows)
+        return max(self.first, length - self.ring_rows)
 
     def commit(self, length: int, first: int, oldest: Sequence[int]) -> None:
         """Record that the cache holds `length` positions, with queries kept from `first` on."""
-        rows = range(first, length) if self._ring_rows else range(0)
+        rows = range(first, length) if self.ring_rows else range(0)
         changed = (length, rows) != (self.state.length, self.state.rows)
         version = self.state.version + changed
         self.state = replace(

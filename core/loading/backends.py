@@ -13,7 +13,6 @@ from llm_lite.core.errors import (
     DeviceLostError,
     RequestError,
     UnfitModelError,
-    UnsupportedError,
 )
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType, Speculate
@@ -47,7 +46,6 @@ _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a tim
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
 _SLICED = Bucket(1, 1, sliced=True)  # guesses a token
-_SHARING: tuple[Chosen, ...] = ("vulkan", "cpu", "numpy")  # executors that have such steps
 ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
 _ENCODER_OUTPUTS = 64  # tokens whose logits come from one pass through the masked-token head
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
@@ -164,7 +162,7 @@ def build_options(
     drafted += [_SLICED] if cut else []
     sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise, b.sliced)))
     step = plain[-1].max_tokens
-    build = BuildOptions(
+    return BuildOptions(
         context=context,
         k_dtype=CACHE_DTYPES[options.keys],
         v_dtype=CACHE_DTYPES[options.values],
@@ -176,41 +174,40 @@ def build_options(
         source=context if shape.cross_attention else 0,
         draft_slice=cut,
     )
-    shares = options.sequences and not shape.cross_attention  # a source lies in no pages
-    return _in_pages(build, options.sequences) if shares else build
 
 
-def _in_pages(build: BuildOptions, sequences: int) -> BuildOptions:
-    """Return how a program is built besides whose sequences lie in pages, each with pages for the
-    whole context; the first, the chat's, has rings where a cache of its own has. Drafted tokens are
-    segments of one token each. A step has room for as much of the chat's prompt as without others
-    beside a token of each, and for a page of their prompts beside tokens of all segments. Gains
-    have a slot for the chat, for 1 everywhere, and for each other."""
-    others, drafted = sequences - 1, [b.max_tokens for b in build.buckets if b.stepwise]
-    segments = max(drafted, default=1) + others
+def in_pages(build: BuildOptions, answers: int, pages: int) -> BuildOptions:
+    """Return how a program is built besides whose sequences lie in pages: the chat's, with pages
+    for the whole context, or rings where a cache of its own has these; and behind it `pages` for as
+    many `answers` of clients at once. Drafted tokens are segments of one token each, in the places
+    that clients' tokens have else. A step has room for as much of the chat's prompt as without
+    others beside a token of each, and for a page of their prompts beside tokens of all segments.
+    Gains have a slot for the chat, for 1 everywhere, and for each answer."""
+    drafted = [b.max_tokens for b in build.buckets if b.stepwise]
+    segments = max(*drafted, 1 + answers) if drafted else 1 + answers
     largest = build.buckets[-1].max_tokens
     plain = [b for b in build.buckets if not b.stepwise and not b.sliced]
-    outputs = {b.max_tokens + others: b.max_outputs + others for b in plain if b.max_tokens > 1}
-    most = max(largest + others, PAGE + segments if others else 0)
-    outputs[most] = outputs.pop(largest + others, 1 + others)
-    for n in (1, *drafted, *((*_SHARED_BUCKETS, segments) if others else ())):
+    outputs = {b.max_tokens + answers: b.max_outputs + answers for b in plain if b.max_tokens > 1}
+    most = max(largest + answers, PAGE + segments if answers else 0)
+    outputs[most] = outputs.pop(largest + answers, 1 + answers)
+    for n in (1, *drafted, *((*_SHARED_BUCKETS, segments) if answers else ())):
         if n <= most:
             outputs[n] = n
     buckets = [Bucket(n, count) for n, count in outputs.items()]
     buckets += [b for b in build.buckets if b.sliced]
     buckets.sort(key=lambda b: (b.max_tokens, b.sliced))
-    pages = pages_for(build.context)
+    own = pages_for(build.context)
     kept = build.query_rows
     return replace(
         build,
         buckets=tuple(buckets),
         query_rows=kept if kept >= build.context else kept // PAGE * PAGE,
         pages=PageShape(
-            sequences * pages,
+            own + pages,
             segments,
-            pages * PAGE,
-            slots=2 + others if others else 1,
-            ringed=pages,
+            own * PAGE,
+            slots=2 + answers if answers else 1,
+            ringed=own,
             chunk=largest,
         ),
     )
@@ -274,47 +271,6 @@ def text_encoder_options(
         integer_activations=activations(choice, options.activations, shape) == "a8",
         buckets=tuple(Bucket(n, min(n, _ENCODER_OUTPUTS)) for n in sizes),
         query_rows=context if affordable >= context else 0,
-    )
-
-
-def shared_build_options(
-    choice: ExecutorChoice,
-    options: EngineOptions,
-    shape: ModelShape,
-    *,
-    context: int,
-    sequences: int,
-    pages: int,
-    slots: int,
-    draft_slice: Slice | None = None,
-) -> BuildOptions:
-    """Return how a program is built whose steps several sequences share, up to `sequences`, each
-    with `context` tokens at most; they have `pages` pages, and `slots` for gains. A step takes a
-    page of tokens of prompts beside the next token of every sequence, as far as there are places in
-    the cache for them.
-    Queries are kept where `options` keep any. `draft_slice`: the model's, where it drafts.
-
-    UnsupportedError where this executor has no such steps.
-    """
-    if choice.backend not in _SHARING:
-        raise UnsupportedError(
-            f"{choice.backend}: this executor cannot answer several at once yet; "
-            "the C++ executor can: choose it for the model"
-        )
-    largest = min(PAGE + sequences, pages * PAGE)
-    sizes = sorted({n for n in (*_SHARED_BUCKETS, sequences) if n < largest} | {largest})
-    first, *others = (Bucket(n, min(n, sequences)) for n in sizes)
-    sliced = [_SLICED] if draft_slice else []
-    return BuildOptions(
-        context=context,
-        k_dtype=CACHE_DTYPES[options.keys],
-        v_dtype=CACHE_DTYPES[options.values],
-        q_dtype=_query_dtype(options),
-        integer_activations=activations(choice, options.activations, shape) == "a8",
-        buckets=(first, *sliced, *others),
-        query_rows=PAGE if options.query_budget > 0 else 0,
-        pages=PageShape(pages, sequences, pages_for(context) * PAGE, slots),
-        draft_slice=draft_slice,
     )
 
 

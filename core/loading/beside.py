@@ -1,5 +1,5 @@
 """Additional executors of a runner, with the same weights on its device: an encoder-decoder's
-encoder, beams, and steps that many answers share. The runner closes them."""
+encoder and beams. The runner closes them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,6 @@ def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> Eng
         query_budget=0,
         pool_budget=0,
         whole_caches=True,
-        sequences=0,
         speculate="lookup",  # steps that read several tokens at once
         draft_model="",
     )

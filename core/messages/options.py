@@ -37,9 +37,6 @@ class EngineOptions(Struct, frozen=True):
     query_budget: Budget = 64 << 20  # for the queries behind attention maps; 0 keeps none
     pool_budget: Budget = 256 << 20  # for prefixes of recent conversations; 0 keeps none
     whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
-    # Sequences that may lie in one cache of pages and share steps, the chat's and those of clients
-    # of a server; 0: the chat has a cache of its own. In pages drafts have no branches.
-    sequences: Annotated[int, Meta(ge=0, le=65)] = 0
     # Tokens are drafted and verified several in a pass: never, where it pays, whenever the text
     # repeats itself, or where it pays by a slice of the model too. Answers are the same.
     speculate: Speculate = "auto"

@@ -1,10 +1,12 @@
 """Many answers at once: sequences that share steps, a cache in pages, and prefixes held once.
 
-While clients of a server are answered, a second executor lies beside the chat's, with the same
-weights and caches in pages of 128 positions (`core/plan/step.py`, `PageShape`). A shared step has
-the next token of every answer, and beside them a page of one prompt or of several short ones: a new
-request waits for a step, not for an answer. The engine runs one such step between two of the
-chat's, and one after the other while the chat is idle (`core/engine/clients.py`). A full page is
+While clients of a server are answered, the chat's executor has room for them
+(`core/loading/client_room.py`): all caches lie in pages of 128 positions (`core/plan/step.py`,
+`PageShape`), the chat's first. A shared step has the next token of every answer, the chat's among
+them, and beside them a page of one prompt or of several short ones: a new request waits for a step,
+not for an answer. While the chat is idle the engine runs one step after the other
+(`core/engine/clients.py`), and one between two of the chat's that have no place for clients, as
+those of a prompt. A full page is
 known by the hash of all tokens up to its end; answers that begin alike use the same page, and pages
 of ended answers stay until others need them. Where none is left, the youngest answer releases its
 pages and is computed again later. An embedding has only pages that no answer needs: it waits for

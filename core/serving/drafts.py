@@ -22,9 +22,9 @@ from llm_lite.core.generation.speculation.draft import DraftSource, Likely, like
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
-from llm_lite.core.loading import backends
+from llm_lite.core.loading.client_room import speculate_of
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import Speculate, StartServing
+from llm_lite.core.messages import StartServing
 from llm_lite.core.records import replace
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
@@ -147,15 +147,12 @@ def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
 
 
 def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedDrafts]:
-    """Return a batch with room in its steps for drafts, and what makes these. Raises
-    RequestError where a slice is to draft and the model has none, and what Batch raises."""
-    chosen = _chosen(runner, options)
+    """Return the batch of a runner with room for clients, and what makes their drafts."""
+    batch, chosen = Batch(runner, options), speculate_of(runner, options)
     if chosen == "off":
-        return Batch(runner, options), ServedDrafts()
-    cut = backends.slice_to_draft(chosen, runner.model.draft_slice)
-    batch = Batch(runner, options, MOST_IN_A_STEP, cut)
+        return batch, ServedDrafts()
     sources: list[DraftSource] = [LookupSource()]
-    paged = PagedSlice(batch) if cut else None
+    paged = PagedSlice(batch) if chosen == "slice" else None
     if paged is not None:
         sources.append(SliceDraftSource(paged))
     if options.by_draft_model and runner.draft is not None:
@@ -163,11 +160,3 @@ def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedD
         sources.append(runner.draft.source)
     policy = LongestDrafts() if chosen == "lookup" else None
     return batch, ServedDrafts(Speculation(sources, policy, may_branch=False), paged)
-
-
-def _chosen(runner: Runner, options: StartServing) -> Speculate:
-    """Return how drafts are made, as a person chose for a server; "off" where nothing is
-    to be drafted, as on software devices."""
-    chosen = options.speculate or runner.options.speculate
-    drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
-    return chosen if drafts else "off"

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core import system_errors
-from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
+from llm_lite.core.errors import (
+    CancelledError,
+    DeviceError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    RequestError,
+)
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.generation.steps import PATIENCE
@@ -38,7 +44,7 @@ ENDED = "serving has ended"
 class Serving:
     """The serving of an engine, on the engine's thread; `service` may be called on any. `wake` is
     called when there is work, and may be called on any thread; `is_closing` says that the program
-    ends."""
+    ends. `make_room` gives the engine's runner room for clients, and returns it, another one."""
 
     def __init__(
         self,
@@ -48,9 +54,10 @@ class Serving:
         wake: Callable[[], None],
         is_closing: Callable[[], bool],
         modes: ModeController,
+        make_room: Callable[[StartServing], Runner],
     ) -> None:
         self._options, self._emit, self._log = options, emit, log
-        self._is_closing = is_closing
+        self._is_closing, self._make_room = is_closing, make_room
         self._scheduler = Scheduler(options.parallel, options.most_waiting)
         self._queue = RequestQueue(self._scheduler, wake)
         self._responses, self._tally = Responses(), Tally()
@@ -76,11 +83,13 @@ class Serving:
         return self._queue.has_work()
 
     def use_runner(self, runner: Runner | None) -> None:
-        """Use this model and executor from now on. Answers go on where only the executor is
-        another one, else they end."""
+        """Use this model and executor from now on, once it has room. Answers go on where only the
+        executor is another one, else they end. DeviceError where there is none for them: another
+        executor takes over."""
         if runner is self._runner and not self._is_spoiled:
             return
-        before, self._runner, self._is_spoiled = self._runner, runner, False
+        before, is_new = self._runner, runner is not self._runner
+        self._runner, self._is_spoiled = runner, False
         self._scheduler.return_all()
         self._drop_batch()
         if before is None or runner is None or runner.model_file is not before.model_file:
@@ -90,13 +99,19 @@ class Serving:
             self._close(NO_MODEL)
             return
         try:
+            if is_new:
+                self._runner = runner = self._make_room(self._options)
             self._batch, self._drafts = drafted_batch(runner, self._options)
-        except LlmLiteError as error:
-            self._log("error", f"serving has ended: {error}")
-            self._close(str(error))
+        except OutOfDeviceMemoryError as error:
+            self._end(error)
             return
-        if self._batch.is_the_chats:
-            runner.session.run_shared = self.run_beside
+        except DeviceError:
+            self._runner = before  # until another executor has taken over
+            raise
+        except LlmLiteError as error:
+            self._end(error)
+            return
+        runner.session.run_shared = self.run_beside
         self._queue.open(self._batch)
         matchers().warm(runner.model_file.tokenizer)  # the first schema does not wait for it
         self._is_on = True
@@ -172,6 +187,10 @@ class Serving:
         self._runner = None
         self._close(problem, "")
 
+    def _end(self, error: LlmLiteError) -> None:
+        self._log("error", f"serving has ended: {error}")
+        self._close(str(error))
+
     def _close(self, problem: str, shown: str | None = None) -> None:
         self._is_on, self.problem = False, problem
         self._queue.close(problem)
@@ -181,9 +200,6 @@ class Serving:
     def _drop_batch(self) -> None:
         """Close the batch; its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
-        if batch is not None and batch.is_the_chats:
-            session = batch.runner.session
-            session.run_shared, session.had_company = None, False
         self._drafts = ServedDrafts()
         self._responses.clear()
         if (embedding := self._queue.embedding) is not None:
@@ -191,11 +207,9 @@ class Serving:
         for answer, _ in self._scheduler.answers():
             answer.paged.drop_pages()
         if batch is not None:
+            session = batch.runner.session
+            session.run_shared, session.had_company = None, False
             self._tally.add_batch(batch)
-            try:
-                batch.close()
-            except DeviceError as error:  # a lost device may refuse even to be let go
-                self._log("warning", f"the shared executor could not be closed cleanly: {error}")
 
     def _work(self, batch: Batch, waits: bool, *, runs: bool) -> None:
         call = self._queue.next_call()

@@ -31,6 +31,7 @@ from llm_lite.core.handles import Handle
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
+from llm_lite.core.loading.client_room import ClientRoom, room_for, with_room
 from llm_lite.core.loading.encoder_starting import AnyRunner, start_runner
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
@@ -50,6 +51,7 @@ from llm_lite.core.messages import (
     OpenCache,
     Reconfigure,
     SaveCache,
+    StartServing,
     SwitchMode,
 )
 from llm_lite.core.records import replace
@@ -279,6 +281,39 @@ class ModelHost:
                 raise
             self._log("warning", f"{error}; the C++ executor takes over")
             return start_runner(file, options, None, progress, choice=backends.fallback(error))
+
+    def make_room(self, options: StartServing) -> Runner:
+        """Give clients of a server room beside the chat, and return the runner that has it; the
+        conversation goes on there. RequestError as of `room_for`, OutOfMemoryError and DeviceError
+        where it cannot be made: the runner in use stays then."""
+        runner = self.runner
+        if runner is None:
+            raise RequestError(self.no_runner)
+        return self._move(runner, room_for(runner, options))
+
+    def end_room(self) -> None:
+        """Free the room of clients. Errors as of `make_room`, but for that of memory, which leaves
+        the room as it is."""
+        runner = self.runner
+        if runner is None or runner.executor.program.pages is None:
+            return
+        try:
+            self._move(runner, None)
+        except cache_transfer.OUT_OF_MEMORY as error:
+            self._log("info", f"the room of clients stays: {error}")
+
+    def _move(self, runner: Runner, room: ClientRoom | None) -> Runner:
+        """Move the conversation to another executor over the same weights."""
+        moved = with_room(runner, room)
+        try:
+            moved.session.take_over(runner.session)
+        except BaseException:
+            moved.executor.close()
+            raise
+        self.loaded = moved
+        runner.attention.close()
+        runner.executor.close()
+        return moved
 
     def file_away(self, command: SaveCache | OpenCache) -> None:
         """Save a cache to a file, or open one; a failure is only logged."""

@@ -57,7 +57,7 @@ class VulkanExecutor:
     """Weights, cache and recordings of one program on a device that others use too.
 
     `progress` is called with 0..1 while the weights are uploaded. `beside`: an executor of the same
-    weights on this device, closed later; what it has uploaded serves both. Raises DeviceLostError
+    weights on this device; what it has uploaded serves both. Raises DeviceLostError
     and OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
     """
 
@@ -104,8 +104,9 @@ class VulkanExecutor:
         }
         self._data = with_own_vectors({name: data[name] for name in sorted(on_host)})
         found = ChainMap(self._data, cast(dict[str, TensorData], data))  # which is only read
+        self._weights: Weights
         if beside is not None and beside._weights.has(kept):
-            self._weights: Weights = beside._weights
+            self._weights = self._own(beside._weights.shared())
         else:
             self._weights = self._own(Weights(device, kept, found, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])

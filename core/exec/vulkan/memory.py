@@ -136,7 +136,8 @@ def _padded(columns: int) -> int:
 
 
 class Weights:
-    """All weights of a program on the device, uploaded once, freed by `close`."""
+    """All weights of a program on the device, uploaded once, for one executor or more: freed by the
+    `close` of the last."""
 
     def __init__(
         self,
@@ -146,6 +147,7 @@ class Weights:
         progress: Callable[[float], None] | None = None,
     ) -> None:
         self._device = device
+        self._users = 1
         self._parts: dict[str, tuple[WeightPart, ...]] = {}
         self._vectors: dict[str, BufferRange] = {}
         unique = {tensor.name: tensor for tensor in tensors}
@@ -166,6 +168,11 @@ class Weights:
         except BaseException:
             self.close()
             raise
+
+    def shared(self) -> Weights:
+        """Return the weights for one more executor."""
+        self._users += 1
+        return self
 
     def has(self, tensors: Iterable[Tensor]) -> bool:
         """Return True if all of these tensors are here, with the same type and shape."""
@@ -193,7 +200,9 @@ class Weights:
         return self._vectors[name]
 
     def close(self) -> None:
-        self._arena.close()
+        self._users -= 1
+        if not self._users:
+            self._arena.close()
 
     def _upload(self, name: str, source: TensorData) -> None:
         if len(source.shape) == 1:

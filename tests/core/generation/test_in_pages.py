@@ -15,6 +15,8 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.client_room import ClientRoom, with_room
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.records import replace
@@ -27,6 +29,7 @@ GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens
 PROMPT = [*range(5, 205), *range(5, 30)]  # more than a page, and something to draft
 GAINS = ((0.0, 1.0, 1.0, 1.0), (1.0, 0.5, 2.0, 1.0))
 ONES = ((1.0,) * 4,) * 2
+ALONE = ClientRoom(answers=0, pages=0)
 INTEGERS = {"mode": "int8", "activations": "auto", "keys": "int8", "values": "fp16"}
 TYPES = [{}, INTEGERS]
 
@@ -44,12 +47,9 @@ def both(request, tiny):
 
         def both(backend, path=tiny, **changes):
             device = request.getfixturevalue("device") if backend == "vulkan" else None
-            runners = [
-                stack.enter_context(
-                    running(path, exact(backend, sequences=sequences, **changes), device=device)
-                )
-                for sequences in (0, 1)
-            ]
+            plain = stack.enter_context(running(path, exact(backend, **changes), device=device))
+            runners = [plain, with_room(plain, ALONE)]
+            stack.callback(runners[1].executor.close)
             assert [runner.executor.program.pages is None for runner in runners] == [True, False]
             return runners
 
@@ -229,11 +229,15 @@ def test_logits_are_those_of_transformers(name, tmp_path):
     for number, case in enumerate(family.cases):
         known = reference(family, case)
         path = write_case(family, case, tmp_path / str(number))
-        options = exact("cpu", context=family.context.get(case, 0), sequences=1)
+        options = exact("cpu", context=family.context.get(case, 0))
         with running(path, options, every_output=True) as runner:
-            session = runner.session
+            build = backends.in_pages(runner.build, 0, 0)
+            program = runner.model.build(build)
+            executor = backends.make_executor(runner.choice, program, runner.weights, 0, print)
+            session = Session(executor, runner.weights)
             assert np.abs(session.logits(known.tokens) - known.logits).max() < TOLERANCE
             session.clear()
             for end in (3, 8, 9, len(known.tokens)):
                 found = session.prefill(known.tokens[:end])
                 assert np.abs(found - known.logits[end - 1]).max() < TOLERANCE
+            executor.close()

@@ -226,15 +226,6 @@ def test_an_encoder_decoder_is_not_served(client, served_model, tmp_path):
     assert client.engine.service() is None
 
 
-def test_an_executor_without_shared_steps_says_so(client, served_model, monkeypatch):
-    from llm_lite.core.loading import backends
-
-    monkeypatch.setattr(backends, "_SHARING", ())
-    client.load(served_model, exact())
-    client.send(StartServing())
-    assert "cannot answer several at once" in client.until(ServingChanged).problem
-
-
 def test_busy_says_when_to_ask_again(client, served_model, hook):
     client.load(served_model, exact())
     service = serve(client, parallel=1, most_waiting=2)

@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.handles import CANCELLED
+from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -31,10 +32,6 @@ LONG = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=6
 PROMPTS = [tuple(range(5, 20)), tuple(range(30, 200)), (9,)]
 TYPES = [{}, {"mode": "int8", "activations": "auto", "keys": "fp16"}]
 STORY = (ChatMessage("user", "Tell me of " + "the sea and " * 60),)
-
-
-def shared(**changes):
-    return exact(changes.pop("backend", "numpy"), sequences=1 + PARALLEL, **changes)
 
 
 def batch_of(client):
@@ -72,9 +69,8 @@ def steps_of(client, monkeypatch):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_each_is_as_alone(client, device, served_model, backend, types, monkeypatch):
     client.engine.device_lost(device)
-    client.load(served_model, shared(backend=backend, speculate="off", **types))
+    client.load(served_model, exact(backend, speculate="off", **types))
     service = serve(client, parallel=PARALLEL)
-    assert batch_of(client).is_the_chats
     alone = (
         client.ask(STORY, LONG)[1],
         [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in PROMPTS],
@@ -90,20 +86,21 @@ def test_each_is_as_alone(client, device, served_model, backend, types, monkeypa
 
 @pytest.mark.parametrize("speculate", ["off", "lookup"])
 def test_as_in_caches_of_their_own(client, served_model, speculate):
-    """The chat with gains and drafts, beside clients who have neither."""
-    found = []
-    for options in (shared(speculate=speculate), exact(speculate=speculate)):
-        client.load(served_model, options)
-        client.send(SetGains(GAINS[1]))
-        service = serve(client, parallel=PARALLEL)
-        assert batch_of(client).is_the_chats is bool(options.sequences)
-        found.append(together(client, service))
-        client.result(StopServing())
-    assert found[0] == found[1]
+    """The chat with gains and drafts, beside clients who have neither, and before anybody
+    serves."""
+    client.load(served_model, exact(speculate=speculate))
+    client.send(SetGains(GAINS[1]))
+    alone = client.ask(STORY, LONG)[1]
+    service = serve(client, parallel=PARALLEL)
+    answers = [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in PROMPTS]
+    client.result(StopServing())
+    service = serve(client, parallel=PARALLEL)
+    client.engine._host.runner.session.clear()
+    assert together(client, service) == (alone, answers)
 
 
 def test_vectors_are_without_the_gains_of_the_chat(client, served_model):
-    client.load(served_model, shared())
+    client.load(served_model, exact())
     service = serve(client, parallel=PARALLEL)
     before = service.embed(PROMPTS).vectors
     client.send(SetGains(GAINS[1])).result(PATIENCE)
@@ -115,23 +112,30 @@ def test_maps_of_clients_beside_rings_of_the_chat(client, device, tmp_path, back
     family = family_of("gemma3")
     path = write_case(family, next(iter(family.cases)), tmp_path, max_position_embeddings=1024)
     client.engine.device_lost(device)
-    found = []
-    for sequences in (0, 1 + PARALLEL):
-        client.load(path, exact(backend, sequences=sequences, context=700))
-        service = serve(client, parallel=PARALLEL)
-        assert batch_of(client).is_the_chats is bool(sequences)
-        asked = Asked(service, tokens=tuple(n % 250 + 3 for n in range(200)))
-        asked.tokens()
-        layers = range(len(batch_of(client).layers))
-        found.append([service.attention(asked.response, n, (0, 1), 120, 140) for n in layers])
-        client.result(StopServing())
-    assert np.allclose(*found, atol=1e-5)
+    client.load(path, exact(backend, context=700))
+    tokens = tuple(n % 250 + 3 for n in range(200))
+    runner = client.engine._host.runner
+    runner.session.prefill(tokens)
+    source, rows = runner.attention, range(120, 140)
+    known = []
+    for layer in range(len(source.layers)):
+        maps = np.zeros((2, len(source.rows), len(tokens)), np.float32)
+        head_maps(source, layer, (0, 1), maps)
+        known.append(maps[:, rows.start - source.rows.start :][:, : len(rows), : rows.stop])
+    service = serve(client, parallel=PARALLEL)
+    asked = Asked(service, tokens=tokens)
+    asked.tokens()
+    found = [
+        service.attention(asked.response, n, (0, 1), rows.start, rows.stop)[..., : rows.stop]
+        for n in range(len(known))
+    ]
+    assert np.allclose(found, known, atol=1e-5)
 
 
 def test_a_context_of_less_than_a_page(client, tmp_path):
     """Two prompts that are longer together than a step of the chat, and vectors."""
     path = write_tiny_llama(tmp_path / "tiny.gguf", context=64, seed=2)
-    client.load(path, shared(speculate="lookup"))
+    client.load(path, exact(speculate="lookup"))
     service = serve(client, parallel=PARALLEL)
     prompts = [tuple(range(5 + n, 58 + n)) for n in range(PARALLEL)]
     alone = [Asked(service, tokens=tokens).tokens() for tokens in prompts]
@@ -148,7 +152,7 @@ def test_a_context_of_less_than_a_page(client, tmp_path):
 
 
 def test_drafts_are_not_judged_by_steps_with_company(client, served_model, monkeypatch):
-    client.load(served_model, shared(speculate="lookup"))
+    client.load(served_model, exact(speculate="lookup"))
     service = serve(client, parallel=PARALLEL)
     speculation, steps, noted = client.engine._host.runner.session.speculation, [], []
     batch = batch_of(client)
@@ -175,15 +179,8 @@ def test_drafts_are_not_judged_by_steps_with_company(client, served_model, monke
     assert "with company" in steps and set(noted) == {"alone"}
 
 
-def test_where_there_is_no_room_the_clients_have_an_executor_of_their_own(client, served_model):
-    client.load(served_model, shared())
-    service = serve(client, parallel=PARALLEL + 1)
-    assert not batch_of(client).is_the_chats
-    assert len(Asked(service, tokens=PROMPTS[0]).tokens()) == 12
-
-
 def test_a_stop_of_the_chat_and_clients_that_leave_end_nobody_else(client, served_model):
-    client.load(served_model, shared())
+    client.load(served_model, exact())
     service = serve(client, parallel=PARALLEL)
     expected = [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in PROMPTS]
     whole = client.ask(HELLO, LONG)[1]
@@ -198,7 +195,7 @@ def test_a_stop_of_the_chat_and_clients_that_leave_end_nobody_else(client, serve
 
 
 def test_a_listener_that_fails_ends_its_own_answer(client, served_model):
-    client.load(served_model, shared())
+    client.load(served_model, exact())
     service = serve(client, parallel=PARALLEL)
     whole = client.ask(STORY, LONG)[1]
     client.engine._host.runner.session.clear()
@@ -216,26 +213,25 @@ def test_a_listener_that_fails_ends_its_own_answer(client, served_model):
 
 
 def test_another_mode_takes_over_in_the_middle(client, served_model):
-    client.load(served_model, shared())
+    client.load(served_model, exact())
     service = serve(client, parallel=PARALLEL)
     handle = client.send(Generate(HELLO, replace(LONG, max_new_tokens=200)))
     asked = Asked(service, tokens=PROMPTS[0], sampling=replace(LONG, max_new_tokens=200))
-    change = client.send(Reconfigure(shared(mode="int8")))
+    change = client.send(Reconfigure(exact(mode="int8")))
     change.result(PATIENCE)
     assert handle.result(PATIENCE).stop_reason in ("length", "end")
     assert asked.finished().stop_reason in ("length", "end")
-    assert batch_of(client).is_the_chats
 
 
 def test_a_device_that_is_lost_in_a_shared_step_takes_nothing_along(
     client, device, served_model, monkeypatch
 ):
-    client.load(served_model, shared(backend="cpu"))
+    client.load(served_model, exact("cpu"))
     service = serve(client, parallel=PARALLEL)
     expected = together(client, service)
     hook = Hook(monkeypatch, "vulkan")
     client.engine.device_lost(device)
-    client.load(served_model, shared(backend="vulkan"))
+    client.load(served_model, exact("vulkan"))
     service = serve(client, parallel=PARALLEL)
     lost = threading.Event()
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from llm_lite.core.loading.client_room import free_bytes, most_pages, row_bytes
 from llm_lite.core.messages import ServingChanged, StartServing, StopServing
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.records import replace
-from llm_lite.core.serving.batch import _row_bytes, free_bytes, most_pages
 from tests.core.engine_client import Client
 from tests.core.serving.clients import Asked, serve
 from tests.make_gguf import write_tiny_llama
@@ -41,8 +41,7 @@ def answers(client, model, backend):
 def test_answers_are_the_same_alone_and_together(vulkan, model):
     alone, together = answers(vulkan, model, "vulkan")
     assert together == alone
-    weights = {id(executor._weights) for executor in executors(vulkan)}
-    assert len(executors(vulkan)) == 2 and len(weights) == 1
+    assert vulkan.engine._host.runner.beside == [], "one executor for all"
     vulkan.send(StopServing())
     assert not vulkan.until(ServingChanged).is_on
     assert len(vulkan.ask()[1]) == 12, "the chat's executor still has its weights"
@@ -53,24 +52,19 @@ def test_answers_are_the_same_alone_and_together(vulkan, model):
         by_numpy.engine.close()
 
 
-def executors(client):
-    runner = client.engine._host.runner
-    return [runner.executor, *runner.beside]
-
-
 def test_no_more_pages_than_a_device_binds(vulkan, model, monkeypatch):
     """Of the widest cache, here of queries with 256 bytes a position, and of its own memory."""
     vulkan.load(model, exact("vulkan"))
     runner = vulkan.engine._host.runner
     info = runner.choice.info
-    rows = _row_bytes(runner)
+    rows = row_bytes(runner)
     assert max(rows) == 256 and len(rows) == 2 * (2 + 1)
-    small = replace(info, max_storage_buffer_range=5 * PAGE * 256)
-    assert most_pages(small, rows) == 5 and most_pages(None, rows) is None
+    small = replace(info, max_storage_buffer_range=9 * PAGE * 256)
+    assert most_pages(small, rows) == 9 and most_pages(None, rows) is None
     discrete = replace(info, kind="discrete", memory_bytes=8 << 20)
     assert 6 << 20 < free_bytes(discrete, runner.executor) < 8 << 20
     monkeypatch.setattr(type(runner.choice), "info", small)
-    assert serve(vulkan, parallel=3).status().pages == 5
+    assert serve(vulkan, parallel=3).status().pages == 9 - 4, "the chat has 4"
     vulkan.send(StopServing(), StartServing(cache_budget=PAGE * sum(rows)))
     while not (changed := vulkan.until(ServingChanged)).problem:
         pass

@@ -1,0 +1,189 @@
+"""Room for the clients of a server in the executor that the chat has: the pages of their cache lie
+behind the chat's own, and its steps have places for their tokens.
+
+An executor is made with its room. Who begins to serve, or ends it, gets another one over the same
+weights; the conversation and the queries that are kept for maps move along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from llm_lite.core.errors import OutOfMemoryError, RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.memory import available_bytes
+from llm_lite.core.messages import SPECULATES, EngineOptions, Speculate, StartServing
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.plan import Kind, tensor_row_bytes
+from llm_lite.core.plan.step import PAGE, pages_for
+from llm_lite.core.records import replace
+
+if TYPE_CHECKING:
+    from llm_lite.core.gpu.info import DeviceInfo
+
+MOST_ANSWERS = 64
+
+
+class ClientRoom(Struct, frozen=True):
+    """Room for so many answers at once, in so many pages of the cache. 0 answers: the chat is in
+    pages, and alone in them."""
+
+    answers: int
+    pages: int
+    speculate: Speculate = "off"  # how answers that run alone are drafted
+
+
+def room_for(runner: Runner, options: StartServing) -> ClientRoom:
+    """Return the room that these options ask for. RequestError where the model cannot be served so,
+    or there is no memory for it."""
+    if runner.translator is not None:
+        raise RequestError(
+            f"{runner.model_info.name} is an encoder-decoder, which writes a target about a "
+            "source: a server answers chats and goes on with texts; `llm-lite translate` "
+            "writes targets"
+        )
+    if not 1 <= options.parallel <= MOST_ANSWERS:
+        raise RequestError(
+            f"answers at once: expected 1 to {MOST_ANSWERS}, found {options.parallel}"
+        )
+    count = _page_count(runner, options, context_of(runner, options))
+    return ClientRoom(options.parallel, count, speculate_of(runner, options))
+
+
+def context_of(runner: Runner, options: StartServing) -> int:
+    """Return how many tokens an answer of a client may have. RequestError for more than the model
+    is loaded with."""
+    loaded = runner.executor.program.context
+    if not 0 <= options.context <= loaded:
+        raise RequestError(
+            f"context of an answer: expected at most {loaded} tokens, as the model is loaded with, "
+            f"found {options.context}"
+        )
+    return options.context or loaded
+
+
+def speculate_of(runner: Runner, options: StartServing) -> Speculate:
+    """Return how clients' answers are drafted, as a person chose for the server or else for the
+    chat; "off" where nothing is to be drafted, as on software devices."""
+    chosen = options.speculate or runner.options.speculate
+    drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
+    return chosen if drafts else "off"
+
+
+def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
+    """Return the same model on another executor with this room, None for none, over the same
+    weights. It holds no conversation yet; what else the runner has belongs to both.
+
+    RequestError where a slice is to draft and the model has none, OutOfMemoryError and DeviceError
+    as of executors; the runner that was there stays in use then.
+    """
+    model, options = runner.model, runner.options
+    build = backends.build_options(
+        runner.choice,
+        _drafting(options, room),
+        model.shape,
+        context=runner.build.context,
+        draft_slice=model.draft_slice,
+    )
+    if room is not None:
+        build = backends.in_pages(build, room.answers, room.pages)
+    executor = backends.make_executor(
+        replace(runner.choice, beside=runner.executor),
+        model.build(build),
+        runner.weights,
+        options.threads,
+        lambda _: None,
+    )
+    old = runner.session
+    session = Session(
+        executor,
+        runner.weights,
+        made_by=old.made_by,
+        model=str(runner.model_file.path),
+        pool=old.pool,
+        files=old.files,
+    )
+    session.speculation = _speculation(runner, session)
+    note = backends.query_note(build, model.shape, options)
+    attention = AttentionSource(executor, session, note, runner.weights)
+    return replace(runner, executor=executor, session=session, attention=attention, build=build)
+
+
+def _drafting(options: EngineOptions, room: ClientRoom | None) -> EngineOptions:
+    """Return the options with the more of what the chat and what clients need for drafts."""
+    asked = (options.speculate, room.speculate if room else "off")
+    return replace(options, speculate=max(asked, key=SPECULATES.index))
+
+
+def _speculation(runner: Runner, session: Session) -> Speculation | None:
+    """Return drafts for the chat in another session, with what was learned: passes take other times
+    there."""
+    before = runner.session.speculation
+    if before is None or not session.executor.program.stepwise_tokens:
+        return None
+    speculation = speculation_of(runner.options.speculate, session)
+    assert speculation is not None
+    if before.learned is not None:
+        speculation.draft_what_was_learned(before.learned)
+    if runner.draft is not None:
+        speculation.sources = (*speculation.sources, runner.draft.source)
+    return speculation
+
+
+def _page_count(runner: Runner, options: StartServing, context: int) -> int:
+    """Return as many pages as the budget has room for. Without a budget: what all answers take
+    at once, within half of the free memory and what a device can use, but enough for one answer."""
+    rows, info = row_bytes(runner), runner.choice.info
+    least, page = pages_for(context), PAGE * sum(rows)
+    budget = options.cache_budget
+    if not budget:
+        free = free_bytes(info, runner.executor)
+        budget = options.parallel * least * page
+        budget = budget if free is None else min(budget, free // 2)
+    count, most = budget // page, most_pages(info, rows)
+    if most is not None:
+        count = min(count, most - pages_for(runner.executor.program.context))
+    if count < least:
+        raise OutOfMemoryError(
+            f"the cache of one answer of {context} tokens takes {least * page / 2**20:.0f} MiB, "
+            f"there are {max(0, count) * page / 2**20:.0f} MiB for it: serve with a smaller context"
+        )
+    return count
+
+
+def row_bytes(runner: Runner) -> list[int]:
+    """Return the bytes of one position in every cache, and in all that keeps queries."""
+    layers = cache_layers(runner.executor.program.plans[0])
+    found = [tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors]
+    if runner.options.query_budget > 0:
+        shape = runner.model_file.model.shape
+        value = backends.query_bytes(shape, runner.options) // shape.query_values
+        widths = shape.query_widths or (shape.head_dim,) * shape.layers
+        found += [value * shape.heads * width for width in widths]
+    return found
+
+
+def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:
+    """Return the bytes free beside `executor`: of a device with its own memory, or else of this
+    machine; None where the system does not say."""
+    if info is None or info.kind != "discrete":
+        return available_bytes()
+    states = {t.name: t for t in executor.program.plans[0].tensors if t.kind is Kind.STATE}
+    used = sum(t.shape[0] * tensor_row_bytes(t) for t in states.values())
+    return max(0, info.memory_bytes - executor.weight_bytes - used)
+
+
+def most_pages(info: DeviceInfo | None, row_bytes: Iterable[int]) -> int | None:
+    """Return the most pages of caches with rows of these sizes: a device binds each cache whole.
+    None if any number will do."""
+    if info is None:
+        return None
+    return info.max_storage_buffer_range // (PAGE * max(row_bytes))
