@@ -56,8 +56,8 @@ def _or_request_error(answer: Callable[[], _T]) -> _T:
 
 
 def emulated_isas() -> list[str]:
-    """Return builds for tests, none of `available_isas`: C++ in place of instructions that this
-    processor lacks."""
+    """Return builds for tests, none of `available_isas`: C++ in place of instructions that a
+    processor may lack."""
     names: list[str] = _cpp.emulated_isas()
     return names
 

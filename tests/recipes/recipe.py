@@ -60,6 +60,8 @@ class Copy:
         (here / "spirv").mkdir(parents=True)
         for file in [*there.glob("*.*"), *there.glob("spirv/*.spv")]:
             (here / file.relative_to(there)).symlink_to(file)
+        for finder in SITE.glob("_editable_*.py"):  # it would lead children to the checkout's
+            (self.folder / "build" / finder.name).touch()
 
     def follow(self, edits: Edits) -> None:
         for place, edit in edits.items():
@@ -78,7 +80,8 @@ class Copy:
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Of this environment, but with the copy's modules; -S, for the checkout is on its path."""
-        paths = os.pathsep.join(map(str, (self.folder, self.packages, SITE)))
+        build = self.folder / "build"
+        paths = os.pathsep.join(map(str, (self.folder, self.packages, build, SITE)))
         return self.run(sys.executable, "-S", *words, PYTHONPATH=paths)
 
     def tests(self, *words: str) -> subprocess.CompletedProcess[str]:

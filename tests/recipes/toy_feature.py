@@ -7,7 +7,7 @@ from tests.recipes.recipe import Copy, Edits, passed
 FEATURE = "toy_lines"
 _FOLDER = f"desktop/features/{FEATURE}"
 EDITS: Edits = {
-    f"{_FOLDER}/__init__.py": "",
+    f"{_FOLDER}/__init__.py": '"""The lines of a file, counted while the window goes on."""\n',
     f"{_FOLDER}/state.py": '''"""What is known of the lines of a file."""
 
 from __future__ import annotations

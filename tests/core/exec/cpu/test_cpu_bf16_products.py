@@ -87,9 +87,11 @@ def test_tiles_of_bytes_alone_give_the_build_below() -> None:
 def test_products_are_as_exact_as_sums_of_floats(
     isa: str, dtype: str, columns: int, rows: int
 ) -> None:
+    """Of float32, the products of last digits that are left out are two units, where a product is
+    all that there is; and each of some sums rounds."""
     case = case_of(dtype, columns, rows)
     for found in product(case, isa):
-        assert_exact(case, found, 4)
+        assert_exact(case, found, 5 if dtype == "f32" else 4)
 
 
 @each_pair("isa, dtype, rows", BUILDS, FLOATS, (13, 127))
