@@ -239,7 +239,7 @@ class Session(CacheSteps):
     def take_over(self, other: Session) -> None:
         """Hold what another session over the same weights holds, with the queries that it keeps as
         far as there are rows for them, and its gains. DeviceError where they cannot be read."""
-        self.set_gains(other.gains)
+        self.set_gains(other.gains, throughout=other._throughout)
         if not other.context_used:
             return
         length = self.take_in(other.take_out())

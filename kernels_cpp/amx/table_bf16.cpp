@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "amx/panel_bf16.h"
+#include "ops/segments.h"
 #include "ops/table.h"
 
 namespace llm {
@@ -23,14 +24,20 @@ static bool is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-// From a whole register of tokens on; in a shared step always, so that a token's bits do not depend
-// on how many there are. A stepwise step takes none: its tokens get the bits of one token's
-// product.
-static bool by_bf16(const Op& op, const Step& step) {
+// From a whole register of tokens on, of one sequence where several share a step. A stepwise step
+// takes none: its tokens get the bits of one token's product.
+static bool may_be_by_bf16(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
-  if (step.stepwise || op.as_alone || x.dtype != DType::kF32 || !is_float(op.in[1]->dtype))
-    return false;
-  return step.shared() || rows_in_use(x, step) >= kBf16Tokens;
+  const bool floats = x.dtype == DType::kF32 && is_float(op.in[1]->dtype);
+  return floats && !step.stepwise && !op.as_alone && rows_in_use(x, step) >= kBf16Tokens;
+}
+
+// How the tokens of a sequence meet the weights, by how many they are.
+enum class Product { kByRows, kByPanels, kByBf16 };
+
+static Product product_of(int64_t tokens) {
+  if (tokens >= kBf16Tokens) return Product::kByBf16;
+  return tokens >= kPanelWorthA32 ? Product::kByPanels : Product::kByRows;
 }
 
 // What the other products need, which may have the same activations: the digits lie behind it.
@@ -39,21 +46,37 @@ static size_t others(const Op& op) {
 }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
-  if (!by_bf16(op, step)) return base_matmul().n_tasks(op, step);
+  if (!may_be_by_bf16(op, step)) return base_matmul().n_tasks(op, step);
   const int64_t panels = (op.out[0]->n_cols + kPanelRows - 1) / kPanelRows;
   return std::max(panels / kPanelsPerTask, std::min(panels, kTasksPerWorker * step.workers));
 }
 
-static void matmul(const Op& op, const Step& step, const Task& task) {
-  if (!by_bf16(op, step)) return base_matmul().run(op, step, task);
+static void matmul_by_bf16(const Op& op, const Task& task, int64_t tokens) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
   const Range rows = share(task, y.n_cols, kPanelRows);
   const auto by_values = [&](auto format) {
     typedef typename decltype(format)::Value Value;
-    const int64_t tokens = rows_in_use(x, step);
     matmul_a32_by_bf16<Value>(x, weight, y, tokens, rows, task.scratch + others(op), task.kept);
   };
   by_format(weight.dtype, by_values, Never(), Never());
+}
+
+// The digits of the first sequences by BF16 are kept.
+static void matmul_of_segments(const Op& op, const Step& step, const Task& task) {
+  Task now = task;
+  const auto run = [&](int64_t first, int64_t rows, Product product) {
+    const RowsOfOp part(op, step, first, rows, product == Product::kByRows);
+    if (product != Product::kByBf16) return base_matmul().run(part.op, part.step, task);
+    matmul_by_bf16(part.op, now, rows);
+    now.kept = 0;
+  };
+  by_segments(*op.in[0], step, product_of, run);
+}
+
+static void matmul(const Op& op, const Step& step, const Task& task) {
+  if (!may_be_by_bf16(op, step)) return base_matmul().run(op, step, task);
+  if (step.shared()) return matmul_of_segments(op, step, task);
+  matmul_by_bf16(op, task, rows_in_use(*op.in[0], step));
 }
 
 static size_t matmul_scratch(const Op& op) {

@@ -8,12 +8,12 @@
 #include "ops/matmul_tiles.h"
 #include "ops/panel_a32.h"
 #include "ops/panel_a8.h"
+#include "ops/segments.h"
 
 namespace llm {
 namespace LLM_ISA {
 
-// From how many tokens on unpacking a panel of weights pays.
-constexpr int64_t kPanelWorthA32 = 3;
+// From how many tokens on unpacking a panel of weights pays, as kPanelWorthA32.
 constexpr int64_t kPanelWorthDots = kWidth > 8 ? 32 : 16;  // where products by dots do as well
 constexpr int64_t kPanelWorthA8 = kTileTokensA8 > 4 ? 9 : 6;
 
@@ -45,16 +45,14 @@ static Wanted wanted_of_whole(int64_t tokens, const Tensor& weight) {
 }
 
 // Integers give the same as tiles and as panels, in any step. Floats do not: where a token is to
-// get the bits that it would get alone, they are multiplied as those of one token. In a shared step
-// a token gets the same bits however many share it: floats are digits where weights have them, else
-// in panels.
+// get the bits that it would get alone, they are multiplied as those of one token.
 static Wanted wanted_of(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
   if (x.dtype == DType::kA8) return {tokens, tokens >= kPanelWorthA8, false};
   if (op.whole_sequences) return wanted_of_whole(tokens, *op.in[1]);
   if (step.stepwise || op.as_alone) return {tokens, false, false};
-  if (step.shared()) return {tokens, !has_digits(*op.in[1]), false};
+  if (step.shared()) return {tokens, false, false};  // digits, or see parted
   return {tokens, tokens >= kPanelWorthA32, false};
 }
 
@@ -122,7 +120,21 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
             [&](auto format) { tiles_a8<decltype(format)>(op, wanted, rows, task); });
 }
 
+// Whether each sequence of a shared step has the products that it would have alone there. Digits
+// give a token the same bits in any case.
+static bool parted(const Op& op, const Step& step) {
+  const bool floats = op.in[0]->dtype == DType::kF32 && !op.as_alone && !op.whole_sequences;
+  return step.shared() && floats && op.in[0]->rows != Rows::kFixed && !has_digits(*op.in[1]);
+}
+
 static void matmul(const Op& op, const Step& step, const Task& task) {
+  if (parted(op, step)) {
+    const auto by_panels = [](int64_t tokens) { return tokens >= kPanelWorthA32; };
+    return by_segments(*op.in[0], step, by_panels, [&](int64_t first, int64_t rows, bool panels) {
+      const RowsOfOp part(op, step, first, rows, !panels);
+      matmul(part.op, part.step, task);
+    });
+  }
   const Wanted wanted = wanted_of(op, step);
   const Range rows = share(task, op.out[0]->n_cols, row_granule(op, wanted.by_panels));
   if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task);

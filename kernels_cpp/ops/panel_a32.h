@@ -9,6 +9,7 @@
 namespace llm {
 namespace LLM_ISA {
 
+constexpr int64_t kPanelWorthA32 = 3;  // tokens, from which on unpacking a panel pays
 constexpr int kPanelVectors = 2;
 constexpr int kPanelRows = kPanelVectors * kWidth;
 constexpr int kPanelColumns = 768;  // at most at a time, whole super-blocks: the panel stays in L2

@@ -1,0 +1,157 @@
+"""Who begins to serve, or ends it, changes the executor under the chat, and nothing else of it."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.engine import dispatcher
+from llm_lite.core.errors import DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.messages import (
+    AnalyzeTensors,
+    ChatMessage,
+    ExecutorChanged,
+    LoadModel,
+    Reconfigure,
+    SamplingOptions,
+    ServingChanged,
+    SetGains,
+    StopServing,
+)
+from tests.children import PATIENCE
+from tests.core.engine_client import Hook
+from tests.core.serving.clients import Asked, serve
+from tests.core.serving.test_served_gains import GAINS
+from tests.runners import BACKENDS, exact
+
+SHORT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=8)
+STORY = (ChatMessage("user", "Tell me of " + "the sea and " * 40),)
+
+
+def runner_of(client):
+    return client.engine._host.runner
+
+
+def seen_of(client):
+    """What the chat holds: its tokens, from where on queries are kept, gains, and every map."""
+    runner = runner_of(client)
+    session, source = runner.session, runner.attention
+    maps = []
+    for layer in range(len(source.layers)):
+        weights = np.zeros((2, len(source.rows), len(session.tokens())), np.float32)
+        head_maps(source, layer, (0, 1), weights)
+        maps.append(weights)
+    return session.tokens(), source.rows, session.gains, np.array(maps)
+
+
+def same(found, known):
+    assert found[:3] == known[:3]
+    return np.allclose(found[3], known[3], atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_conversation_gains_and_maps_stay(client, device, served_model, backend):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend, speculate="off"))
+    client.send(SetGains(GAINS[1]))
+    client.ask(STORY, SHORT)
+    known = seen_of(client)
+    serve(client, parallel=2)
+    pages = runner_of(client).executor.program.pages
+    assert pages is not None and same(seen_of(client), known)
+    serve(client, parallel=5)
+    more = runner_of(client).executor.program.pages
+    assert more.pages > pages.pages and same(seen_of(client), known)
+    assert client.ask(STORY, SHORT)[0].stats.reused_tokens > 60
+    client.result(StopServing())
+    assert runner_of(client).executor.program.pages is None and same(seen_of(client), known)
+    assert client.ask(STORY, SHORT)[0].stats.reused_tokens > 60
+    assert not client.of(ExecutorChanged), "nothing that a person chose is another"
+
+
+def test_each_executor_that_served_is_closed(client, served_model, monkeypatch):
+    hook, open_now = Hook(monkeypatch), [0]
+
+    def count(by):
+        open_now[0] += by
+
+    hook.at_make = lambda progress: count(1)
+    hook.at_close = lambda: count(-1)
+    client.load(served_model, exact("numpy"))
+    for work in (lambda: serve(client), lambda: serve(client, parallel=2)):
+        work()
+        assert open_now[0] == 1
+    client.send(Reconfigure(exact("numpy", context=256))).result(PATIENCE)
+    assert len(Asked(client.engine.service(), tokens=(5, 6)).tokens()) == 12
+    client.result(StopServing())
+    assert open_now[0] == 1
+
+
+def test_a_device_lost_while_room_is_made(client, device, served_model, monkeypatch):
+    hook = Hook(monkeypatch, "vulkan")
+    client.engine.device_lost(device)
+    client.load(served_model, exact("vulkan"))
+    said = client.ask(STORY, SHORT)[1]
+
+    def lose(progress):
+        raise DeviceLostError("the device was lost")
+
+    hook.at_make = lose
+    service = serve(client, parallel=2)
+    assert client.of(ExecutorChanged) and runner_of(client).choice.backend == "cpu"
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+    assert client.ask(STORY, SHORT)[1] == said
+
+
+def test_no_memory_for_clients_leaves_the_chat_alone(client, served_model, monkeypatch):
+    hook = Hook(monkeypatch)
+    client.load(served_model, exact("numpy"))
+    said = client.ask(STORY, SHORT)[1]
+    before = runner_of(client)
+
+    def fail(progress):
+        raise OutOfDeviceMemoryError("a cache of 9 GiB was refused")
+
+    hook.at_make = fail
+    with pytest.raises(AssertionError, match="a cache of 9 GiB was refused"):
+        serve(client, parallel=2)
+    assert runner_of(client) is before and client.ask(STORY, SHORT)[1] == said
+
+
+def test_another_executor_without_room_ends_serving(client, served_model, monkeypatch):
+    hook = Hook(monkeypatch)
+    client.load(served_model, exact("numpy"))
+    serve(client, parallel=2)
+    makes = []
+
+    def fail_the_second(progress):
+        makes.append(1)
+        if len(makes) == 2:
+            raise OutOfDeviceMemoryError("a cache of 9 GiB was refused")
+
+    hook.at_make = fail_the_second
+    client.send(Reconfigure(exact("numpy", context=256))).result(PATIENCE)
+    changed = client.until(ServingChanged)
+    while changed.is_on:
+        changed = client.until(ServingChanged)
+    assert "a cache of 9 GiB was refused" in changed.problem
+    assert len(client.ask(STORY, SHORT)[1]) == 8
+
+
+def test_no_task_loses_its_executor(client, served_model, monkeypatch):
+    """A model that was just loaded gets the room of clients before a task begins with it."""
+    client.load(served_model, exact("numpy"))
+    service = serve(client, parallel=2)
+    runners = []
+
+    def run_task(command, context):
+        runners.append(context.runner)
+        context.between()
+        runners.append(runner_of(client))
+        return ""
+
+    monkeypatch.setattr(dispatcher, "run_task", run_task)
+    load = LoadModel(str(served_model), exact("numpy", context=256))
+    client.send(load, AnalyzeTensors("int8"))
+    client.handles[-1].result(PATIENCE)
+    assert runners[0] is runners[1] and runners[0].executor.program.pages is not None
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
