@@ -46,7 +46,6 @@ from llm_lite.core.messages import (
     StartServing,
     StepRequest,
     StopServing,
-    SwitchMode,
     Task,
     TitleMade,
     Translate,
@@ -114,7 +113,7 @@ class Dispatcher(Struct, frozen=True):
     def _is_stopped(self, handle: Handle) -> Callable[[], bool]:
         return partial(self.stopped, handle)
 
-    def _change_model(self, handle: Handle, command: Reconfigure | SwitchMode) -> None:
+    def _change_model(self, handle: Handle, command: Reconfigure) -> None:
         self.switching().submit(handle)  # taken up at once: no answer is running
 
     def _generate(self, handle: Handle, command: Generate) -> None:
@@ -247,7 +246,6 @@ _COMMANDS: dict[type[Any], tuple[Callable[[Dispatcher, Handle, Any], None], bool
     Translate: (Dispatcher._translate, True),
     ReadTarget: (Dispatcher._read_target, True),
     Reconfigure: (Dispatcher._change_model, False),
-    SwitchMode: (Dispatcher._change_model, False),
     SpellTokens: (Dispatcher._spell, True),
     SaveCache: (Dispatcher._file_away, True),
     OpenCache: (Dispatcher._file_away, True),

@@ -45,7 +45,6 @@ from llm_lite.core.messages import (
     Reconfigure,
     Shutdown,
     StepRequest,
-    SwitchMode,
     TokenizeText,
     Translate,
 )
@@ -132,10 +131,9 @@ class Engine:
                 self._loads.add(handle)
             if isinstance(command, Reconfigure):
                 self._switching.supersede(handle)
-            is_beside = self._answering and not self._loads
-            if isinstance(command, Reconfigure | SwitchMode) and is_beside:
-                self._switching.submit(handle)
-                return handle
+                if self._answering and not self._loads:
+                    self._switching.submit(handle)
+                    return handle
         if isinstance(command, TokenizeText):
             self._tokenizing.submit(handle, command, self._host.file)
             return handle

@@ -144,7 +144,6 @@ from llm_lite.core.messages.models import (
     ModelLoaded,
     ModeSwitch,
     Reconfigure,
-    SwitchMode,
 )
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
@@ -225,7 +224,7 @@ __all__ = [
     "SaveCache", "ServedRequest", "ServerSpec", "ServingChanged", "ServingStatus", "SetGains",
     "Shutdown", "SourceDrafts", "SourceRead", "SourceToken", "Speculate", "SpellTokens",
     "StartServing", "StepProfile", "StepProfiled", "StepRequest", "StopReason", "StopServing",
-    "StudyBackend", "StudyKernels", "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken",
+    "StudyBackend", "StudyKernels", "TargetFinished", "TargetGrown", "TargetToken",
     "Task", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized", "TextsCompared",
     "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed", "TokenTrace",
     "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec", "ToolStyle",

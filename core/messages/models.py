@@ -36,21 +36,18 @@ class LoadModel(Command, frozen=True):
 
 class Reconfigure(Command, frozen=True):
     """Run the loaded model with other options: another executor, device, mode, cache type or
-    context. One that is still being prepared gives way to a later one, and ends unwanted."""
+    context. One that is still being prepared gives way to a later one, and ends unwanted.
+
+    A client of the server changes the weight mode alone, to that of `options`: all else stays as it
+    is when its turn comes, and gives way to nothing. A `ModeSwitch` reports its progress.
+    """
 
     options: EngineOptions
-
-
-class SwitchMode(Command, frozen=True):
-    """Run the loaded model in another weight mode, and all else unchanged: the command of a client
-    of the server. A `ModeSwitch` reports its progress to clients."""
-
-    mode: Mode
-    activations: Activations = "auto"
+    by_client: bool = False
 
 
 class ModeSwitch(Struct, frozen=True):
-    """The progress of a `SwitchMode`, or its end."""
+    """The progress of a client's `Reconfigure`, or its end."""
 
     number: int  # of those since the engine began
     mode: Mode

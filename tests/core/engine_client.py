@@ -15,14 +15,13 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Reconfigure,
     SamplingOptions,
-    SwitchMode,
     TokenDecoded,
 )
 from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.runners import exact
 
-LOADS = LoadModel | Reconfigure | SwitchMode
+LOADS = LoadModel | Reconfigure
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=12)
 HELLO = (ChatMessage("user", "Hello there"),)
 

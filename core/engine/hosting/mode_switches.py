@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from llm_lite.core.errors import CancelledError, RequestError
-from llm_lite.core.messages import Activations, Mode, ModeSwitch, SwitchMode
+from llm_lite.core.messages import Activations, EngineOptions, Mode, ModeSwitch, Reconfigure
 from llm_lite.core.records import replace
 
 UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that first"
@@ -15,7 +15,7 @@ UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that f
 class ModeSwitches:
     """The switches of the weight mode, for any thread. `submit` gives the engine a command."""
 
-    def __init__(self, submit: Callable[[SwitchMode], object]) -> None:
+    def __init__(self, submit: Callable[[Reconfigure], object]) -> None:
         self._submit = submit
         self._lock = threading.Lock()
         self._last: ModeSwitch | None = None
@@ -34,7 +34,8 @@ class ModeSwitches:
                 raise RequestError(UNDER_WAY.format(mode=before.mode))
             number = before.number + 1 if before is not None else 1
             self._last, self._is_cancelled = ModeSwitch(number, mode, activations), False
-        self._submit(SwitchMode(mode, activations))
+        options = EngineOptions(mode=mode, activations=activations)
+        self._submit(Reconfigure(options, by_client=True))
 
     def cancel(self) -> None:
         """Cancel the switch under way; it ends soon, unless it is done before."""

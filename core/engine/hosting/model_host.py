@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from llm_lite.core import system_errors
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
-from llm_lite.core.engine.hosting.switching import Preparation, options_of
+from llm_lite.core.engine.hosting.switching import Preparation, is_by_client, options_of
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
@@ -52,7 +52,6 @@ from llm_lite.core.messages import (
     Reconfigure,
     SaveCache,
     StartServing,
-    SwitchMode,
 )
 from llm_lite.core.records import replace
 
@@ -195,8 +194,8 @@ class ModelHost:
         """Make a runner while the old one stays in use; called on the switching thread."""
         if self.file is None:
             raise RequestError(NO_MODEL)
-        options, command = options_of(handle, self.options), handle.command
-        mode = command.mode if isinstance(command, SwitchMode) else None
+        options = options_of(handle, self.options)
+        mode = options.mode if is_by_client(handle) else None
         handle.emit(LoadStarted(str(self.file.path), mode))
         return self._begin(self.file, options, self._progress_of(handle))
 
@@ -216,7 +215,7 @@ class ModelHost:
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             problem = system_errors.defect(error)
-        if isinstance(handle.command, SwitchMode):
+        if is_by_client(handle):
             self._modes.end(pathless or problem, unwanted=unwanted)
         handle.end(problem, unwanted=unwanted)
 
@@ -394,7 +393,7 @@ class ModelHost:
 
     def _progress_of(self, handle: Handle) -> loader.Progress:
         tell = self._progress(handle)
-        if not isinstance(handle.command, SwitchMode):
+        if not is_by_client(handle):
             return tell
 
         def report(stage: str, fraction: float) -> None:
@@ -439,7 +438,9 @@ def _emit_does_not_fit(handle: Handle, error: LlmLiteError) -> None:
     """Emit that a load does not fit: a person at the window is asked; a client of a server reads
     the sentence."""
     command = handle.command
-    if isinstance(error, DoesNotFitError) and isinstance(command, LoadModel | Reconfigure):
+    if not isinstance(command, LoadModel | Reconfigure) or is_by_client(handle):
+        return
+    if isinstance(error, DoesNotFitError):
         in_use = isinstance(command, Reconfigure)
         source = None if isinstance(command, Reconfigure) else command.source
         handle.emit(LoadNeedsMemory(source, command.options, in_use, error.fit, error.others))

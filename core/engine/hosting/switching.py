@@ -13,23 +13,28 @@ from contextlib import suppress
 
 from llm_lite.core.handles import Handle
 from llm_lite.core.loading.encoder_starting import AnyRunner
-from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
+from llm_lite.core.messages import EngineOptions, Reconfigure
 from llm_lite.core.records import replace
 
 CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 
 
 def options_of(handle: Handle, used: EngineOptions) -> EngineOptions:
-    """Return how a Reconfigure or SwitchMode wants the model to run that runs with `used`."""
-    command = handle.command
-    if isinstance(command, Reconfigure):
-        return command.options
-    assert isinstance(command, SwitchMode)
-    return replace(used, mode=command.mode, activations=command.activations, force=False)
+    """Return how a Reconfigure wants the model to run that runs with `used`."""
+    assert isinstance(handle.command, Reconfigure)
+    wanted = handle.command.options
+    if not is_by_client(handle):
+        return wanted
+    return replace(used, mode=wanted.mode, activations=wanted.activations, force=False)
+
+
+def is_by_client(handle: Handle) -> bool:
+    """Return whether a client of the server asked for this change."""
+    return isinstance(handle.command, Reconfigure) and handle.command.by_client
 
 
 class Preparation:
-    """A runner in the making. `handle` is of the Reconfigure or SwitchMode that asked for it."""
+    """A runner in the making. `handle` is of the Reconfigure that asked for it."""
 
     def __init__(self, handle: Handle, make: Callable[[Handle], AnyRunner]) -> None:
         self.handle = handle
@@ -74,14 +79,17 @@ class Switching:
         self._make, self._dropped = make, dropped
         self._waiting: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._preparing: Preparation | None = None
-        self._newest: Handle | None = None  # of a `Reconfigure`
+        self._newest: Handle | None = None  # but for those of clients
 
     def supersede(self, handle: Handle) -> None:
-        """Record that a `Reconfigure` was sent: those before it are superseded."""
-        self._newest = handle
+        """Record that a change was sent: it supersedes those before it, unless a client asked."""
+        if not is_by_client(handle):
+            self._newest = handle
 
     def is_superseded(self, handle: Handle) -> bool:
-        return isinstance(handle.command, Reconfigure) and self._newest not in (None, handle)
+        command = handle.command
+        may_be = isinstance(command, Reconfigure) and not command.by_client
+        return may_be and self._newest not in (None, handle)
 
     def submit(self, handle: Handle) -> None:
         self._waiting.put(handle)

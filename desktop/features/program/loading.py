@@ -18,7 +18,6 @@ from llm_lite.core.messages import (
     Logged,
     ModelLoaded,
     Reconfigure,
-    SwitchMode,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.notices import add_log, notify
@@ -144,5 +143,5 @@ EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     Logged: _logged,
 }
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = dict.fromkeys(
-    (LoadModel, Reconfigure, SwitchMode), _replied
+    (LoadModel, Reconfigure), _replied
 )

@@ -45,7 +45,6 @@ from llm_lite.core.messages import (
     SamplingOptions,
     SpellTokens,
     StopReason,
-    SwitchMode,
     Task,
     TokenDecoded,
 )
@@ -141,7 +140,7 @@ _SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | Ma
 _LOCAL_CACHE_ONLY = (
     KeepConversation | CheckKept | ResumeKept | CompareGains | MeasureCache | FollowToken
 )  # of a cache that lies here, and is not of the conversation in the chat
-_LOADS = LoadModel | Reconfigure | SwitchMode
+_LOADS = LoadModel | Reconfigure
 _HELD_BACK = (
     ModelLoaded | ExecutorChanged | CacheStatus | LoadStarted | LoadProgress | LoadNeedsMemory
 )
