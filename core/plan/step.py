@@ -204,21 +204,24 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     def _pack_segments(
         self, words: I32, max_tokens: int, pages: PageShape, max_outputs: int
     ) -> None:
-        at = HEADER_WORDS + max_tokens
-        words[at : at + self.count] = self.positions
-        at += max_tokens
-        counts = [segment.count for segment in self.segments]
-        words[at : at + self.count] = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        at += max_tokens
-        words[at : at + self.outputs] = self.output_tokens
-        at += max_outputs
-        words[at : at + len(counts)] = np.cumsum([0, *counts[:-1]])
-        at += pages.segments
-        words[at : at + len(counts)] = [segment.slot for segment in self.segments]
-        at += pages.segments
-        for segment in self.segments:
-            words[at : at + len(segment.pages)] = segment.pages
-            at += pages.table
+        position_at = HEADER_WORDS + max_tokens
+        segment_at = position_at + max_tokens
+        output_at = segment_at + max_tokens
+        first_at = output_at + max_outputs
+        slot_at = first_at + pages.segments
+        table_at = slot_at + pages.segments
+        token = output = 0
+        for number, one in enumerate(self.segments):
+            end, last = token + one.count, output + one.outputs
+            if one.count == 1:  # as nearly all are, of which each has its place in microseconds
+                words[position_at + token], words[segment_at + token] = one.start, number
+            else:
+                words[position_at + token : position_at + end] = range(one.start, one.kv_length)
+                words[segment_at + token : segment_at + end] = number
+            words[output_at + output : output_at + last] = range(end - one.outputs, end)
+            words[first_at + number], words[slot_at + number] = token, one.slot
+            words[table_at : table_at + len(one.pages)] = one.pages
+            token, output, table_at = end, last, table_at + pages.table
 
 
 def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> int:
