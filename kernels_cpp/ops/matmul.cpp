@@ -120,11 +120,12 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
             [&](auto format) { tiles_a8<decltype(format)>(op, wanted, rows, task); });
 }
 
-// Whether each sequence of a shared step has the products that it would have alone there. Digits
-// give a token the same bits in any case.
+// Whether each sequence of a shared step has the products that it would have alone there: some may
+// be in panels. Digits give a token the same bits in any case.
 static bool parted(const Op& op, const Step& step) {
-  const bool floats = op.in[0]->dtype == DType::kF32 && !op.as_alone && !op.whole_sequences;
-  return step.shared() && floats && op.in[0]->rows != Rows::kFixed && !has_digits(*op.in[1]);
+  if (step.n_segments == step.n_tokens || op.as_alone || op.whole_sequences) return false;
+  const bool floats = op.in[0]->dtype == DType::kF32 && op.in[0]->rows != Rows::kFixed;
+  return step.shared() && floats && !has_digits(*op.in[1]);
 }
 
 static void matmul(const Op& op, const Step& step, const Task& task) {
