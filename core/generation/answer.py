@@ -233,20 +233,19 @@ class Answer(Struct):
         return tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
 
     def _guide(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Guide | None:
-        """Make the guide and feed it what was written so far, perhaps on another executor."""
-        command = self.command
-        guide = guide_of(tokenizer, command.sampling, encoded.thinking, may_think=command.thinking)
-        if guide is not None:
-            guide.take_all((*self._continued(encoded), *self.produced))
-            guide.check()
-        return guide
+        """Make the guide, which has read what was written so far, perhaps on another executor."""
+        return guide_of(
+            tokenizer,
+            self.command.sampling,
+            encoded.thinking,
+            may_think=self.command.thinking,
+            written=(*self._continued(encoded), *self.produced),
+        )
 
     def _continued(self, encoded: prompt.Encoded) -> list[int]:
         """Return the tokens of the message that the answer continues."""
-        if not self.command.continue_last:
-            return []
-        last = len(self.command.messages) - 1
-        return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
+        continues = self.command.continue_last
+        return encoded.tokens_of(len(self.command.messages) - 1) if continues else []
 
     def _take(self, choice: TokenChoice) -> None:
         assert self._runner is not None and self._emitter is not None

@@ -124,13 +124,22 @@ def guide_of(
     thinking: Thinking | None,
     *,
     may_think: bool = True,
+    written: Iterable[int] = (),
 ) -> Guide | None:
-    """Return the guide of an answer; None if nothing is to be guided. Errors of a grammar are
-    raised by `Guide.check`."""
+    """Return the guide of an answer of which these tokens are written; None if nothing is to be
+    guided. RequestError as of `Guide.check`."""
     grammar = grammar_of(sampling, tokenizer)
     if grammar is None and not sampling.dry_multiplier and not sampling.max_thinking_tokens:
         return None
-    return Guide(tokenizer, sampling, thinking, grammar, may_think=may_think)
+    guide = Guide(tokenizer, sampling, thinking, grammar, may_think=may_think)
+    try:
+        for token in written:
+            guide.take(token)
+        guide.check()
+    except BaseException:
+        guide.close()
+        raise
+    return guide
 
 
 def _closing(split: Split) -> tuple[str, str, str]:

@@ -136,6 +136,10 @@ class Encoded(Struct):
         self.ids += ids
         self.owners += [owner] * len(ids)
 
+    def tokens_of(self, message: int) -> list[int]:
+        """Return the tokens that the message of this index has."""
+        return [t for t, owner in zip(self.ids, self.owners, strict=True) if owner == message]
+
 
 def check_size(
     tokenizer: Tokenizer,

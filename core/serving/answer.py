@@ -4,7 +4,6 @@ events it emits."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -14,7 +13,7 @@ from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation import prompt
 from llm_lite.core.generation.answer import peak_rss_bytes
 from llm_lite.core.generation.endings import Endings
-from llm_lite.core.generation.guide import Guide, guide_of
+from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompt import encode
 from llm_lite.core.generation.sampling import Sampler, check_bias
@@ -40,7 +39,6 @@ from llm_lite.core.plan.step import pages_for
 from llm_lite.core.records import replace
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
-from llm_lite.core.text.tokenizer import Tokenizer
 
 
 class ServedAnswer:
@@ -70,8 +68,11 @@ class ServedAnswer:
         if not 0 <= request.alternatives <= MOST_ALTERNATIVES:
             found = f"expected 0 to {MOST_ALTERNATIVES}, found {request.alternatives}"
             raise RequestError(f"alternatives: {found}")
-        thinking, continued = encoded.thinking, _continued(request, encoded)
-        self._guide = _guide(tokenizer, request, encoded, continued)
+        thinking, last = encoded.thinking, len(request.messages) - 1
+        continued = encoded.tokens_of(last) if request.continue_last else []
+        self._guide = guide_of(
+            tokenizer, sampling, thinking, may_think=request.thinking, written=continued
+        )
         spelled = self._guide.token_bytes if self._guide else None
         self._sampler = Sampler(sampling, spelled, request.alternatives)
         endings = Endings[TokenDecoded](sampling, encoded)
@@ -281,27 +282,3 @@ def encode_request(file: prompt.ChatFile, request: AnswerRequest, context: int) 
     if not request.messages:
         return prompt.encode_raw(file.tokenizer, messages)
     return encode(file, messages, request.continue_last, request.thinking, request.tools)
-
-
-def _continued(request: AnswerRequest, encoded: prompt.Encoded) -> list[int]:
-    """Return the tokens of the message that the answer goes on with."""
-    if not request.continue_last:
-        return []
-    last = len(request.messages) - 1
-    return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
-
-
-def _guide(
-    tokenizer: Tokenizer, request: AnswerRequest, encoded: prompt.Encoded, continued: Sequence[int]
-) -> Guide | None:
-    """Return the grammar's guide, which has read what the answer goes on with."""
-    sampling, thinking = request.sampling, encoded.thinking
-    guide = guide_of(tokenizer, sampling, thinking, may_think=request.thinking)
-    if guide is not None:
-        try:
-            guide.take_all(continued)
-            guide.check()
-        except BaseException:
-            guide.close()
-            raise
-    return guide
