@@ -126,7 +126,7 @@ def guide_of(
     may_think: bool = True,
     written: Iterable[int] = (),
 ) -> Guide | None:
-    """Return the guide of an answer of which these tokens are written; None if nothing is to be
+    """Return the guide of an answer that begins with the tokens `written`; None if nothing is to be
     guided. RequestError as of `Guide.check`."""
     grammar = grammar_of(sampling, tokenizer)
     if grammar is None and not sampling.dry_multiplier and not sampling.max_thinking_tokens:

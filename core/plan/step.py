@@ -213,7 +213,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         token = output = 0
         for number, one in enumerate(self.segments):
             end, last = token + one.count, output + one.outputs
-            if one.count == 1:  # as nearly all are, of which each has its place in microseconds
+            if one.count == 1:  # as nearly all are: microseconds that each step takes
                 words[position_at + token], words[segment_at + token] = one.start, number
             else:
                 words[position_at + token : position_at + end] = range(one.start, one.kv_length)
