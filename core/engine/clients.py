@@ -76,23 +76,20 @@ class Clients:
             host.make_room,
         )
         self._serving = serving  # before an event reports it
-        try:
-            serving.use_runner(host.runner)
-        except DeviceError as error:
-            host.fall_back(error)
-            serving.use_runner(host.runner)
-        if not serving.is_on:
-            self._serving = None
-        return "" if serving.is_on else serving.problem
+        use = lambda: serving.use_runner(host.runner)  # noqa: E731
+        problem = self._with_fallback(host, use)
+        if not (serving.is_on or serving.problem or problem):  # another executor has taken over
+            problem = self._with_fallback(host, use)
+        if serving.is_on:
+            return ""
+        self._serving = None
+        self._end_room(host)  # of those who were served before
+        return problem or serving.problem
 
     def stop(self, host: ModelHost) -> None:
         """End all answers, and free their room."""
         self.close()
-        try:
-            host.end_room()
-        except DeviceError as error:
-            host.fall_back(error)
-        trim_heap()
+        self._end_room(host)
 
     def close(self) -> None:
         """End all answers; their positions in the cache are lost."""
@@ -103,13 +100,10 @@ class Clients:
     def step(self, host: ModelHost, *, waits: bool = True) -> bool:
         """Run at most one step for the clients and return True if there is more to do. `host` has
         another executor afterwards if its device failed. `waits`: see `Serving.step`."""
-        try:
-            self._step(host, waits)
-        except DeviceError as error:
-            try:
-                host.fall_back(error)
-            except LlmLiteError as problem:
-                self._give_up(str(problem))
+        was_on = self._serving is not None
+        self._with_fallback(host, lambda: self._step(host, waits))
+        if was_on and self._serving is None:
+            self._end_room(host)
         return self.has_work
 
     def step_beside(self, host: ModelHost) -> None:
@@ -133,6 +127,23 @@ class Clients:
             serving.close(system_errors.defect(error))
         if not serving.is_on:
             self._serving = None
+
+    def _end_room(self, host: ModelHost) -> None:
+        self._with_fallback(host, host.end_room)
+        trim_heap()
+
+    def _with_fallback(self, host: ModelHost, work: Callable[[], None]) -> str:
+        """Run work of the host's device. Where that fails another executor takes over; return why
+        none could, as a sentence, or ""."""
+        try:
+            work()
+        except DeviceError as error:
+            try:
+                host.fall_back(error)
+            except LlmLiteError as problem:
+                self._give_up(str(problem))
+                return str(problem)
+        return ""
 
     def _give_up(self, problem: str) -> None:
         if self._serving is not None:

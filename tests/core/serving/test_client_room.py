@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.engine import dispatcher
-from llm_lite.core.errors import DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.errors import DeviceLostError, OutOfDeviceMemoryError, RequestError
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import (
     AnalyzeTensors,
@@ -15,6 +15,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     ServingChanged,
     SetGains,
+    StartServing,
     StopServing,
 )
 from tests.children import PATIENCE
@@ -115,6 +116,34 @@ def test_no_memory_for_clients_leaves_the_chat_alone(client, served_model, monke
     with pytest.raises(AssertionError, match="a cache of 9 GiB was refused"):
         serve(client, parallel=2)
     assert runner_of(client) is before and client.ask(STORY, SHORT)[1] == said
+
+
+def test_room_of_before_is_freed_where_there_is_none_for_more(client, served_model):
+    client.load(served_model, exact())
+    serve(client, parallel=2)
+    problem = client.end_of(client.send(StartServing(parallel=2, cache_budget=1000)))
+    assert "serve with a smaller context" in problem
+    assert client.engine.service() is None
+    assert runner_of(client).executor.program.pages is None
+
+
+def test_no_executor_at_all_is_a_sentence(client, device, served_model, monkeypatch):
+    hook = Hook(monkeypatch, "vulkan")
+    client.engine.device_lost(device)
+    client.load(served_model, exact("vulkan"))
+
+    def lose(progress):
+        raise DeviceLostError("the device was lost")
+
+    def fail(*_):
+        raise RequestError("there is no memory for the C++ executor")
+
+    hook.at_make = lose
+    monkeypatch.setattr(client.engine._host, "fall_back", fail)
+    problem = client.end_of(client.send(StartServing()))
+    assert problem == "there is no memory for the C++ executor"
+    hook.at_make = lambda progress: None
+    assert len(client.ask(STORY, SHORT)[1]) == 8
 
 
 def test_another_executor_without_room_ends_serving(client, served_model, monkeypatch):
