@@ -15,7 +15,7 @@ from llm_lite.core.messages import Event, Level, StartServing
 
 if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
-    from llm_lite.core.serving.serving import Serving
+    from llm_lite.core.serving.serving import MakeRoom, Serving
 
 
 class Clients:
@@ -63,27 +63,19 @@ class Clients:
         be, as a sentence."""
         from llm_lite.core.serving.serving import Serving
 
-        self.close()
+        self.stop(host)
         if host.runner is None:
             return host.no_runner
-        serving = Serving(
-            options,
-            self._emit,
-            self._log,
-            self.wake,
-            self._is_closing,
-            self._modes,
-            host.make_room,
-        )
+        emit, log, is_closing = self._emit, self._log, self._is_closing
+        serving = Serving(options, emit, log, self.wake, is_closing, self._modes)
         self._serving = serving  # before an event reports it
-        use = lambda: serving.use_runner(host.runner)  # noqa: E731
+        use = lambda: serving.use_runner(host.runner, host.make_room)  # noqa: E731
         problem = self._with_fallback(host, use)
         if not (serving.is_on or serving.problem or problem):  # another executor has taken over
             problem = self._with_fallback(host, use)
         if serving.is_on:
             return ""
         self._serving = None
-        self._end_room(host)  # of those who were served before
         return problem or serving.problem
 
     def stop(self, host: ModelHost) -> None:
@@ -101,25 +93,25 @@ class Clients:
         """Run at most one step for the clients and return True if there is more to do. `host` has
         another executor afterwards if its device failed. `waits`: see `Serving.step`."""
         was_on = self._serving is not None
-        self._with_fallback(host, lambda: self._step(host, waits))
+        self._with_fallback(host, lambda: self._step(host, host.make_room, waits))
         if was_on and self._serving is None:
             self._end_room(host)
         return self.has_work
 
     def step_beside(self, host: ModelHost) -> None:
-        """Run a step for the clients while other work uses the executor, which is not replaced if
-        it fails."""
+        """Run a step for the clients while other work uses the executor, which is not replaced: if
+        it fails, or has no room for them."""
         try:
-            self._step(host, waits=False)
+            self._step(host, None, waits=False)
         except DeviceError as error:
             self._give_up(str(error))
 
-    def _step(self, host: ModelHost, waits: bool) -> None:
+    def _step(self, host: ModelHost, make_room: MakeRoom | None, waits: bool) -> None:
         serving = self._serving
         if serving is None:
             return
         try:
-            serving.step(host.runner, waits=waits)
+            serving.step(host.runner, make_room, waits=waits)
         except DeviceError:
             raise
         except BaseException as error:  # a defect ends serving, and nothing besides

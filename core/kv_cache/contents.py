@@ -74,8 +74,10 @@ class KvCache:
         self._made: list[Provenance] = []
         self._gaps: tuple[Gap, ...] = ()
         context = executor.program.context
-        # The first position that a ring still has; it has all from there to the last.
-        self._oldest = {layer.layer: 0 for layer in self.layers if layer.rows < context}
+        # The first position that a layer with a window still has; it has all from there to the
+        # last. Rings lose positions, and what is copied from one lacks those that it lost.
+        self._oldest = {layer.layer: 0 for layer in self.layers if layer.window}
+        self._rings = {layer.layer for layer in self.layers if layer.rows < context}
         self._none_lost = (0,) * len(self.layers)
         self._spare = executor.program.drafted_rows  # of a ring, for tokens that may not follow
         self.precision = precision_of(t.dtype for layer in self.layers for t in layer.tensors)
@@ -119,7 +121,7 @@ class KvCache:
         """Announce a step that writes positions up to `end`, and drafted tokens perhaps behind:
         rings lose what was there."""
         for layer in self.layers:
-            if layer.layer in self._oldest:
+            if layer.layer in self._rings:
                 lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
                 self._oldest[layer.layer] = lost
 
@@ -219,11 +221,11 @@ class KvCache:
     def _copy_rows(
         self, layer: CacheLayer, tensor: Tensor, rows: CacheRows, kept: int, length: int
     ) -> None:
-        ring = layer.layer in self._oldest
+        ring = layer.layer in self._rings
         # A ring's rows of positions below `kept` may be gone by now: copy all that there are.
         first = max(rows.first, length - tensor.ring_rows if ring else kept)
         data = convert(rows, slice(first - rows.first, length - rows.first), tensor)
-        if ring:
+        if ring or first > kept:
             self._oldest[layer.layer] = first
         done = 0
         for row, count in runs(first, length, tensor.ring_rows):

@@ -93,6 +93,7 @@ def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
         context=runner.build.context,
         draft_slice=model.draft_slice,
     )
+    note = backends.query_note(build, model.shape, options)
     if room is not None:
         build = backends.in_pages(build, room.answers, room.pages)
     executor = backends.make_executor(
@@ -112,7 +113,6 @@ def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
         files=old.files,
     )
     session.speculation = _speculation(runner, session)
-    note = backends.query_note(build, model.shape, options)
     attention = AttentionSource(executor, session, note, runner.weights)
     return replace(runner, executor=executor, session=session, attention=attention, build=build)
 
@@ -163,7 +163,7 @@ def row_bytes(runner: Runner) -> list[int]:
     """Return the bytes of one position in every cache, and in all that keeps queries."""
     layers = cache_layers(runner.executor.program.plans[0])
     found = [tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors]
-    if runner.options.query_budget > 0:
+    if runner.build.query_rows:
         shape = runner.model_file.model.shape
         value = backends.query_bytes(shape, runner.options) // shape.query_values
         widths = shape.query_widths or (shape.head_dim,) * shape.layers
@@ -172,13 +172,14 @@ def row_bytes(runner: Runner) -> list[int]:
 
 
 def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:
-    """Return the bytes free beside `executor`: of a device with its own memory, or else of this
-    machine; None where the system does not say."""
+    """Return the bytes free beside `executor` and the one that the conversation moves to, which has
+    as much state: of a device with its own memory, or else of this machine, where state takes
+    memory once it is written; None where the system does not say."""
     if info is None or info.kind != "discrete":
         return available_bytes()
     states = {t.name: t for t in executor.program.plans[0].tensors if t.kind is Kind.STATE}
     used = sum(t.shape[0] * tensor_row_bytes(t) for t in states.values())
-    return max(0, info.memory_bytes - executor.weight_bytes - used)
+    return max(0, info.memory_bytes - executor.weight_bytes - 2 * used)
 
 
 def most_pages(info: DeviceInfo | None, row_bytes: Iterable[int]) -> int | None:

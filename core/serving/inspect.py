@@ -31,7 +31,7 @@ from llm_lite.core.serving.service import F32, LensLayer
 
 MOST_BYTES = 256 << 20  # of maps that are asked for at once
 _MOST_RESPONSES = 512  # that are known by name after their end
-NO_QUERIES = "no queries are kept, so there are no attention maps: their memory budget is 0"
+NO_QUERIES = "no queries are kept, so there are no attention maps: their memory budget is too small"
 
 
 class CachedResponse(Struct, frozen=True):

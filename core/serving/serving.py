@@ -39,12 +39,14 @@ from llm_lite.core.serving.tally import Tally
 
 NO_MODEL = "no model is loaded: open one first"
 ENDED = "serving has ended"
+# Gives the engine's runner room for clients, and returns it, another one.
+MakeRoom = Callable[[StartServing], Runner]
 
 
 class Serving:
     """The serving of an engine, on the engine's thread; `service` may be called on any. `wake` is
     called when there is work, and may be called on any thread; `is_closing` says that the program
-    ends. `make_room` gives the engine's runner room for clients, and returns it, another one."""
+    ends."""
 
     def __init__(
         self,
@@ -54,10 +56,9 @@ class Serving:
         wake: Callable[[], None],
         is_closing: Callable[[], bool],
         modes: ModeController,
-        make_room: Callable[[StartServing], Runner],
     ) -> None:
         self._options, self._emit, self._log = options, emit, log
-        self._is_closing, self._make_room = is_closing, make_room
+        self._is_closing = is_closing
         self._scheduler = Scheduler(options.parallel, options.most_waiting)
         self._queue = RequestQueue(self._scheduler, wake)
         self._responses, self._tally = Responses(), Tally()
@@ -82,13 +83,13 @@ class Serving:
     def has_work(self) -> bool:
         return self._queue.has_work()
 
-    def use_runner(self, runner: Runner | None) -> None:
-        """Use this model and executor from now on, once it has room. Answers go on where only the
-        executor is another one, else they end. DeviceError where there is none for them: another
-        executor takes over."""
-        if runner is self._runner and not self._is_spoiled:
-            return
+    def use_runner(self, runner: Runner | None, make_room: MakeRoom | None) -> None:
+        """Use this model and executor from now on, once it has room; without `make_room` a new one
+        is left alone. Answers go on where only the executor is another one, else they end.
+        DeviceError where there is none for them: another executor takes over."""
         before, is_new = self._runner, runner is not self._runner
+        if not (is_new or self._is_spoiled) or (is_new and runner and not make_room):
+            return
         self._runner, self._is_spoiled = runner, False
         self._scheduler.return_all()
         self._drop_batch()
@@ -99,8 +100,8 @@ class Serving:
             self._close(NO_MODEL)
             return
         try:
-            if is_new:
-                self._runner = runner = self._make_room(self._options)
+            if is_new and make_room is not None:
+                self._runner = runner = make_room(self._options)
             self._batch, self._drafts = drafted_batch(runner, self._options)
         except OutOfDeviceMemoryError as error:
             self._end(error)
@@ -117,11 +118,13 @@ class Serving:
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 
-    def step(self, runner: Runner | None, *, waits: bool) -> bool:
+    def step(self, runner: Runner | None, make_room: MakeRoom | None, *, waits: bool) -> bool:
         """Do what comes next; return whether there is more. With `waits`, where nothing can be
         done before grammars have said what may come next, wait a little for one. DeviceError
         passes through: nothing is lost, and all goes on with another executor."""
-        self.use_runner(runner)
+        self.use_runner(runner, make_room)
+        if make_room is None and runner is not self._runner:
+            return self._queue.has_work()
         batch, has_run = self._batch, self._has_run
         self._has_run = False
         if batch is not None:

@@ -24,6 +24,7 @@ from llm_lite.core.errors import (
     FileError,
     LlmLiteError,
     OutOfDeviceMemoryError,
+    OutOfMemoryError,
     RequestError,
 )
 from llm_lite.core.generation.answer import Emit, cache_status
@@ -306,12 +307,18 @@ class ModelHost:
         moved = with_room(runner, room)
         try:
             moved.session.take_over(runner.session)
-        except BaseException:
+        except BaseException as error:
             moved.executor.close()
+            if isinstance(error, MemoryError):
+                raise OutOfMemoryError("there is no memory to move the conversation") from error
             raise
         self.loaded = moved
         runner.attention.close()
-        runner.executor.close()
+        try:
+            runner.executor.close()
+        except DeviceError as error:  # the other one may be whole
+            self._log("warning", f"the old executor could not be closed cleanly: {error}")
+        self._emit_cache()
         return moved
 
     def file_away(self, command: SaveCache | OpenCache) -> None:

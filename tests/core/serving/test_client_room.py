@@ -22,6 +22,8 @@ from tests.children import PATIENCE
 from tests.core.engine_client import Hook
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_served_gains import GAINS
+from tests.families import family_of
+from tests.family_checks import write_case
 from tests.runners import BACKENDS, exact
 
 SHORT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=8)
@@ -184,3 +186,72 @@ def test_no_task_loses_its_executor(client, served_model, monkeypatch):
     client.handles[-1].result(PATIENCE)
     assert runners[0] is runners[1] and runners[0].executor.program.pages is not None
     assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+
+
+def test_keys_that_a_ring_has_lost_are_not_taken_for_held(client, tmp_path):
+    """A sliding layer has a ring in a cache of its own and, where the context is a little longer,
+    all positions in pages."""
+    family = family_of("gemma3")
+    sizes = {"max_position_embeddings": 1024, "sliding_window": 8}
+    path = write_case(family, next(iter(family.cases)), tmp_path, **sizes)
+    client.load(path, exact(context=250, pool_budget=0))
+    tokens = tuple(n * 7 % 240 + 3 for n in range(240))
+    other = (*tokens[:60], *tokens[100:130])
+    session = runner_of(client).session
+    expected = session.prefill(other)
+    session.clear()
+    session.prefill(tokens)
+    rows = [runner_of(client).attention.rows_of(n) for n in range(2)]
+    serve(client, parallel=2)
+    session = runner_of(client).session
+    assert [runner_of(client).attention.rows_of(n) for n in range(2)] == rows
+    assert session.reusable(other) == 0 and session.reusable((*tokens, 5)) == len(tokens)
+    np.testing.assert_allclose(session.prefill(other), expected, atol=1e-4)
+
+
+def test_no_memory_for_a_move_leaves_the_conversation(client, served_model, monkeypatch):
+    client.load(served_model, exact())
+    said = client.ask(STORY, SHORT)[1]
+    session, before = runner_of(client).session, runner_of(client)
+
+    def fail():
+        raise MemoryError
+
+    monkeypatch.setattr(session, "take_out", fail)
+    problem = client.end_of(client.send(StartServing()))
+    assert problem == "there is no memory to move the conversation"
+    assert runner_of(client) is before and session.context_used
+    assert client.ask(STORY, SHORT)[1] == said
+
+
+def test_a_host_that_was_left_behind_makes_no_room(client, served_model):
+    client.load(served_model, exact())
+    serve(client, parallel=2)
+    client.engine._host = client.engine._make_host(None)  # as where a load hangs
+    client.load(served_model, exact())
+    assert client.until(ServingChanged).is_on
+    assert len(Asked(client.engine.service(), tokens=(5, 6)).tokens()) == 12
+    assert runner_of(client).executor.program.pages is not None
+
+
+def test_a_device_lost_before_a_task_costs_it_nothing(client, device, served_model, monkeypatch):
+    hook = Hook(monkeypatch, "vulkan")
+    client.engine.device_lost(device)
+    client.load(served_model, exact("vulkan"))
+    service = serve(client, parallel=2)
+    begin, reached = client.engine._dispatcher._task, hook.block_step(4)
+
+    def lose(step, should_stop):
+        raise DeviceLostError("the device was lost")
+
+    def lose_then_begin(self, handle, command):
+        hook.at_step = lose
+        begin(handle, command)
+
+    monkeypatch.setattr(dispatcher.Dispatcher, "_task", lose_then_begin)
+    asked = Asked(service, tokens=tuple(range(5, 20)), sampling=SHORT)
+    assert reached.wait(PATIENCE)
+    task = client.send(AnalyzeTensors("int8"))
+    hook.heard = True
+    assert client.end_of(task) == ""
+    assert len(asked.tokens()) == 8 and runner_of(client).choice.backend == "cpu"
