@@ -210,11 +210,11 @@ class AttentionSource:
     def host_queries(self, layer: int) -> NDArray[np.uint8] | None:
         """[ring_rows, bytes], the memory itself; None on a device or where not kept."""
         name = self.layers[layer].queries
-        return None if name is None else self._host(name)
+        return None if name is None else self._host(name, self.ring_rows)
 
     def host_keys(self, layer: int) -> NDArray[np.uint8] | None:
         """[key_rows, bytes], the memory itself; None on a device."""
-        return self._host(self.layers[layer].keys)
+        return self._host(self.layers[layer].keys, self.layers[layer].key_rows)
 
     def device_queries(self, layer: int) -> BufferRange | None:
         """Return (buffer, offset, bytes) of the queries, as `host_queries`; None if the host holds
@@ -279,8 +279,10 @@ class AttentionSource:
         data = np.concatenate([empty, *parts])
         return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
-    def _host(self, name: str) -> NDArray[np.uint8] | None:
-        return self._executor.host_state(name) if self._alive else None
+    def _host(self, name: str, rows: int) -> NDArray[np.uint8] | None:
+        """Return the rows of the conversation; behind them may lie those of a server's clients."""
+        state = self._executor.host_state(name) if self._alive else None
+        return None if state is None else state[:rows]
 
     def _device(self, name: str) -> BufferRange | None:
         return self._executor.device_state(name) if self._alive else None

@@ -381,9 +381,8 @@ def _caches(
 ) -> tuple[Tensor, Tensor]:
     """Return keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a
     ring of those that a step's tokens may attend to."""
-    d, ring = shape.head_dim, 0
-    if window and not options.whole_caches:
-        ring = options.ring_of(window + options.buckets[-1].max_tokens)
+    d, rings = shape.head_dim, window and not options.whole_caches
+    ring = options.ring_of(window + options.buckets[-1].max_tokens if rings else options.context)
     size = (options.rows_with(ring), shape.kv_heads * d)
     return (
         b.state(f"k_cache.{owner}", options.k_dtype, size, block=d, ring=ring),

@@ -92,12 +92,11 @@ class BuildOptions(Struct, frozen=True):
         return self.pages.pages * PAGE if self.pages else self.context
 
     def ring_of(self, rows: int) -> int:
-        """Return the rows of a ring of so many positions or more, in whole pages where there are
-        pages; 0: all positions have rows."""
+        """Return the rows of a ring of so many positions or more, or 0 where all positions have
+        rows; in pages, those of the first sequence, which may be all of its own."""
         if self.pages is None:
             return rows if rows < self.context else 0
-        ring = pages_for(rows) * PAGE
-        return ring if ring < self.pages.ringed * PAGE else 0
+        return min(pages_for(rows), self.pages.ringed) * PAGE
 
     def rows_with(self, ring: int) -> int:
         """Return the rows of state with a ring of so many rows, 0 for none, and of all pages of
@@ -108,7 +107,7 @@ class BuildOptions(Struct, frozen=True):
 
     @property
     def query_ring(self) -> int:
-        """Return the rows of the ring of kept queries; 0: those of all positions are kept."""
+        """Return the rows of the ring of kept queries, as `ring_of` does."""
         return self.ring_of(self.query_rows) if self.query_rows else 0
 
     @property

@@ -37,7 +37,7 @@ class Tensor(Struct, frozen=True):
     offset: int = 0  # bytes into the scratch arena
     fill: float = 0.0  # of state: what every value is before the first step
     block: int = 0  # of dtypes i8 and i4: values that share a scale
-    ring: int = 0  # first rows of state that are a ring of one sequence; 0: all
+    ring: int = 0  # first rows of state, which the first sequence has, as a ring or all; 0: all
 
     @property
     def ring_rows(self) -> int:

@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     StartServing,
     StopServing,
 )
+from llm_lite.core.plan.step import PAGE
 from tests.children import PATIENCE
 from tests.core.engine_client import Hook
 from tests.core.serving.clients import Asked, serve
@@ -61,6 +62,9 @@ def test_conversation_gains_and_maps_stay(client, device, served_model, backend)
     serve(client, parallel=2)
     pages = runner_of(client).executor.program.pages
     assert pages is not None and same(seen_of(client), known)
+    source = runner_of(client).attention
+    if (keys := source.host_keys(0)) is not None:
+        assert len(keys) == pages.ringed * PAGE, "what the window copies has no rows of clients"
     serve(client, parallel=5)
     more = runner_of(client).executor.program.pages
     assert more.pages > pages.pages and same(seen_of(client), known)
