@@ -92,7 +92,8 @@ def _typical(scores: F32, kept: Ids, mass: float) -> Ids:
 
 def _likely(scores: F32, kept: Ids, top_p: float, min_p: float) -> Ids:
     p = softmax(scores[kept])
-    stay = (np.cumsum(p) - p < top_p) & (p >= min_p * p[0]) & (p > 0)
+    # A mass of 1 is all of them, to which sums come before the last ones by rounding.
+    stay = ((np.cumsum(p) - p < top_p) | (top_p >= 1)) & (p >= min_p * p[0]) & (p > 0)
     stay[0] = True
     return kept[stay]
 

@@ -87,7 +87,7 @@ void keep_likely(const Sampling& sampling, std::vector<Candidate>& found) {
   const std::vector<double> p = softmax(found);
   double sum = 0;
   size_t count = 0;
-  while (count < p.size() && p[count] > 0 && sum < sampling.top_p &&
+  while (count < p.size() && p[count] > 0 && (sum < sampling.top_p || sampling.top_p >= 1) &&
          p[count] >= sampling.min_p * p[0]) {
     sum += p[count++];
   }

@@ -115,6 +115,19 @@ def test_a_draw_is_the_plain_one(isa: str, choice: tuple[F32, SamplingOptions, D
     assert surprise >= 0
 
 
+@pytest.mark.parametrize("isa", KERNELS)
+def test_the_whole_mass_has_the_unlikeliest_token_too(isa: str) -> None:
+    """At a temperature that makes it likely, though sums to 1 are reached before it."""
+    logits = np.array([1.0, 0.5, 0.3, 0.2, -90.0], np.float32)
+    options, nothing = (
+        SamplingOptions(temperature=30.0, top_k=0, top_p=1.0, min_p=0.0),
+        np.zeros(0, np.int64),
+    )
+    state = DrawState(0.999, 0.0, nothing, nothing, 0, None, 0.0)
+    assert drawn(isa, logits, options, state)[0] == 4
+    assert reference_choice.draw(logits, options, state) == 4
+
+
 def drawn(isa: str, logits: F32, options: SamplingOptions, state: DrawState) -> tuple[int, float]:
     found: tuple[int, float] = KERNELS[isa].draw(
         logits,
