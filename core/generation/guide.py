@@ -133,8 +133,7 @@ def guide_of(
         return None
     guide = Guide(tokenizer, sampling, thinking, grammar, may_think=may_think)
     try:
-        for token in written:
-            guide.take(token)
+        guide.take_all(written)
         guide.check()
     except BaseException:
         guide.close()

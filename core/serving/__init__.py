@@ -4,13 +4,12 @@ While clients of a server are answered, the chat's executor has room for them
 (`core/loading/client_room.py`): all caches lie in pages of 128 positions (`core/plan/step.py`,
 `PageShape`), the chat's first. A shared step has the next token of every answer, the chat's among
 them, and beside them a page of one prompt or of several short ones: a new request waits for a step,
-not for an answer. While the chat is idle the engine runs one step after the other
-(`core/engine/clients.py`), and one between two of the chat's that have no place for clients, as
-those of a prompt. A full page is
-known by the hash of all tokens up to its end; answers that begin alike use the same page, and pages
-of ended answers stay until others need them. Where none is left, the youngest answer releases its
-pages and is computed again later. An embedding has only pages that no answer needs: it waits for
-them, and releases them before an answer does.
+not for an answer. Where a step of the chat has no place for all of them, one of theirs follows, and
+while the chat is idle one follows the other (`core/engine/clients.py`). A full page is known by the
+hash of all tokens up to its end; answers that begin alike use the same page, and pages of ended
+answers stay until others need them. Where none is left, the youngest answer releases its pages and
+is computed again later. An embedding has only pages that no answer needs: it waits for them, and
+releases them before an answer does.
 
 A greedy answer is the same alone and beside others, to the last bit of its logits: kernels give a
 sequence the same bits whatever else is in the step, chunks of a prompt end at the same positions

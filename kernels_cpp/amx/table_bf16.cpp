@@ -75,7 +75,8 @@ static void matmul_of_segments(const Op& op, const Step& step, const Task& task)
 
 static void matmul(const Op& op, const Step& step, const Task& task) {
   if (!may_be_by_bf16(op, step)) return base_matmul().run(op, step, task);
-  if (step.shared()) return matmul_of_segments(op, step, task);
+  const bool parted = step.shared() && op.in[0]->rows != Rows::kFixed;
+  if (parted) return matmul_of_segments(op, step, task);
   matmul_by_bf16(op, task, rows_in_use(*op.in[0], step));
 }
 

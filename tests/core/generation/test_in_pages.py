@@ -127,6 +127,7 @@ def test_drafts_change_no_bit(both, backend):
         ("fp32", "a32", 1e-5),
         ("fp16", "a32", 1e-5),
         ("int8", "a32", 1e-5),
+        ("int4", "a32", 1e-5),
         ("int8", "a8", 0),
         ("int4", "a8", 0),
     ],
