@@ -77,11 +77,6 @@ class Executor(Protocol):
         """Set rows of a state tensor to what `read_state` gave, of this executor or another."""
         ...
 
-    def move_rows(self, first: int, to: int, count: int) -> None:
-        """Copy what a step wrote for positions first .. first + count - 1, keys, values and queries
-        of all layers, to the rows of positions from `to` on; nothing is rotated."""
-        ...
-
     def device_state(self, name: str) -> BufferRange | None:
         """Return the state tensor's range on the Vulkan device; None for other executors."""
         ...

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.exec.moving import move_rows
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import PageShape, Step
 from llm_lite.core.quant import rows
@@ -91,7 +90,7 @@ class NumpyExecutor:
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
         if step.stepwise and step.count > 1:
-            rows = self._run_singles(step, should_stop)
+            rows = [self.run(single, should_stop) for single in step.singles()]
             return np.concatenate(rows[step.count - step.outputs :])
         plan = self.program.plan_of(step)
         for op in plan.ops:
@@ -99,19 +98,6 @@ class NumpyExecutor:
                 raise CancelledError("stopped")
             self._run_op(plan, op, step)
         return self._scratch[plan.tensors[plan.logits].name].copy()
-
-    def _run_singles(self, step: Step, should_stop: StopCheck | None) -> list[F32]:
-        """Return the logits of each token. A branch is computed before the tokens that it does not
-        follow, whose rows it writes; then its rows move to where the step has them."""
-        singles, fork = step.singles(), step.fork
-        if fork is None:
-            return [self.run(single, should_stop) for single in singles]
-        trunk, skipped = singles[: fork.trunk], singles[fork.trunk : fork.branch]
-        branch = singles[fork.branch :]
-        logits = [self.run(single, should_stop) for single in (*trunk, *branch)]
-        self.move_rows(step.start + fork.trunk, step.start + fork.branch, len(branch))
-        logits[len(trunk) : len(trunk)] = [self.run(single, should_stop) for single in skipped]
-        return logits
 
     def run_ops(
         self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
@@ -146,9 +132,6 @@ class NumpyExecutor:
 
     def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
         self._state[name][first : first + len(data)] = data
-
-    def move_rows(self, first: int, to: int, count: int) -> None:
-        move_rows(self, first, to, count)
 
     def leave_a_core(self, wanted: bool) -> None:
         """Do nothing: this executor does not occupy all CPU cores."""

@@ -25,8 +25,6 @@ def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> Non
         raise RequestError("a step of several sequences for a cache of one")
     _check_positions(program.context, step)
     _check_source(program.source, step)
-    if step.fork is not None and not 1 <= step.fork.trunk < step.fork.branch < step.count:
-        raise RequestError(f"a branch from {step.fork} in a step of {step.count} tokens")
     low, high = int(step.tokens.min()), int(step.tokens.max())
     if low < 0 or high >= vocabulary:
         wrong = low if low < 0 else high

@@ -24,7 +24,7 @@ from llm_lite.core.generation.prefill import (
 )
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.steps import AnswerItem, MaskPending, answer_steps
 from llm_lite.core.generation.token_texts import TokenEmitter, labelled, text_of
 from llm_lite.core.messages import (
@@ -77,7 +77,7 @@ class Answer(Struct):
     _interrupted: float = 0.0  # seconds
     _labels: tuple[PromptToken, ...] = ()
     _options: PrefillOptions = PLAIN
-    _counts: DraftCounts = field(default_factory=DraftCounts)
+    _drafts: AnswerDrafts = field(default_factory=AnswerDrafts)
 
     @property
     def produced(self) -> list[int]:
@@ -184,9 +184,9 @@ class Answer(Struct):
         if left > 0:
             sampling = replace(self.command.sampling, max_new_tokens=left)
             ends = tokenizer.end_ids
-            decoder = AnswerDecoder(session, ends, self._counts)
+            self._drafts.ends, self._drafts.speculation = ends, session.speculation
             self._steps = answer_steps(
-                session, prepared, sampling, ends, forced, self.should_stop, guide, decoder
+                session, prepared, sampling, ends, forced, self.should_stop, guide, self._drafts
             )
 
     def _emit_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
@@ -266,7 +266,7 @@ class Answer(Struct):
         context_used = runner.session.context_used
         timed = self._emitter.stats(self._prefilled_tokens) if self._emitter else GenerationStats()
         return replace(
-            self._counts.with_draft_counts(timed),
+            self._drafts.with_draft_counts(timed),
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
             context_used=context_used,

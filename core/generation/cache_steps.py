@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values, checked
-from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch, Likely, likely
+from llm_lite.core.generation.speculation.draft import Likely, likely
 from llm_lite.core.generation.speculation.lookahead import NOTHING_AHEAD, Lookahead
 from llm_lite.core.inspect.attention import ring_tensor
 from llm_lite.core.inspect.inspected import Committed, CommittedRows, HeadGains
@@ -21,7 +21,7 @@ from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import Fork, Segment, Step
+from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
 
@@ -124,18 +124,15 @@ class CacheSteps:
         token: int,
         should_stop: StopCheck | None = None,
         draft: Sequence[int] = (),
-        branch: Branch = NO_BRANCH,
     ) -> NDArray[np.float32]:
         """Append one token and return logits float32 [V] of what follows.
 
-        The step also runs `draft` and a branch of it, together at most `most_drafted` tokens that
-        may follow: decoding them next, in their order, takes no step. The bits of logits, cache and
-        queries are those of a step a token, and until a drafted token is decoded nothing tells that
-        it has run.
+        The step also runs `draft`, at most `most_drafted` tokens that may follow: decoding them
+        next, in their order, takes no step. The bits of logits, cache and queries are those of a
+        step a token, and until a drafted token is decoded nothing tells that it has run.
         """
         position = len(self.cache)
         if self.is_ahead(token):
-            self._take_branch(token)
             self.step_seconds = 0.0
             row = self.checked(self._ahead.row(position), f"the logits of token {position}")
             self.cache.writing(position + 1)
@@ -143,8 +140,7 @@ class CacheSteps:
             return row
         if not draft:
             return self._run([token], 1, should_stop)[0]
-        branch = branch if self._table is None else NO_BRANCH
-        return self._run_drafted((token, *draft), branch, should_stop)
+        return self._run_drafted((token, *draft), should_stop)
 
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None
@@ -179,8 +175,7 @@ class CacheSteps:
 
     def is_ahead(self, token: int) -> bool:
         """Return True if the logits behind this token, as the next one, are known already."""
-        place = len(self.cache), token, self.gains, self._rows.state.epoch
-        return self.token_ahead == token or self._ahead.branch_at(*place)
+        return self.token_ahead == token
 
     @property
     def most_drafted(self) -> int:
@@ -228,31 +223,16 @@ class CacheSteps:
         return logits
 
     def _run_drafted(
-        self, tokens: tuple[int, ...], branch: Branch, should_stop: StopCheck | None
+        self, tokens: tuple[int, ...], should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
         """Run a step over drafted tokens; only the first one counts as decoded."""
-        start, count = len(self.cache), len(tokens)
-        every = (*tokens, *branch.tokens)
-        fork = Fork(1 + branch.fork, count) if branch.tokens else None
-        step = replace(self.step_by_step(every, start), fork=fork)
-        logits, first = self._execute(step, start + 1, should_stop)
+        start = len(self.cache)
+        logits, first = self._execute(self.step_by_step(tokens, start), start + 1, should_stop)
         self.checked(logits[0], f"the logits of token {start}")
         self._count(tokens[:1], first)
-        made = self.gains, self._rows.state.epoch
-        other = None
-        if branch.tokens:
-            at = start + 1 + branch.fork
-            other = Lookahead(at, branch.tokens, logits[count:], *made)
-        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:count], *made, other, start + count)
+        epoch = self._rows.state.epoch
+        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:], self.gains, epoch)
         return logits[0]
-
-    def _take_branch(self, token: int) -> None:
-        """Continue with the branch if the token is not the one of the draft."""
-        branch = self._ahead.branch
-        if branch is None or self.token_ahead == token:
-            return
-        self.executor.move_rows(self._ahead.branch_rows, branch.first, len(branch.tokens))
-        self._ahead = branch
 
     def _execute(
         self, step: Step, counted: int, should_stop: StopCheck | None

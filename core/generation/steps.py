@@ -26,7 +26,7 @@ from llm_lite.core.generation.prefill import (
 )
 from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, score_token
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
 
@@ -55,7 +55,7 @@ def answer_steps(
     forced: Sequence[int] = (),
     should_stop: StopCheck | None = None,
     guide: Guide | None = None,
-    decoder: AnswerDecoder | None = None,
+    drafts: AnswerDrafts | None = None,
 ) -> Iterator[AnswerItem]:
     """Prefill, then tokens as they are chosen, the end token included.
 
@@ -63,8 +63,8 @@ def answer_steps(
     forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
     the caller asks for what follows it. The answer begins with `forced`: all but its last token
     are at the end of the prompt already, and the last is only scored. `guide` says which tokens
-    may come, and hears those that do; it is closed in the end. `decoder` runs the steps, with
-    drafts where the session has any; left out: one of this answer. RequestError and
+    may come, and hears those that do; it is closed in the end. `drafts` are the answer's, where
+    it had some before; left out: new ones, where the session has a speculation. RequestError and
     NotFiniteError as of `Session.prepare`, `Sampler.choose` and `Guide`.
     """
     try:
@@ -77,7 +77,7 @@ def answer_steps(
                 forced,
                 should_stop,
                 guide,
-                decoder or AnswerDecoder(session, end_tokens),
+                drafts or AnswerDrafts(end_tokens, session.speculation),
             )
     finally:
         if guide is not None:
@@ -108,7 +108,7 @@ def _answer_steps(
     forced: Sequence[int],
     should_stop: StopCheck | None,
     guide: Guide | None,
-    decoder: AnswerDecoder,
+    drafts: AnswerDrafts,
 ) -> Iterator[AnswerItem]:
     sampler = Sampler(sampling, guide.token_bytes if guide else None)
     check_bias(sampling, session.executor.program.vocabulary)
@@ -131,16 +131,35 @@ def _answer_steps(
             last = not session.make_room(prepared.options)
             if not last:
                 yield Forgotten()
-        accepted, rejected = decoder.outcome(choice.token)
+        if accepted := session.is_ahead(choice.token):
+            drafts.note_accepted()
+        rejected = () if accepted else session.tokens_ahead
         yield replace(choice, accepted=accepted, rejected=rejected)
         if last:
             return
         tokens.append(choice.token)
         if guide is not None:
             guide.prepare()
-        logits = decoder.decode(tokens, sampling.max_new_tokens - produced, should_stop)
+        logits = _decoded(session, tokens, drafts, sampling.max_new_tokens - produced, should_stop)
         yield from _waits(guide)
         choice, produced = choose_next(sampler, guide, logits, tokens), produced + 1
+
+
+def _decoded(
+    session: Session,
+    tokens: list[int],
+    drafts: AnswerDrafts,
+    left: int,
+    should_stop: StopCheck | None,
+) -> NDArray[np.float32]:
+    """Decode the last token, with drafts of at most `left` tokens that may still be chosen; logits
+    float32 [V] of what follows."""
+    if session.is_ahead(tokens[-1]):
+        return session.decode(tokens[-1], should_stop)
+    drafted = drafts.propose(tokens, min(session.most_drafted, left - 1), should_stop)
+    logits = session.decode(tokens[-1], should_stop, drafted)
+    drafts.note_step(len(drafted), session.step_seconds, is_alone=not session.had_company)
+    return logits
 
 
 def _waits(guide: Guide | None) -> Iterator[MaskPending]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -207,22 +207,6 @@ class Staging:
                 self._copy(source, staging, offset + start, 0, count)
                 result[start : start + count] = staging.array(np.uint8)[:count]
         return result
-
-    def move(self, copies: Iterable[tuple[tuple[Buffer, int, int], int, int, int]]) -> None:
-        """Copy within ranges of buffers, in one submit: (range, from, to, bytes), which must not
-        overlap."""
-        regions: dict[Buffer, list[Any]] = {}
-        for (buffer, start, _), at, to, size in copies:
-            region = vk.VkBufferCopy(srcOffset=start + at, dstOffset=start + to, size=size)
-            regions.setdefault(buffer, []).append(region)
-
-        def record(command_buffer: Any) -> None:
-            for buffer, some in regions.items():
-                vk.vkCmdCopyBuffer(command_buffer, buffer.handle, buffer.handle, len(some), some)
-
-        with self._lock:
-            self._open()
-            self._run(record)
 
     def zero(self, target: Buffer) -> None:
         with self._lock:

@@ -18,7 +18,6 @@ from llm_lite.core.records import replace
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
 N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS, SOURCE_LENGTH = range(7)
-BRANCH, SKIPPED = 7, 8
 PAGE = 128  # positions of a page of the cache
 
 I32 = NDArray[np.int32]
@@ -78,19 +77,6 @@ class Segment(Struct, frozen=True):
         return pages * np.int32(PAGE) + positions % np.int32(PAGE)
 
 
-class Fork(Struct, frozen=True):
-    """A tree of tokens in a stepwise step: those from place `branch` on follow the first `trunk`
-    tokens, at the positions behind these, and see none between. 1 <= trunk < branch."""
-
-    trunk: int
-    branch: int
-
-    @property
-    def skipped(self) -> int:
-        """Return how many tokens the branch does not follow."""
-        return self.branch - self.trunk
-
-
 class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     """Tokens that enter the cache at position start and on; logits for the last `outputs`.
 
@@ -100,9 +86,6 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
     left out: that of the last `outputs`. `stepwise`, `sliced`: see `Plan`.
-
-    With a `fork`, a token's keys and values lie where its place in the step says, whatever its
-    position: those of a branch behind those of the tokens that it does not follow.
     """
 
     tokens: I32
@@ -113,7 +96,6 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     first_output: int | None = None
     stepwise: bool = False
     sliced: bool = False
-    fork: Fork | None = None
 
     @property
     def count(self) -> int:
@@ -136,10 +118,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     def positions(self) -> I32:
         """int32 [T], of the tokens."""
         if not self.segments:
-            places = np.arange(len(self.tokens), dtype=np.int32)
-            if self.fork:
-                places[self.fork.branch :] -= self.fork.skipped
-            return np.int32(self.start) + places
+            return np.int32(self.start) + np.arange(len(self.tokens), dtype=np.int32)
         parts = [np.arange(s.start, s.kv_length, dtype=np.int32) for s in self.segments]
         return np.concatenate(parts)
 
@@ -162,11 +141,10 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
     def singles(self) -> list[Step]:
-        """Return the steps of one token each that a plain step consists of, one after the other;
-        those of a branch too, in the order of the step."""
+        """Return the steps of one token each that a plain step consists of, in order."""
         tokens = zip(self.tokens, self.positions.tolist(), strict=True)
         return [
-            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1, fork=None)
+            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1)
             for token, start in tokens
         ]
 
@@ -194,8 +172,6 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         words[N_OUTPUTS] = self.outputs
         words[N_SEGMENTS] = len(self.segments)
         words[SOURCE_LENGTH] = self.source
-        words[BRANCH] = self.fork.branch if self.fork else self.count
-        words[SKIPPED] = self.fork.skipped if self.fork else 0
         words[HEADER_WORDS : HEADER_WORDS + self.count] = self.tokens
         if pages is not None:
             self._pack_segments(words, max_tokens, pages, max_outputs)

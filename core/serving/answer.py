@@ -17,7 +17,7 @@ from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompt import encode
 from llm_lite.core.generation.sampling import Sampler, check_bias
-from llm_lite.core.generation.speculation.decoder import DraftCounts
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.steps import PATIENCE, choose_next
 from llm_lite.core.generation.token_texts import TokenEmitter, labelled
 from llm_lite.core.handles import Handle
@@ -92,8 +92,7 @@ class ServedAnswer:
         # and the seconds of its step.
         self._held: tuple[NDArray[np.float32], float] | None = None
         self.last_chunk = 0  # the step in which its prompt was last read on
-        self.counts = DraftCounts()
-        self.end_tokens = tokenizer.end_ids  # nothing is drafted behind these
+        self.drafts = AnswerDrafts(tokenizer.end_ids)
 
     @property
     def reused_tokens(self) -> int:
@@ -152,9 +151,9 @@ class ServedAnswer:
         pool: PagePool,
         step_seconds: float,
         until: float,
-    ) -> int:
+    ) -> None:
         """Choose what follows all tokens, and what follows drafted ones as long as these are
-        chosen; return how many were. `logits` is float32 [1 + drafted tokens, V].
+        chosen. `logits` is float32 [1 + drafted tokens, V].
 
         Where its grammar has not said by `until`, of time.monotonic, what may come, the answer
         stays out of the steps of others until `resume`.
@@ -169,7 +168,6 @@ class ServedAnswer:
             self._take(row, 0.0 if accepted else step_seconds, drafted[accepted:])
             if self.is_over or self.paged.tokens[-1:] != list(drafted[accepted : accepted + 1]):
                 break
-        return accepted
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Return whether it is known which tokens may come next; wait for that up to `seconds`."""
@@ -200,7 +198,8 @@ class ServedAnswer:
             self._is_at_fault = isinstance(error, RequestError)
             self.end("error", str(error))
             return
-        is_drafted = drafted[:1] == (choice.token,)
+        if is_drafted := drafted[:1] == (choice.token,):
+            self.drafts.note_accepted()
         choice = replace(choice, accepted=is_drafted, rejected=() if is_drafted else drafted)
         self._emitter.emit(choice, self.paged.computed, step_seconds)
         if self._emitter.reason is not None:
@@ -229,7 +228,7 @@ class ServedAnswer:
         stats = GenerationStats()
         if self._is_begun:
             stats = replace(
-                self.counts.with_draft_counts(
+                self.drafts.with_draft_counts(
                     self._emitter.stats(self.prompt_tokens - self._reused)
                 ),
                 prompt_tokens=self.prompt_tokens,

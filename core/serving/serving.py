@@ -30,7 +30,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.serving.answers import AnswerService
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.drafts import ServedDrafts, drafted_batch
+from llm_lite.core.serving.drafts import ServedDrafts, drafted_batch, written_alone
 from llm_lite.core.serving.inspect import Responses
 from llm_lite.core.serving.request_queue import CHANGED, RequestQueue
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
@@ -154,7 +154,7 @@ class Serving:
         logits = batch.run(tokens, segments, should_stop, chat)
         self._has_run = len(parts) == len(wanted)
         with self._failures():
-            self._take(batch, parts, logits[chat.outputs :])
+            self._take(batch, parts, logits[chat.outputs :], is_alone=False)
             self._end_those_over()
         return logits[: chat.outputs]
 
@@ -254,11 +254,13 @@ class Serving:
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:
         tokens, segments = _step_of(parts)
         logits = batch.run(tokens, segments, self._is_closing)
-        self._drafts.note_step(parts, batch.last_seconds)
-        self._take(batch, parts, logits)
+        self._take(batch, parts, logits, is_alone=written_alone(parts) is not None)
 
-    def _take(self, batch: Batch, parts: list[StepPart], logits: NDArray[np.float32]) -> None:
-        """Choose what follows in each answer of a step; `logits` float32 [outputs, V]."""
+    def _take(
+        self, batch: Batch, parts: list[StepPart], logits: NDArray[np.float32], *, is_alone: bool
+    ) -> None:
+        """Choose what follows in each answer of a step; `logits` float32 [outputs, V]. `is_alone`:
+        the step was the next token of one answer, and drafts behind it."""
         row, seconds, until = 0, batch.last_seconds, time.monotonic() + PATIENCE
         found = list[tuple[StepPart, NDArray[np.float32]]]()
         for part in parts:
@@ -268,10 +270,9 @@ class Serving:
                 row += 1 + len(part.drafted)
         # Nobody waits for the masks of others.
         for part, rows in sorted(found, key=lambda one: not one[0].answer.is_ready()):
-            is_first = not part.answer.new_tokens  # it follows the prompt
-            accepted = part.answer.take_all(rows, part.drafted, batch.pool, seconds, until)
-            if not is_first:
-                self._drafts.count(part, accepted, seconds)
+            if part.answer.new_tokens:  # else it follows the prompt
+                part.answer.drafts.note_step(len(part.drafted), seconds, is_alone=is_alone)
+            part.answer.take_all(rows, part.drafted, batch.pool, seconds, until)
 
     def _end_those_over(self) -> None:
         for answer in self._scheduler.over():

@@ -32,8 +32,6 @@ struct Segment {
   int32_t count;         // of tokens
   int32_t start;         // position of the first token
   const int32_t* pages;  // of the cache, by position / kPage; null but in a shared step
-  int64_t fork = 0;      // positions from here on lie `skipped` rows further in the caches
-  int64_t skipped = 0;
   int64_t slot = 0;  // whose gains its heads have
 
   int64_t kv_length() const { return int64_t{start} + count; }
@@ -49,8 +47,6 @@ struct Step {
   int workers;            // threads that share the work
   int32_t source;         // positions of an encoder's keys and values, which cross-attention sees
   bool stepwise;          // as StepShape
-  int32_t branch;         // the first token of a branch, by its place in the step; or n_tokens
-  int32_t skipped;        // tokens before it that the branch does not follow; 0: no branch
   // Of a shared step, else null or 0:
   int32_t n_segments;
   int32_t table;               // pages from one segment's table to the next
@@ -72,13 +68,9 @@ struct Step {
     return page < ringed ? page % ring : page - ringed + ring;
   }
   int64_t parts() const { return shared() ? n_segments : stepwise ? n_tokens : 1; }
-  int64_t position(int64_t token) const {
-    if (shared()) return positions[token];
-    return start + (token < branch ? token : token - skipped);
-  }
+  int64_t position(int64_t token) const { return shared() ? positions[token] : start + token; }
   int64_t output(int64_t index) const { return shared() ? outputs[index] : first_output + index; }
-  // The row of a cache of so many rows in which what a token leaves lies: tokens of a branch lie
-  // behind those that they do not follow.
+  // The row of a cache of so many rows in which what a token leaves lies.
   int64_t cache_row(int64_t token, int64_t rows) const {
     if (!shared()) return (start + token) % rows;
     const int32_t* const pages = tables + int64_t{table} * segments[token];
@@ -88,13 +80,12 @@ struct Step {
     if (!shared()) {
       const auto token = static_cast<int32_t>(index);
       const auto own = static_cast<int32_t>(position(token));
-      if (stepwise && token < branch) return {token, 1, own, nullptr};
-      if (stepwise) return {token, 1, own, nullptr, int64_t{start} + branch - skipped, skipped};
+      if (stepwise) return {token, 1, own, nullptr};
       return {0, n_tokens, start, nullptr};
     }
     const int32_t first = first_token[index];
     const int32_t end = index + 1 < n_segments ? first_token[index + 1] : n_tokens;
-    return {first, end - first, positions[first], tables + table * index, 0, 0, slots[index]};
+    return {first, end - first, positions[first], tables + table * index, slots[index]};
   }
 };
 
@@ -109,8 +100,6 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.workers = workers;
   step.source = words[6];
   step.stepwise = shape.stepwise;
-  step.branch = words[7];
-  step.skipped = words[8];
   if (shape.segments == 0) return step;
   step.n_segments = words[5];
   step.table = static_cast<int32_t>(shape.table);

@@ -134,7 +134,7 @@ template <typename T>
 inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int64_t n, int64_t d,
                    int64_t stride, float* out, float* scales) {
   int64_t r = places.row(p);
-  for (int64_t i = 0; i < n; r = places.next_row(p + i, r), ++i, out += stride) {
+  for (int64_t i = 0; i < n; r = places.next_row(r), ++i, out += stride) {
     const T* row = rows.at(r);
     for (int64_t line = 0; line < value_bytes<T>(d); line += kLine) {  // of a row in the next block
       __builtin_prefetch(reinterpret_cast<const uint8_t*>(row) + kBlock * rows.stride + line);
@@ -173,7 +173,7 @@ inline void attend_chunk(Block block, const HeadRows<K>& keys, const HeadRows<V>
   }
   if (kHasScale<V>) {
     int64_t r = places.row(p);
-    for (int64_t i = 0; i < n; r = places.next_row(p + i, r), ++i) {
+    for (int64_t i = 0; i < n; r = places.next_row(r), ++i) {
       block.value_scales[i] = values.scale(r);
     }
   } else {

@@ -125,7 +125,7 @@ __attribute__((noinline)) void score_digits(const Block& block, const HeadRows<N
     for (int r = 0; r < kKeys && i + r < n; ++r) {
       rows[r] = keys.at(next);
       scales[r] = keys.scale(next);
-      next = places.next_row(p + i + r, next);
+      next = places.next_row(next);
     }
     if (i + 1 == n) rows[1] = rows[0];
     if (i + 1 == n) scales[1] = scales[0];

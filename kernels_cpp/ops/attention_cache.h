@@ -121,22 +121,17 @@ struct HeadRows {
 struct Places {
   int64_t ring;          // rows of a cache; position p lies in row p mod `ring`,
   const int32_t* pages;  // unless there are pages, by p / kPage
-  int64_t fork = 0;      // positions from here on lie `skipped` rows further; in no pages
-  int64_t skipped = 0;
   const Step* step = nullptr;  // that has the pages
 
   int64_t row(int64_t p) const {
     if (pages != nullptr) return step->place(pages[p / kPage], ring) * kPage + p % kPage;
-    return (p < fork ? p : p + skipped) % ring;
+    return p % ring;
   }
-  // That of p + 1, where p lies in `row`, and in the same page
-  int64_t next_row(int64_t p, int64_t row) const {
-    if (p + 1 == fork) return this->row(fork);
-    return row + 1 < ring ? row + 1 : 0;
-  }
+  // That of the position behind the one in `row`, in the same page
+  int64_t next_row(int64_t row) const { return row + 1 < ring ? row + 1 : 0; }
   // Whether positions of a chunk lie in rows that follow each other.
   bool adjoin(int64_t p, int64_t n) const { return row(p + n - 1) == row(p) + n - 1; }
-  // How many positions from p on, at most n, lie side by side where nothing is skipped.
+  // How many positions from p on, at most n, lie side by side.
   int64_t run(int64_t p, int64_t n) const {
     const int64_t left = pages == nullptr ? ring - p % ring : kPage - p % kPage;
     return n < left ? n : left;

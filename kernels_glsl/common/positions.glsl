@@ -1,6 +1,5 @@
 // Where a token is, and in which row of a cache a position of its sequence lies. Of a plain step all
-// tokens are of one sequence and follow each other, but for those of a branch, and a cache is a ring.
-// Of a shared step the step buffer tells it for every token, as core/plan/step.py packs it: each
+// tokens are of one sequence and follow each other, and a cache is a ring. Of a shared step the step buffer tells it for every token, as core/plan/step.py packs it: each
 // sequence has a table of pages.
 layout(constant_id = 30) const uint TABLE_PAGES = 0;  // pages of a sequence, at most; 0: plain steps
 layout(constant_id = 31) const uint MAX_TOKENS = 0;
@@ -17,13 +16,8 @@ const uint FIRST_TOKEN_WORDS = OUTPUT_WORDS + MAX_OUTPUTS;
 const uint SLOT_WORDS = FIRST_TOKEN_WORDS + MAX_SEGMENTS;
 const uint TABLE_WORDS = SLOT_WORDS + MAX_SEGMENTS;
 
-// Tokens before it that a token of a plain step does not follow.
-uint skipped_of(uint token) {
-  return token < uint(step_words[BRANCH]) ? 0 : uint(step_words[SKIPPED]);
-}
-
 uint position_of(uint token) {
-  return TABLE_PAGES == 0 ? start_position() + token - skipped_of(token)
+  return TABLE_PAGES == 0 ? start_position() + token
                     : uint(step_words[POSITION_WORDS + token]);
 }
 
@@ -47,15 +41,10 @@ uint slot_of(uint token) {
   return TABLE_PAGES == 0 ? 0 : uint(step_words[SLOT_WORDS + uint(step_words[SEGMENT_WORDS + token])]);
 }
 
-// Where the positions of a token lie, as cache_row takes it: the word at which the table of its sequence begins, or of
-// a plain step how many rows positions behind the fork lie further.
+// Where the positions of a token lie, as cache_row takes it: the word at which the table of its sequence begins; 0 of
+// a plain step.
 uint places_of(uint token) {
-  return TABLE_PAGES == 0 ? skipped_of(token) : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
-}
-
-// The first position of a branch
-uint fork_position() {
-  return start_position() + uint(step_words[BRANCH]) - uint(step_words[SKIPPED]);
+  return TABLE_PAGES == 0 ? 0 : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
 }
 
 uint cache_row(uint places, uint position, uint cache_rows) {
@@ -64,5 +53,5 @@ uint cache_row(uint places, uint position, uint cache_rows) {
     if (cache_rows / PAGE < PAGES) page = page < RINGED ? page % ring : page - RINGED + ring;
     return page * PAGE + position % PAGE;
   }
-  return (places == 0 || position < fork_position() ? position : position + places) % cache_rows;
+  return position % cache_rows;
 }

@@ -9,8 +9,6 @@ const uint FIRST_OUTPUT = 3;
 const uint N_OUTPUTS = 4;
 const uint N_SEGMENTS = 5;
 const uint SOURCE_LENGTH = 6;
-const uint BRANCH = 7;
-const uint SKIPPED = 8;
 
 // Recordings are made for the largest step; rows beyond those in use are skipped.
 // ROWS_WORD says which header word counts the rows of this op: N_TOKENS or N_OUTPUTS.

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.slice_source import SLICE, SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.generation.steps import answer_steps
@@ -145,11 +145,11 @@ def _answered(runner: Runner, tokens: int) -> dict[str, float]:
         session.speculation = Speculation((SliceDraftSource(session),))
     greedy = SamplingOptions(temperature=0.0, max_new_tokens=tokens)
     session.clear()
-    decoder, began = AnswerDecoder(session), time.perf_counter()
+    counts, began = AnswerDrafts(speculation=session.speculation), time.perf_counter()
     prompt = session.prepare(list(range(300, 316)))
-    for _ in answer_steps(session, prompt, greedy, frozenset(), decoder=decoder):
+    for _ in answer_steps(session, prompt, greedy, frozenset(), drafts=counts):
         pass
-    counts, seconds = decoder.counts, time.perf_counter() - began
+    seconds = time.perf_counter() - began
     return {
         "tokens": tokens,
         "passes": counts.passes,

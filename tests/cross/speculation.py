@@ -4,8 +4,8 @@
 
 Greedy: prompts are lines of this repository's documents. On the processor the bundled model
 answers them in int4, elsewhere a tiny random one; without drafts, with those that pay, with all
-that can be verified, and with those of each source alone: a draft model, learned drafts, drafts
-that fork, and the slice of a tiny Gemma 3n with all layers of E4B. Tokens and their probabilities
+that can be verified, and with those of each source alone: a draft model, learned drafts,
+and the slice of a tiny Gemma 3n with all layers of E4B. Tokens and their probabilities
 must be the same. Sampled: answers of three
 tokens at several temperatures, by Pearson's chi-squared against the probability of every answer.
 Ends with 1 where anything differs.
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from llm_lite.core.generation.speculation import draft_model
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.ngram_learning import NgramSource
 from llm_lite.core.generation.speculation.ngram_table import NgramTable
 from llm_lite.core.generation.speculation.speculation import (
@@ -38,7 +38,6 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import NO_END
-from tests.core.generation.speculation.test_branches import Forking
 from tests.core.generation.speculation.test_distribution import (
     KEPT,
     LENGTH,
@@ -86,7 +85,7 @@ def _greedy_on(backend: str, tiny: Path, smaller: Path, count: int) -> int:
         path = smaller = catalog.resolve(None)
         options = EngineOptions(backend="cpu", mode="int4", context=512)
     options = replace(options, speculate="lookup", draft_model=str(smaller))
-    compared = Compared(f"{backend}: {count} greedy answers, drafted in five ways")
+    compared = Compared(f"{backend}: {count} greedy answers, drafted in four ways")
     with _opened(backend) as device, running(path, options, device=device) as runner:
         model, table = runner.session.speculation.sources[-1:], NgramTable()
         learned = NgramSource(lambda: table)
@@ -94,8 +93,7 @@ def _greedy_on(backend: str, tiny: Path, smaller: Path, count: int) -> int:
             plain, _ = _answered(runner, prompt, None)
             table.learn([token if n % 7 else 1 for n, (token, _) in enumerate(plain, 1)])
             ways = speculation_of("auto"), speculation_of("lookup")
-            forking = Forking([token for token, _ in plain], len(prompt))
-            for sources in (model, (learned,), (forking,)):
+            for sources in (model, (learned,)):
                 ways = *ways, Speculation(sources, LongestDrafts())
             for way in ways:
                 compared.add(plain, *_answered(runner, prompt, way))
@@ -130,10 +128,10 @@ class Compared:
         self._what, self._began = what, time.monotonic()
         self._wrong = self._drafted = self._accepted = 0
 
-    def add(self, plain: Said, found: Said, decoder: AnswerDecoder) -> None:
+    def add(self, plain: Said, found: Said, drafts: AnswerDrafts) -> None:
         self._wrong += found != plain
-        self._drafted += decoder.counts.drafted
-        self._accepted += decoder.counts.accepted
+        self._drafted += drafts.drafted
+        self._accepted += drafts.accepted
 
     def told(self) -> int:
         """How many differed; without accepted drafts nothing was tried, which counts as one."""
@@ -158,15 +156,15 @@ def _prompts(runner: Runner, count: int, longest: int = 400) -> Iterator[list[in
 
 def _answered(
     runner: Runner, prompt: list[int], speculation: Speculation | None, most: int = MOST
-) -> tuple[Said, AnswerDecoder]:
+) -> tuple[Said, AnswerDrafts]:
     session = runner.session
     session.speculation = speculation
     session.clear()
-    decoder = AnswerDecoder(session, NO_END)
+    drafts = AnswerDrafts(NO_END, session.speculation)
     sampling = replace(GREEDY, max_new_tokens=most)
-    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, decoder=decoder)
+    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, drafts=drafts)
     chosen = [(i.token, i.probability) for i in items if hasattr(i, "token")]
-    return chosen, decoder
+    return chosen, drafts
 
 
 def _sampled(tiny: Path, draws: int) -> int:
@@ -178,7 +176,7 @@ def _sampled(tiny: Path, draws: int) -> int:
             session.speculation = None
             chances = expected(session, temperature)
             session.speculation = Speculation((Guesses(chances),), LongestDrafts())
-            counts = AnswerDecoder(session).counts
+            counts = AnswerDrafts(NO_END, session.speculation)
             plain = SamplingOptions(
                 temperature=temperature, top_k=KEPT, top_p=1.0, min_p=0.0, max_new_tokens=LENGTH
             )

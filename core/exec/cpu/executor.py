@@ -18,7 +18,6 @@ from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, Request
 from llm_lite.core.exec.cpu.plan_rows import plan_rows
 from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.exec.moving import move_rows
 from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
@@ -144,9 +143,6 @@ class CpuExecutor:
 
     def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
         self.host_state(name)[first : first + len(data)] = data
-
-    def move_rows(self, first: int, to: int, count: int) -> None:
-        move_rows(self, first, to, count)
 
     def device_state(self, name: str) -> None:
         return None

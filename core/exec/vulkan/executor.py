@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Progress, StopCheck
-from llm_lite.core.exec.moving import moves
 from llm_lite.core.exec.reference import table_rows
 from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, sub_steps
@@ -296,10 +295,6 @@ class VulkanExecutor:
         buffer, offset, _ = self._state[name]
         if len(data):
             buffer.upload(np.ascontiguousarray(data), offset + first * data.shape[1])
-
-    def move_rows(self, first: int, to: int, count: int) -> None:
-        for some in moves(self.program.plans[0], first, to, count):
-            self._device.staging.move((self._state[m.tensor.name], *m.bytes) for m in some)
 
     def close(self) -> None:
         """Wait for what is in flight and free everything; the device stays open."""

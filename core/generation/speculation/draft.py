@@ -14,25 +14,12 @@ from llm_lite.core.exec.executor import StopCheck
 LOOKUP = "lookup"  # the name of the source that looks tokens up in the text
 
 
-class Branch(Struct, frozen=True):
-    """Tokens that may follow the first `fork` tokens of a draft instead of those behind them: the
-    first one differs. Evidence as of a draft, or the share in percent that a model gives it."""
-
-    tokens: tuple[int, ...] = ()
-    fork: int = 0
-    evidence: int = 0
-
-
-NO_BRANCH = Branch()
-
-
 class Draft(Struct, frozen=True):
     """Tokens that may follow, and the evidence for them: for a source that looks tokens up how many
     last tokens of the text it has found elsewhere; 0 for one that computes them."""
 
     tokens: tuple[int, ...] = ()
     evidence: int = 0
-    branch: Branch = NO_BRANCH
     is_reading: bool = False  # the source reads the text yet: it drafts when it is asked again
 
 
@@ -71,33 +58,19 @@ class DraftSource(Protocol):
 
 
 class Likely(Struct, frozen=True):
-    """The two likeliest tokens of a place, with the shares that the model gives them."""
+    """The likeliest token of a place, with the share that the model gives it."""
 
     token: int
     chance: float
-    second: int
-    second_chance: float
 
 
 def likely(logits: NDArray[np.float32]) -> Likely:
-    """Return the two likeliest tokens of logits float32 [V], V > 1, with their probabilities; of
-    equal ones the first."""
+    """Return the likeliest token of logits float32 [V], with its probability; of equal ones the
+    first."""
     token = int(logits.argmax())
-    weights = np.exp(logits - logits[token])
-    total = float(weights.sum())
-    weights[token] = -1.0
-    second = int(weights.argmax())
-    return Likely(token, 1.0 / total, second, float(weights[second]) / total)
+    return Likely(token, 1.0 / float(np.exp(logits - logits[token]).sum()))
 
 
 def draft_of(places: Sequence[Likely]) -> Draft:
-    """Return a draft of the likeliest tokens of consecutive places; the branch is the second one of
-    the place where that is the likeliest to be right while all before it are. Its evidence is its
-    share in percent: branches with alike shares are scored together."""
-    branch, best, before = NO_BRANCH, 0.0, 1.0  # before: the chance of all tokens so far
-    for fork, place in enumerate(places):
-        if before * place.second_chance > best:
-            evidence = round(100 * place.second_chance)
-            branch, best = Branch((place.second,), fork, evidence), before * place.second_chance
-        before *= place.chance
-    return Draft(tuple(place.token for place in places), branch=branch)
+    """Return a draft of the likeliest tokens of consecutive places."""
+    return Draft(tuple(place.token for place in places))

@@ -19,8 +19,6 @@ class Lookahead(Struct, frozen=True):
     logits: NDArray[np.float32] | None = None  # [tokens, V], of what follows each
     gains: Gains = ()
     epoch: int = 0
-    branch: Lookahead | None = None  # tokens that may follow earlier ones of these instead,
-    branch_rows: int = 0  # whose rows of the caches lie where these positions belong
 
     def next_token(self, position: int, gains: Gains, epoch: int) -> int | None:
         """Return the token that is known ahead at this position; None if none is."""
@@ -28,13 +26,6 @@ class Lookahead(Struct, frozen=True):
         if not 0 <= index < len(self.tokens) or (gains, epoch) != (self.gains, self.epoch):
             return None
         return self.tokens[index]
-
-    def branch_at(self, position: int, token: int, gains: Gains, epoch: int) -> bool:
-        """Return True if the branch begins at this position with this token."""
-        branch = self.branch
-        if branch is None or branch.first != position:
-            return False
-        return branch.next_token(position, gains, epoch) == token
 
     def row(self, position: int) -> NDArray[np.float32]:
         """Return logits float32 [V] of what follows the token at this position."""

@@ -7,19 +7,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import (
-    LOOKUP,
-    NO_BRANCH,
-    NO_DRAFT,
-    Branch,
-    Draft,
-)
+from llm_lite.core.generation.speculation.draft import LOOKUP, NO_DRAFT, Draft
 
 _ROOT = 0
 _NONE = -1
-_MOST_SUFFIXES = 32  # that are tried for another token: a repeated token has as many as it is long
 LEAST_MATCH = 2  # tokens: of fewer nearly every text has some, and they say little
-_MOST_BRANCH = 4  # tokens: a branch is seldom right
 _MOST_TOKENS = 1 << 17  # of a text that is followed; bounds memory (some 0.5 KB each)
 
 
@@ -75,23 +67,6 @@ class SuffixAutomaton:
         period = len(self._tokens) - match.end
         first = self._tokens[match.end : match.end + count]
         return tuple(first[i % period] for i in range(count))
-
-    def other(self, than: int, count: int) -> tuple[SuffixMatch, tuple[int, ...]]:
-        """Return the longest suffix of the text that another token than this one has followed, and
-        the tokens that did, at most `count`, at an occurrence of these; NO_MATCH if none of the
-        longest few has."""
-        state = self._link[self._last]
-        for _ in range(_MOST_SUFFIXES):
-            if state <= _ROOT:
-                break
-            following = self._next[state]
-            token = next((token for token in reversed(following) if token != than), None)
-            if token is not None:
-                end = self._end[following[token]] - 1
-                match = SuffixMatch(self._length[state], end)
-                return match, tuple(self._tokens[end : end + count])
-            state = self._link[state]
-        return NO_MATCH, ()
 
     def _add(self, token: int) -> None:
         before = self._last
@@ -155,12 +130,4 @@ class LookupSource:
         match = self._automaton.match()
         if match.length < self._least or len(self._automaton) == _MOST_TOKENS:
             return NO_DRAFT
-        tokens = self._automaton.following(match, most)
-        return Draft(tokens, match.length, self._branch(tokens[:1]))
-
-    def _branch(self, first: tuple[int, ...]) -> Branch:
-        """Return another continuation of such a text."""
-        if not first:
-            return NO_BRANCH
-        match, tokens = self._automaton.other(first[0], _MOST_BRANCH)
-        return Branch(tokens, 0, match.length)
+        return Draft(self._automaton.following(match, most), match.length)

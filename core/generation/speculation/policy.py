@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
-from llm_lite.core.generation.speculation.draft import LOOKUP, Branch
+from llm_lite.core.generation.speculation.draft import LOOKUP
 
 _SHARE = 0.005  # of the time that answers take, which drafts may lose
 _GRACE = 4  # single passes that a source may lose before it is known
@@ -20,9 +20,6 @@ _PRIORS = (0.7, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
 
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
 _WORTH = 1.05
-_BRANCH = ", branch"  # behind the name of a source: its branches have records of their own
-_BRANCH_PRIOR = 0.1  # the share of branches that come where the text gets as far as their fork
-_WORTH_BRANCH = 1.005  # what a branch must promise, as _WORTH
 _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay by now
 
 
@@ -91,28 +88,6 @@ class DraftPolicy(Struct):
             self.costs.doubt()
         return best
 
-    def branch_length(
-        self, evidence: int, tried: int, branch: Branch, most: int, source: str = LOOKUP
-    ) -> int:
-        """Return how many tokens of a branch to verify beside `tried` drafted ones, 0..most, as
-        `length` does.
-
-        Its first token comes as often as such ones did; those behind it are as often right as
-        drafted ones.
-        """
-        rate = self._record(source, evidence).rate
-        first = self._record(source + _BRANCH, branch.evidence, _BRANCH_PRIOR).rate
-        tokens = sum(rate**i for i in range(1 + tried))
-        chance = rate**branch.fork * first
-        best, best_speed = 0, _WORTH_BRANCH * tokens / self.costs.ratio(1 + tried)
-        for count in range(1, min(most, len(branch.tokens)) + 1):
-            tokens += chance
-            chance *= rate
-            speed = tokens / self.costs.ratio(1 + tried + count)
-            if speed > best_speed:
-                best, best_speed = count, speed
-        return best
-
     def note_pass(self, tokens: int, seconds: float) -> None:
         """Record that a pass over `tokens` tokens took `seconds`."""
         self.costs.note(tokens, seconds)
@@ -137,12 +112,6 @@ class DraftPolicy(Struct):
         if source in self._ledgers:
             self._ledgers[source].note(lost, reading)
 
-    def record_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
-        """Record whether a branch's first token followed, where the draft before its fork came."""
-        record = self._record(source + _BRANCH, evidence, _BRANCH_PRIOR)
-        record.trials = _DECAY * record.trials + 1
-        record.accepted = _DECAY * record.accepted + is_right
-
     def acceptance(self, evidence: int, source: str = LOOKUP) -> float:
         """Return the share of tokens of such drafts that come, as far as is known."""
         return self._record(source, evidence).rate
@@ -158,11 +127,10 @@ class DraftPolicy(Struct):
         cost = trial * price + self.costs.seconds(1 + trial) - self.costs.seconds(1)
         return trial if ledger.may_try(cost) else 0
 
-    def _record(self, source: str, evidence: int, prior: float | None = None) -> _Record:
+    def _record(self, source: str, evidence: int) -> _Record:
         kind = source, min(evidence.bit_length(), len(_PRIORS) - 1)
         if kind not in self._records:
-            share = _PRIORS[kind[1]] if prior is None else prior
-            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * share)
+            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * _PRIORS[kind[1]])
         return self._records[kind]
 
 

@@ -11,14 +11,7 @@ from msgspec import Struct
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.costs import PassCosts, PassTiming
-from llm_lite.core.generation.speculation.draft import (
-    LOOKUP,
-    NO_BRANCH,
-    NO_DRAFT,
-    Branch,
-    Draft,
-    DraftSource,
-)
+from llm_lite.core.generation.speculation.draft import LOOKUP, NO_DRAFT, Draft, DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 from llm_lite.core.generation.speculation.policy import DraftPolicy
@@ -27,6 +20,7 @@ from llm_lite.core.messages import Speculate
 from llm_lite.core.records import replace
 
 _MOST_COMPUTED = 8  # tokens that a source which takes time drafts where nobody weighs what it costs
+PIECE = 2048  # tokens of a text that sources hear of between two steps: some milliseconds
 _PLAUSIBLE = 2  # times its price that a draft may take; more is taken for reading
 
 
@@ -36,10 +30,6 @@ class LengthPolicy(Protocol):
     costs: PassCosts
 
     def length(self, evidence: int, most: int, source: str = ..., price: float = ...) -> int: ...
-
-    def branch_length(
-        self, evidence: int, tried: int, branch: Branch, most: int, source: str = ...
-    ) -> int: ...
 
     def note_pass(self, tokens: int, seconds: float) -> None: ...
 
@@ -53,8 +43,6 @@ class LengthPolicy(Protocol):
         reading: float = ...,
     ) -> None: ...
 
-    def record_branch(self, evidence: int, is_right: bool, source: str = ...) -> None: ...
-
 
 class LongestDrafts(DraftPolicy):
     """Drafts all that may be drafted, whether it pays or not; the very first pass drafts nothing,
@@ -65,29 +53,20 @@ class LongestDrafts(DraftPolicy):
             return 0
         return min(most, _MOST_COMPUTED) if price else most
 
-    def branch_length(
-        self, evidence: int, tried: int, branch: Branch, most: int, source: str = LOOKUP
-    ) -> int:
-        return min(most, len(branch.tokens))
-
 
 class Proposal(Struct):
-    """The draft of one source: its first `tried` tokens are verified, and with them the first
-    `branch_tried` of the branch."""
+    """The draft of one source, whose first `tried` tokens are verified."""
 
     source: str
     draft: Draft
     tried: int
-    branch_tried: int
     seconds: float  # that it took to draft; 0 where tokens are looked up
     reading: float  # of these, what went into text that the source had not read yet
 
     @property
     def verified(self) -> Draft:
         """Return the part of the draft that a pass verifies."""
-        draft, branch = self.draft, self.draft.branch
-        some = replace(branch, tokens=branch.tokens[: self.branch_tried])
-        return Draft(draft.tokens[: self.tried], draft.evidence, some if some.tokens else NO_BRANCH)
+        return Draft(self.draft.tokens[: self.tried], self.draft.evidence)
 
 
 class Speculation:
@@ -95,14 +74,9 @@ class Speculation:
     the next."""
 
     def __init__(
-        self,
-        sources: Sequence[DraftSource] = (),
-        policy: LengthPolicy | None = None,
-        *,
-        may_branch: bool = True,
+        self, sources: Sequence[DraftSource] = (), policy: LengthPolicy | None = None
     ) -> None:
         """Make a speculation, whose sources are tried in this order."""
-        self._may_branch = may_branch
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
@@ -111,6 +85,8 @@ class Speculation:
         self.drafted_by = ""  # the source of what the last call of `propose` returned
         self._proposals: list[Proposal] = []  # of that call
         self._pass_seconds = 0.0  # of the pass behind it
+        self._text: list[int] = []  # that the sources follow
+        self._known = 0  # first tokens of it that they have heard of
 
     def draft_what_was_learned(self, learned: LearnedDrafts) -> None:
         """Add the source of learned drafts behind the first one: it is asked where the text repeats
@@ -118,9 +94,26 @@ class Speculation:
         self.learned = learned
         self.sources = (self.sources[0], learned.source, *self.sources[1:])
 
+    def update(self, text: list[int]) -> bool:
+        """Let the sources hear what is new in a text, which is the same list as long as it only
+        grows; return whether they know all of it now. Of a long one they hear piece by piece, as
+        others wait meanwhile."""
+        if text is self._text:
+            new = text[self._known : self._known + PIECE]
+            self.record_outcome(new)
+            for token in new:
+                self.add(token)
+            self._known += len(new)
+        else:
+            is_longer = text[: self._known] == self._text[: self._known]
+            known = min(max(self._known if is_longer else 0, PIECE), len(text))
+            self.begin(text[:known])
+            self._text, self._known = text, known
+        return self._known == len(text)
+
     def begin(self, tokens: Sequence[int]) -> None:
         """Begin another text: a prompt, and the answer so far."""
-        self._proposals = []
+        self._proposals, self._text, self._known = [], [], 0
         for source in self.sources:
             source.begin(tokens)
 
@@ -131,8 +124,8 @@ class Speculation:
     def propose(
         self, most: int, ends: Collection[int] = (), should_stop: StopCheck | None = None
     ) -> Draft:
-        """Return at most `most` tokens to verify, those of a branch among them, of the first source
-        whose draft pays; they stop before `ends`. CancelledError when stopped."""
+        """Return at most `most` tokens to verify, of the first source whose draft pays; they stop
+        before `ends`. CancelledError when stopped."""
         self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
         for source in self.sources:
             found = self._proposal(source, most, ends, should_stop) if most > 0 else None
@@ -173,48 +166,27 @@ class Speculation:
         began = perf_counter()
         draft = source.draft(wanted, should_stop)
         seconds = perf_counter() - began if price else 0.0
-        draft = _before(ends, draft if self._may_branch else replace(draft, branch=NO_BRANCH))
+        before = tuple(takewhile(lambda token: token not in ends, draft.tokens))
+        draft = replace(draft, tokens=before)
         tried = len(draft.tokens)
         if tried and not price:
             tried = self.policy.length(draft.evidence, tried, source.name)
-        branch_tried = self._branch_length(source, draft, tried, most)
         drafting = 0.0 if draft.is_reading else _PLAUSIBLE * (1 + wanted) * price
         reading = max(0.0, seconds - drafting)
-        return Proposal(source.name, draft, tried, branch_tried, seconds, reading)
-
-    def _branch_length(self, source: DraftSource, draft: Draft, tried: int, most: int) -> int:
-        """Return how many tokens of its branch are verified besides `tried`, of `most` together."""
-        branch = draft.branch
-        if not branch.tokens or not branch.fork < tried < most:
-            return 0
-        left = most - tried
-        return self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
+        return Proposal(source.name, draft, tried, seconds, reading)
 
     def _record(self, proposal: Proposal, came: Sequence[int]) -> None:
-        draft, branch, policy = proposal.draft, proposal.draft.branch, self.policy
+        draft, policy = proposal.draft, self.policy
         expected = draft.tokens[: max(1, proposal.tried)]
         right = _alike(expected, came)
         rejected = right < min(len(expected), len(came))
-        brought = right
-        if branch.tokens and branch.fork <= right and branch.fork < len(came):
-            alike = _alike(branch.tokens, came[branch.fork :])
-            policy.record_branch(branch.evidence, alike > 0, proposal.source)
-            brought = max(right, branch.fork + min(alike, proposal.branch_tried))
         lost = proposal.seconds
         if proposal.tried:
-            lost += self._pass_seconds - (1 + brought) * policy.costs.seconds(1)
+            lost += self._pass_seconds - (1 + right) * policy.costs.seconds(1)
         if expected or proposal.seconds:
             policy.record_outcome(
                 draft.evidence, right, rejected, proposal.source, lost, proposal.reading
             )
-
-
-def _before(ends: Collection[int], draft: Draft) -> Draft:
-    """Return the draft and its branch, each cut before a token of `ends`."""
-    tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
-    other = tuple(takewhile(lambda token: token not in ends, draft.branch.tokens))
-    branch = replace(draft.branch, tokens=other) if other else NO_BRANCH
-    return replace(draft, tokens=tokens, branch=branch)
 
 
 def _alike(expected: Sequence[int], came: Sequence[int]) -> int:

@@ -8,8 +8,7 @@ import pytest
 
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
-from llm_lite.core.generation.speculation.draft import Branch
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.lens import lens
@@ -60,8 +59,8 @@ def answer(session: Session, prompt, options=None, **changes):
     """The tokens of a greedy answer, and how many of the prompt were in the cache."""
     sampling = replace(GREEDY, **changes)
     prepared = session.prepare(prompt, options or PrefillOptions(name="one", conversation=1))
-    decoder = AnswerDecoder(session, frozenset())
-    items = answer_steps(session, prepared, sampling, frozenset(), decoder=decoder)
+    drafts = AnswerDrafts(speculation=session.speculation)
+    items = answer_steps(session, prepared, sampling, frozenset(), drafts=drafts)
     return [item.token for item in items if hasattr(item, "token")], prepared.reused
 
 
@@ -104,14 +103,14 @@ def test_what_is_forgotten_when_the_context_is_full(both, backend, overflow):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_drafts_change_no_bit(both, backend):
-    """Of logits, keys and queries; a branch, which pages have none of, is left out."""
+    """Of logits, keys and queries."""
     _, paged = both(backend, speculate="lookup", query_budget=EVERY_QUERY)
     session, logits, states = paged.session, [], []
     tokens = [7, 8, 9, 10, 11, 12]
     for draft in ([], [8, 9, 10, 3]):
         session.clear()
         session.prefill(PROMPT)
-        rows = [session.decode(tokens[0], draft=draft, branch=Branch(0, tuple(draft[1:2])))]
+        rows = [session.decode(tokens[0], draft=draft)]
         assert session.tokens_ahead == tuple(draft)
         rows += [session.decode(token) for token in tokens[1:]]
         logits.append(np.stack(rows))

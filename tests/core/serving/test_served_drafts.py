@@ -6,7 +6,7 @@ import time
 import pytest
 
 from llm_lite.core.errors import DeviceLostError
-from llm_lite.core.generation.speculation import draft_model
+from llm_lite.core.generation.speculation import draft_model, speculation
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.messages import (
     Reconfigure,
@@ -167,7 +167,7 @@ def test_a_long_text_is_heard_in_pieces(client, served_model, hook, monkeypatch)
         begin(source, tokens)
 
     monkeypatch.setattr(LookupSource, "begin", note)
-    monkeypatch.setattr(drafts, "PIECE", 4)
+    monkeypatch.setattr(speculation, "PIECE", 4)
     client.load(served_model, exact())
     (plain,) = answers(client, "off", [LONG], parallel=1)
     tokens = plain.tokens()

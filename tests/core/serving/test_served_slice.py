@@ -26,8 +26,8 @@ def sliceable(tmp_path_factory):
 def drafted_whether_it_pays_or_not(monkeypatch):
     """A slice of random weights is hardly ever right."""
 
-    def longest(sources, policy, may_branch):
-        return Speculation(sources, LongestDrafts(), may_branch=may_branch)
+    def longest(sources, policy):
+        return Speculation(sources, LongestDrafts())
 
     monkeypatch.setattr(drafts, "Speculation", longest)
 

@@ -5,7 +5,7 @@ import pytest
 
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PrefillOptions
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import MaskPending, answer_steps
 from llm_lite.core.messages import SamplingOptions
@@ -43,15 +43,15 @@ def answer_with(session, prompt, sampling, speculation, *, reading=None, guide=N
     """The same, drafted in this way; None: token by token."""
     session.speculation = speculation
     session.clear()
-    decoder = AnswerDecoder(session, NO_END)
+    drafts = AnswerDrafts(NO_END, session.speculation)
     prepared = session.prepare(prompt, reading or PrefillOptions())
-    items = list(answer_steps(session, prepared, sampling, NO_END, (), None, guide, decoder))
+    items = list(answer_steps(session, prepared, sampling, NO_END, (), None, guide, drafts))
     told = [
         replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
         for i in items
         if not isinstance(i, MaskPending)
     ]
-    return told, decoder.counts
+    return told, drafts
 
 
 def state(session):

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.draft import Draft
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import answer_steps
@@ -61,9 +61,8 @@ def expected(session, temperature):
 
 def drawn(session, sampling, counts):
     """One answer."""
-    decoder = AnswerDecoder(session, NO_END, counts)
     prepared = session.prepare(PROMPT)
-    items = answer_steps(session, prepared, sampling, NO_END, decoder=decoder)
+    items = answer_steps(session, prepared, sampling, NO_END, drafts=counts)
     return tuple(item.token for item in items if isinstance(item, TokenChoice))
 
 
@@ -73,7 +72,7 @@ def test_answers_are_distributed_as_without_drafts(temperature, tiny_llama):
         session: Session = runner.session
         chances = expected(session, temperature)
         session.speculation = Speculation((Guesses(chances),), LongestDrafts())
-        counts = AnswerDecoder(session).counts
+        counts = AnswerDrafts(NO_END, session.speculation)
         seen = dict.fromkeys(chances, 0)
         plain = SamplingOptions(
             temperature=temperature, top_k=KEPT, top_p=1.0, min_p=0.0, max_new_tokens=LENGTH

@@ -9,7 +9,7 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import answer_steps
@@ -195,13 +195,13 @@ def answered(session, prompt, sampling, *, drafts):
         Speculation((SliceDraftSource(session),), LongestDrafts()) if drafts else None
     )
     session.clear()
-    decoder = AnswerDecoder(session, NO_END)
-    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, decoder=decoder)
+    counts = AnswerDrafts(NO_END, session.speculation)
+    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, drafts=counts)
     told = [
         replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
         for i in items
     ]
-    return told, decoder.counts
+    return told, counts
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ from hypothesis import strategies as st
 
 from llm_lite.core.generation.speculation.lookup import (
     LEAST_MATCH,
-    NO_MATCH,
     LookupSource,
     SuffixAutomaton,
-    SuffixMatch,
 )
 
 _texts = st.lists(st.integers(0, 2), max_size=40)  # few tokens: many repeats
@@ -81,21 +79,3 @@ def test_evidence_is_the_length_of_the_match():
     assert (draft.tokens, draft.evidence) == ((4, 5, 1), 3)
     source.add(4)
     assert source.draft(1).evidence == 4
-
-
-def test_what_else_followed_is_looked_for_in_a_few_suffixes():
-    """A token that stands n times has n suffixes: a long row of them must not cost more."""
-    assert SuffixAutomaton([5, 9, *[5] * 4]).other(5, 2) == (SuffixMatch(1, 1), (9, 5))
-    looked = SuffixAutomaton([5, 9, *[5] * 400])
-    links = Counting(looked._link)
-    looked._link = links
-    assert looked.other(5, 2) == (NO_MATCH, ())
-    assert links.read < 40
-
-
-class Counting(list):
-    read = 0
-
-    def __getitem__(self, index):
-        self.read += 1
-        return super().__getitem__(index)
