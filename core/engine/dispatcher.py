@@ -236,7 +236,7 @@ def _no_chat(host: ModelHost) -> str:
     runner = host.runner
     if runner is None:
         return host.no_runner
-    return WRITES_TARGETS.format(name=runner.model_info.name) if runner.translator else ""
+    return "" if runner.model_info.continues else WRITES_TARGETS.format(name=runner.model_info.name)
 
 
 # By command, and whether it has ended then: else what it was handed to ends it.

@@ -44,7 +44,7 @@ class ClientRoom(Struct, frozen=True):
 def room_for(runner: Runner, options: StartServing) -> ClientRoom:
     """Return the room that these options ask for. RequestError where the model cannot be served so,
     or there is no memory for it."""
-    if runner.translator is not None:
+    if not runner.model_info.continues:
         raise RequestError(
             f"{runner.model_info.name} is an encoder-decoder, which writes a target about a "
             "source: a server answers chats and goes on with texts; `llm-lite translate` "

@@ -71,7 +71,7 @@ def _kept_as(kind: KvType, shape: ModelShape) -> KvType:
 
 def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
     """Raise RequestError unless the draft model writes text with the same tokens."""
-    if draft.model.kind != "decoder":
+    if not draft.model.continues:
         raise RequestError(
             f"{draft.path}: a draft model continues texts: expected a decoder, "
             f"found an {draft.model.kind}"
@@ -94,7 +94,7 @@ def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
 def of_no_use(source: str, choice: backends.ExecutorChoice, target: ModelFile) -> str:
     """Return a sentence on why a draft model is not loaded, where answers are not drafted."""
     why = "answers are not drafted here"
-    if target.model.kind != "decoder":
+    if not target.model.continues:
         why = f"what an {target.model.kind} writes is not drafted"
     elif choice.info is not None and choice.info.kind == "software":
         why = f"drafts gain nothing on {choice.info.name}, which is only software"

@@ -19,8 +19,9 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
-from llm_lite.core.messages import EngineOptions, ModelKind
+from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.models.model import Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.records import replace
 
@@ -40,7 +41,7 @@ def start_runner(
     choice: backends.ExecutorChoice | None = None,
 ) -> AnyRunner:
     """Start a runner for whatever kind of model the file has."""
-    start = start_encoder if model_file.model.kind == "encoder" else loader.start
+    start = start_encoder if model_file.model.embeds else loader.start
     return start(model_file, options, shared, progress, choice=choice)
 
 
@@ -54,7 +55,7 @@ def start_encoder(
 ) -> EncoderRunner:
     """Start an encoder, its weights in the requested mode, on the requested executor (or `choice`).
     RequestError if the model is no encoder."""
-    if not model_file.model.bidirectional or model_file.model.embedding is None:
+    if not model_file.model.embeds:
         raise RequestError(
             f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
             "there are no masked tokens that it could fill in"
@@ -120,24 +121,15 @@ def _encoder_info(runner: EncoderRunner) -> EncoderInfo:
     )
 
 
-def is_encoder(source: str | None) -> bool:
-    """Return True for an encoder, as `kind_by_header` decides it."""
-    return kind_by_header(source) == "encoder"
-
-
-def kind_by_header(source: str | None) -> ModelKind | None:
-    return kind_and_name(source)[0]
-
-
-def kind_and_name(source: str | None) -> tuple[ModelKind | None, str]:
-    """Return kind and name of a model by its header alone; None and "" for what cannot be opened,
-    as a load will say."""
+def model_and_name(source: str | None) -> tuple[Model | None, str]:
+    """Return a model and its name by its header alone; None and "" for what cannot be opened, as a
+    load will say."""
     try:
         file = open_source(catalog.resolve(source))
     except LlmLiteError:
         return None, ""
     try:
-        return read_model(file.metadata, file.tensors, file.path).kind, name_of(file)
+        return read_model(file.metadata, file.tensors, file.path), name_of(file)
     except LlmLiteError:
         return None, ""
     finally:

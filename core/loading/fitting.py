@@ -44,10 +44,10 @@ class Fitting(Struct, frozen=True):
     def plan(self, options: EngineOptions, *, every_output: bool = False) -> Planned:
         model = self.description.model()
         shape = model.shape
-        if model.bidirectional:  # it reads texts up to its own length, whatever chats are given
+        if model.embeds:  # it reads texts up to its own length, whatever chats are given
             options = replace(options, context=min(options.context, shape.trained_context))
         context = context_of(shape.trained_context, options)
-        if model.bidirectional:
+        if model.embeds:
             build = backends.text_encoder_options(self.choice, options, shape, context=context)
         else:
             build = backends.build_options(

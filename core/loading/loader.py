@@ -131,7 +131,7 @@ def start(
     every_output: bool = False,
 ) -> Runner:
     """Start a model, its weights in the requested mode, on the requested executor (or `choice`)."""
-    if model_file.model.bidirectional:
+    if model_file.model.embeds:
         raise RequestError(encoder_refusal(model_file))
     choice = choice or backends.choose(options, shared, model_file.model.shape)
     made = make(model_file, options, choice, progress, every_output=every_output)
@@ -280,7 +280,7 @@ def _add_learned_drafts(
     speculation, how = session.speculation, options.learned_drafts
     if speculation is None or how == "off" or not options.weighs_drafts:
         return
-    if model_file.model.kind != "decoder":
+    if not model_file.model.continues:
         return
     vocabulary, identity = model_file.model.shape.vocabulary, partial(identity_of_model, model_file)
     learned = LearnedDrafts(name, vocabulary, identity, learns=how == "learn")
@@ -293,7 +293,7 @@ def _add_draft_model(runner: Runner, made: BuiltExecutor, progress: Progress) ->
     speculation, source = runner.session.speculation, runner.options.draft_model
     if not source or runner.options.speculate == "off":
         return
-    if speculation is None or runner.translator is not None:
+    if speculation is None or not runner.model_info.continues:
         runner.undrafted = draft_models.of_no_use(source, runner.choice, runner.model_file)
         return
 

@@ -180,7 +180,6 @@ def model_info(
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
         sampling_defaults=model_file.sampling_defaults,
-        kind=model_file.model.kind,
         translator=_translator_info(model_file.model),
         has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),

@@ -23,8 +23,15 @@ from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
 
-# A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
+# What people call a model that continues texts, embeds them, or translates them.
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
+
+
+def kind_of(*, embeds: bool, translates: bool) -> ModelKind:
+    """Return what people call a model that does this with texts."""
+    if embeds:
+        return "encoder"
+    return "encoder-decoder" if translates else "decoder"
 
 
 class LoadModel(Command, frozen=True):
@@ -129,7 +136,6 @@ class ModelInfo(Struct, frozen=True):
     width: int
     feed_forward: int
     has_chat_template: bool
-    kind: ModelKind = "decoder"
     encoder: EncoderInfo | None = None  # of an encoder
     translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
@@ -160,6 +166,31 @@ class ModelInfo(Struct, frozen=True):
         held = in_force(self.sampling_defaults, chosen)
         values: dict[str, Any] = {default.name: default.value for default in held}
         return SamplingOptions(**values, **chosen)
+
+    @property
+    def continues(self) -> bool:
+        """Return whether it continues texts and answers conversations."""
+        return not (self.embeds or self.translates)
+
+    @property
+    def translates(self) -> bool:
+        """Return whether it writes a target about a source."""
+        return self.translator is not None
+
+    @property
+    def embeds(self) -> bool:
+        """Return whether it makes a vector of a text."""
+        return self.encoder is not None
+
+    @property
+    def fills(self) -> bool:
+        """Return whether it fills in masked tokens."""
+        return self.encoder is not None and bool(self.encoder.mask_token)
+
+    @property
+    def kind(self) -> ModelKind:
+        """Return what people call such a model, for sentences: checks use the properties above."""
+        return kind_of(embeds=self.embeds, translates=self.translates)
 
     @property
     def gain_rows(self) -> int:

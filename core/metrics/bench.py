@@ -98,7 +98,7 @@ def run_once(
     session.clear()
     prompt = random.integers(0, vocabulary, prompt_tokens).tolist()
     started = time.perf_counter()
-    if runner.translator is not None:
+    if runner.model_info.translates:
         runner.read_source(prompt)
     else:
         session.prefill(prompt)

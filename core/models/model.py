@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from llm_lite.core.messages import ModelKind
+from llm_lite.core.messages.models import ModelKind, kind_of
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape, pages_for
@@ -179,11 +179,24 @@ class Model(Struct, frozen=True):
     draft_slice: Slice | None = None
 
     @property
+    def continues(self) -> bool:
+        """Return whether it continues texts and answers conversations."""
+        return not (self.embeds or self.translates)
+
+    @property
+    def translates(self) -> bool:
+        """Return whether it writes a target about a source."""
+        return self.encoder is not None
+
+    @property
+    def embeds(self) -> bool:
+        """Return whether it makes a vector of a text."""
+        return self.embedding is not None
+
+    @property
     def kind(self) -> ModelKind:
-        """Return the kind of the model, by what it does with a text."""
-        if self.bidirectional:
-            return "encoder"
-        return "encoder-decoder" if self.encoder is not None else "decoder"
+        """Return what people call such a model."""
+        return kind_of(embeds=self.embeds, translates=self.translates)
 
     def build(self, options: BuildOptions) -> Program:
         """Build the program. An encoder's reads no source, though it has as many positions."""

@@ -15,7 +15,7 @@ def as_encoder(model: ModelInfo, **changes: object) -> ModelInfo:
     """The model as if it were one, with a masked-token head and pairs."""
     known = EncoderInfo(256, 384, MASK, has_pairs=True)
     encoder = replace(known, **changes)  # type: ignore[arg-type]
-    return replace(model, name="MiniLM", kind="encoder", encoder=encoder, layers=6, heads=12)
+    return replace(model, name="MiniLM", encoder=encoder, layers=6, heads=12)
 
 
 def encoded(command: EncodeText) -> TextEncoded:

@@ -243,7 +243,7 @@ class FakeEngine:
         self._say(Logged("warning", EXECUTOR.reason, time.time()))
         self.encodes = source == BUNDLED
         model = as_encoder(self.model) if self.encodes else self.model
-        kv_heads = model.heads if model.kind == "encoder" else model.kv_heads
+        kv_heads = model.heads if model.embeds else model.kv_heads
         self.source = FakeSource(
             layers=model.layers, heads=model.heads, kv_heads=kv_heads, context=1024
         )

@@ -27,7 +27,7 @@ def as_translator(model: ModelInfo, **changes: object) -> ModelInfo:
     known = TranslatorInfo(1, (TASK,), ENCODER_LAYERS)
     translator = replace(known, **changes)  # type: ignore[arg-type]
     return replace(
-        model, name="tiny-t5", kind="encoder-decoder", translator=translator, layers=LAYERS,
+        model, name="tiny-t5", translator=translator, layers=LAYERS,
         heads=HEADS, kv_heads=HEADS, context=64,
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
 
 def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
     """Return what the cache holds; None if that is nothing, or the device cannot return it."""
-    if not isinstance(runner, Runner) or runner.translator is not None:
+    if not isinstance(runner, Runner) or not runner.model_info.continues:
         return None
     if not runner.session.context_used:
         return None
@@ -71,7 +71,7 @@ def _read_again(translator: Translator, source: Sequence[int], old: Session) -> 
 
 def _check_kept(runner: Runner) -> None:
     """Raise RequestError for an encoder-decoder, whose cache no file can hold."""
-    if runner.translator is not None:
+    if not runner.model_info.continues:
         raise RequestError(
             f"{runner.model_info.name} is an encoder-decoder: its cache belongs to a source, which "
             "no file of a cache has; both are read again in a moment"

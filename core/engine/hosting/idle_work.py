@@ -37,7 +37,7 @@ def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:
     """Run one pass that measures what drafts cost; return True if there was something to measure.
     NumPy's steps are not timed, as they are long and end only between two ops, nor are those of an
     encoder-decoder, which has no text to continue."""
-    if runner is None or runner.choice.backend == "numpy" or runner.translator is not None:
+    if runner is None or runner.choice.backend == "numpy" or not runner.model_info.continues:
         return False
     speculation = runner.session.speculation
     if speculation is None or speculation.timing is None:

@@ -88,7 +88,7 @@ def _gguf(path: Path) -> Header:
 
 def _vocabulary(model: Model) -> int:
     """Return the vocabulary of a model that continues texts; 0 for another one."""
-    return model.shape.vocabulary if model.kind == "decoder" else 0
+    return model.shape.vocabulary if model.continues else 0
 
 
 def _of_metadata(metadata: Mapping[str, Any]) -> Header:

@@ -51,10 +51,10 @@ def steps_of(shape: TracedShape) -> tuple[StepName, ...]:
 
 def typical_steps(model: ModelInfo) -> tuple[StepName, ...]:
     """Return the steps of most models of this kind, while no layer has been traced."""
-    if model.translator is not None:
+    if model.translates:
         return _steps("encoder_decoder", "bias", "before", True)
-    if model.encoder is not None:
-        return _steps("encoder", "learned", "behind", bool(model.encoder.mask_token))
+    if model.embeds:
+        return _steps("encoder", "learned", "behind", model.fills)
     return STEPS
 
 

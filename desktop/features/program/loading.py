@@ -48,7 +48,7 @@ def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         state = quantizing.forget(state)
     opened = () if event.executor.backend == "remote" else (event.model.path,)
     recent = (*opened, *(p for p in state.recent if p not in opened))
-    model, parts = event.model, event.model.kind == "encoder-decoder"
+    model, parts = event.model, event.model.translates
     return next_model(
         state,
         load=None,

@@ -401,7 +401,7 @@ class AppState(Switches, frozen=True):
     @property
     def writes_targets(self) -> bool:
         """Return whether the model in use is an encoder-decoder, which holds no conversation."""
-        return self.model is not None and self.model.kind == "encoder-decoder"
+        return self.model is not None and self.model.translates
 
     @property
     def holds_conversations(self) -> bool:
@@ -416,7 +416,7 @@ class AppState(Switches, frozen=True):
     @property
     def encodes(self) -> bool:
         """Return whether the model in use is an encoder, which writes no text."""
-        return self.model is not None and self.model.kind == "encoder"
+        return self.model is not None and self.model.embeds
 
     @property
     def answering(self) -> Message | None:

@@ -344,7 +344,7 @@ def draft_models(state: AppState) -> list[LocalModel]:
     """Return the models that may draft for the model in use: smaller ones with as many tokens. A
     load compares the tokens themselves."""
     used = state.model
-    if used is None or used.kind != "decoder":
+    if used is None or not used.continues:
         return []
     return [
         model

@@ -32,7 +32,7 @@ class Steering(Struct, frozen=True):
     def fit(self, model: ModelInfo) -> Steering:
         """Put the conversation's gains in force if they belong to the heads of the model in use."""
         kept, rows = self.kept, model.gain_rows
-        if kept is None or kept.path != model.path or model.kind != "decoder":
+        if kept is None or kept.path != model.path or not model.continues:
             return self
         if len(kept.gains) != rows or any(len(row) != model.heads for row in kept.gains):
             return self
@@ -41,9 +41,9 @@ class Steering(Struct, frozen=True):
     def set(self, gains: Gains | None, model: ModelInfo) -> Steering:
         """Set other gains for the model in use. Only a conversation keeps them."""
         kept = self.kept
-        if model.kind == "decoder" and gains is not None:
+        if model.continues and gains is not None:
             kept = ModelGains(model.path, gains)
-        elif model.kind == "decoder" and kept is not None and kept.path == model.path:
+        elif model.continues and kept is not None and kept.path == model.path:
             kept = None
         return replace(self, gains=gains, kept=kept, stale=True)
 

@@ -148,7 +148,7 @@ def effect_is_shown(state: AppState) -> bool:
     """Return whether the effect comes from what changed: an encoder's gains wait for the next
     source."""
     gains, model = state.steering.gains, state.model
-    if gains is None or model is None or model.translator is None:
+    if gains is None or model is None or not model.translates:
         return True
     decoder = gains[: 2 * model.layers]
     return any(gain != 1.0 for row in decoder for gain in row)

@@ -17,7 +17,7 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
-from llm_lite.core.loading.encoder_starting import kind_and_name, start_runner
+from llm_lite.core.loading.encoder_starting import model_and_name, start_runner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     EngineOptions,
@@ -38,8 +38,8 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
-    kind, name = kind_and_name(arguments.model)
-    if kind == "encoder" or kind == "encoder-decoder":
+    model, name = model_and_name(arguments.model)
+    if model is not None and not model.continues:
         return _serve_directly(arguments, name, config, options)
     engine = Engine(None)
     server = Server(engine.service, config, print_lines, note, lambda: name)

@@ -133,7 +133,7 @@ def plan_of(
         return ToolPlan()
     if choice == "none":
         return ToolPlan()
-    if model.kind != "decoder":
+    if not model.continues:
         raise CheckError("tools", f"{model.name} is an {model.kind}, which calls no functions")
     style = model.tool_style
     in_words = style in ("", "unknown")

@@ -12,7 +12,7 @@ from llm_lite.cli.commands import serve
 from llm_lite.cli.main import _parser, main
 from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
-from llm_lite.core.loading.encoder_starting import kind_and_name
+from llm_lite.core.loading.encoder_starting import model_and_name
 from llm_lite.core.messages import SPECULATES
 from llm_lite.server.config import network_addresses, page_history
 from llm_lite.server.serve import Server
@@ -95,7 +95,7 @@ def test_a_model_is_listed_before_it_is_loaded(kind, tiny_llama, tmp_path, monke
     model = tiny_llama if kind == "decoder" else write_case(t5.FAMILY, "gated", tmp_path / "t5")
     assert main(["serve", str(model), *NUMPY, "--port", "0"]) == 1
     ((found, status, after),) = listed
-    assert found["title"] == kind_and_name(str(model))[1] != ""
+    assert found["title"] == model_and_name(str(model))[1] != ""
     assert found["status"] == {"value": "loading"} and (status, after) == (503, "5")
 
 
