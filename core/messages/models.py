@@ -27,11 +27,32 @@ from llm_lite.core.messages.translating import TranslatorInfo
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
 
 
-def kind_of(*, embeds: bool, translates: bool) -> ModelKind:
-    """Return what people call a model that does this with texts."""
-    if embeds:
-        return "encoder"
-    return "encoder-decoder" if translates else "decoder"
+class Abilities:
+    """Tells what a model can do with texts, by the parts that it has."""
+
+    __slots__ = ()
+
+    @property
+    def embeds(self) -> bool:
+        """Return whether it makes a vector of a text."""
+        raise NotImplementedError
+
+    @property
+    def translates(self) -> bool:
+        """Return whether it writes a target about a source."""
+        raise NotImplementedError
+
+    @property
+    def continues(self) -> bool:
+        """Return whether it continues texts and answers conversations."""
+        return not (self.embeds or self.translates)
+
+    @property
+    def kind(self) -> ModelKind:
+        """Return what people call such a model, for sentences: checks use the properties above."""
+        if self.embeds:
+            return "encoder"
+        return "encoder-decoder" if self.translates else "decoder"
 
 
 class LoadModel(Command, frozen=True):
@@ -118,7 +139,7 @@ class CacheLayout(Struct, frozen=True):
         return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
 
 
-class ModelInfo(Struct, frozen=True):
+class ModelInfo(Abilities, Struct, frozen=True):
     name: str
     path: str
     architecture: str
@@ -168,29 +189,17 @@ class ModelInfo(Struct, frozen=True):
         return SamplingOptions(**values, **chosen)
 
     @property
-    def continues(self) -> bool:
-        """Return whether it continues texts and answers conversations."""
-        return not (self.embeds or self.translates)
+    def embeds(self) -> bool:
+        return self.encoder is not None
 
     @property
     def translates(self) -> bool:
-        """Return whether it writes a target about a source."""
         return self.translator is not None
-
-    @property
-    def embeds(self) -> bool:
-        """Return whether it makes a vector of a text."""
-        return self.encoder is not None
 
     @property
     def fills(self) -> bool:
         """Return whether it fills in masked tokens."""
         return self.encoder is not None and bool(self.encoder.mask_token)
-
-    @property
-    def kind(self) -> ModelKind:
-        """Return what people call such a model, for sentences: checks use the properties above."""
-        return kind_of(embeds=self.embeds, translates=self.translates)
 
     @property
     def gain_rows(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from llm_lite.core.messages.models import ModelKind, kind_of
+from llm_lite.core.messages.models import Abilities
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape, pages_for
@@ -153,7 +153,7 @@ class DecodingDefaults(Struct, frozen=True):
     prefixes: tuple[str, ...] = ()
 
 
-class Model(Struct, frozen=True):
+class Model(Abilities, Struct, frozen=True):
     """One model file understood: its shape, and how to plan a bucket of its program.
 
     `bidirectional`: an encoder. A step has a whole text; without a masked-token head its program's
@@ -179,24 +179,12 @@ class Model(Struct, frozen=True):
     draft_slice: Slice | None = None
 
     @property
-    def continues(self) -> bool:
-        """Return whether it continues texts and answers conversations."""
-        return not (self.embeds or self.translates)
-
-    @property
-    def translates(self) -> bool:
-        """Return whether it writes a target about a source."""
-        return self.encoder is not None
-
-    @property
     def embeds(self) -> bool:
-        """Return whether it makes a vector of a text."""
         return self.embedding is not None
 
     @property
-    def kind(self) -> ModelKind:
-        """Return what people call such a model."""
-        return kind_of(embeds=self.embeds, translates=self.translates)
+    def translates(self) -> bool:
+        return self.encoder is not None
 
     def build(self, options: BuildOptions) -> Program:
         """Build the program. An encoder's reads no source, though it has as many positions."""
