@@ -7,7 +7,7 @@
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int kRowTokens = kWidth == 8 ? 2 : 4;  // as many sums as there are registers for
+constexpr int kRowTokens = kWidth == 8 ? 3 : 4;  // four sums of each: all but a few registers
 constexpr int64_t kRowsOfPass = 16;              // that all groups of tokens meet before the next
 
 // One row of weights times some of activations, n values each: a token gets the same bits beside
