@@ -3,8 +3,9 @@
 A page holds the keys and values of PAGE positions that follow each other. A full page is known by
 the hash of all tokens up to its end and of the gains that the heads had, so another answer that
 begins with the same tokens and gains uses the same page. Pages of ended answers are kept as long as
-nobody needs their room; of these the least recently used is given up first. One pool belongs to one
-model on one executor.
+nobody needs their room; of these the least recently used is given up first. The last one of an
+ended answer, which is not full, goes to the first that continues just these tokens: the next turn
+of a conversation. One pool belongs to one model on one executor.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class PagePool:
         self._kept: OrderedDict[int, None] = (
             OrderedDict()
         )  # without users, least recently used first
+        # Of these, those that are not full: what lies before them, and by that the tokens of each.
+        self._before: dict[int, Name] = {}
+        self._parts: dict[Name, dict[int, tuple[int, ...]]] = {}
 
     @property
     def used(self) -> int:
@@ -77,8 +81,20 @@ class PagePool:
         """Return whether nobody uses the page, so that to `take` it leaves one less available."""
         return page in self._kept
 
+    def find_part(self, before: Name, tokens: Sequence[int]) -> tuple[int, int] | None:
+        """Return a page without users that is not full and holds the first of these tokens behind
+        the page named `before`, and how many they are; of several the longest, None without one."""
+        found = [
+            (len(held), page)
+            for page, held in self._parts.get(before, {}).items()
+            if page in self._kept and held == tuple(tokens[: len(held)])
+        ]
+        count, page = max(found, default=(0, 0))
+        return (page, count) if count else None
+
     def take(self, page: int) -> None:
         """Add a user to the page."""
+        self._forget_part(page)
         self._kept.pop(page, None)
         self._users[page] += 1
 
@@ -101,6 +117,13 @@ class PagePool:
         if name not in self._known:
             self._known[name], self._names[page] = page, name
 
+    def note_part(self, page: int, before: Name, tokens: Sequence[int]) -> None:
+        """Note the tokens of a page that is not full, behind the page named `before`, which its
+        only user is about to release."""
+        if self._users[page] == 1:
+            self._before[page] = before
+            self._parts.setdefault(before, {})[page] = tuple(tokens)
+
     def release(self, page: int, *, keep: bool = True) -> None:
         """Take a user from the page. Behind the last one it is kept, if `keep` says so or if it
         has a name."""
@@ -119,7 +142,15 @@ class PagePool:
     def is_valid(self, ticket: Ticket) -> bool:
         return self._turns[ticket.page] == ticket.turn
 
+    def _forget_part(self, page: int) -> None:
+        before = self._before.pop(page, None)
+        if before is not None:
+            del self._parts[before][page]
+            if not self._parts[before]:
+                del self._parts[before]
+
     def _forget(self, page: int) -> None:
+        self._forget_part(page)
         name = self._names[page]
         if name is not None:
             del self._known[name]

@@ -58,22 +58,24 @@ class PagedTokens:
         return self._name(self.computed // PAGE)
 
     def adopt(self, pool: PagePool) -> int:
-        """Use the pages that others have filled with the tokens that come next; return how many
-        positions that brings."""
+        """Use the pages that others have filled with the tokens that come next, and the last page
+        of an ended one that holds no others; return how many positions that brings."""
         before = self.computed
         while (name := self.next_name()) is not None:
             page = pool.find(name)
             if page is None:
                 break
-            pool.take(page)
-            at = self.computed // PAGE
-            if at < len(self.pages):  # it has one of its own, to compute the same
-                pool.release(self.pages[at], keep=False)
-                self.pages[at] = self._table[at] = page
-            else:
-                self._append(page)
+            self._use(page, pool)
             self._filled += 1
             self.computed += PAGE
+        if self.computed % PAGE == 0:
+            first = self.computed
+            coming = self.tokens[first : min(first + PAGE, len(self.tokens) - 1)]
+            part = pool.find_part(self._name_before(first // PAGE), coming)
+            if part is not None:
+                page, count = part
+                self._use(page, pool)
+                self.computed += count
         return self.computed - before
 
     def needs(self, pool: PagePool, positions: int) -> int:
@@ -125,7 +127,12 @@ class PagedTokens:
 
     def free_pages(self, pool: PagePool, *, keep: bool) -> None:
         """Release the pages. With `keep`, the last one too, which is not full, stays as it is
-        until its room is needed. The end of a sequence is given up before its beginning."""
+        until its room is needed or another sequence goes on with it. The end of a sequence is given
+        up before its beginning."""
+        last, count = divmod(self.computed, PAGE)
+        if keep and count:
+            held = self.tokens[last * PAGE : self.computed]
+            pool.note_part(self.pages[last], self._name_before(last), held)
         for page in reversed(self.pages):
             pool.release(page, keep=keep)
         self.drop_pages()
@@ -146,6 +153,20 @@ class PagedTokens:
             before = self._names[-1] if self._names else first_name(self.gains)
             self._names.append(name_of(before, self.tokens[first : first + PAGE]))
         return self._names[index]
+
+    def _name_before(self, index: int) -> Name:
+        """Return the name of what lies before a page."""
+        return self._name(index - 1) if index else first_name(self.gains)
+
+    def _use(self, page: int, pool: PagePool) -> None:
+        """Use a page that holds the next tokens, rather than one of its own to compute the same."""
+        pool.take(page)
+        at = self.computed // PAGE
+        if at < len(self.pages):
+            pool.release(self.pages[at], keep=False)
+            self.pages[at] = self._table[at] = page
+        else:
+            self._append(page)
 
     def _append(self, page: int) -> None:
         self._table[len(self.pages)] = page

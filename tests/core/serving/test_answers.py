@@ -102,6 +102,28 @@ def test_a_prefix_is_computed_once(client, served_model):
     assert status.pages_kept > 0
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_next_turn_reads_only_what_is_new(client, device, served_model, backend):
+    """In the page where the turn before ended, whose maps stay; the answer is that of a turn that
+    reads all."""
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
+    service = serve(client, parallel=2)
+    first = Asked(service, tokens=PROMPTS[1])
+    said = first.tokens()
+    turn = (*PROMPTS[1], *said, 7, 8, 9)
+    maps = service.attention(first.response, 1, (0,), 100, 150)
+    again = Asked(service, tokens=turn)
+    tokens = again.tokens()
+    assert again.started.reused_tokens == len(PROMPTS[1]) + len(said) - 1, "but for its last token"
+    assert (service.attention(first.response, 1, (0,), 100, 150) == maps).all()
+    service = serve(client, parallel=2)  # with an empty cache
+    afresh = Asked(service, tokens=turn)
+    assert afresh.tokens() == tokens
+    assert afresh.started.reused_tokens == 0
+    client.send(StopServing())
+
+
 def test_equal_prompts_at_once_are_read_once(client, served_model, hook):
     client.load(served_model, exact())
     service = serve(client, parallel=4)

@@ -34,7 +34,7 @@ class Sharing(RuleBasedStateMachine):
         needed = paged.needs(self.pool, len(paged.tokens))
         fits = needed <= self.pool.available
         found = paged.adopt(self.pool)
-        assert found % PAGE == 0 and found < len(paged.tokens), "the last token is always computed"
+        assert found < len(paged.tokens), "the last token is always computed"
         if fits:
             assert paged.extend(self.pool, len(paged.tokens)), "needs says what is needed"
         self.running.append(paged)
@@ -140,6 +140,34 @@ def test_a_page_of_a_name_that_another_has_stays_its_own():
     b.free_pages(pool, keep=False)
     a.free_pages(pool, keep=False)
     assert (pool.used, pool.kept) == (0, 1)
+
+
+def test_the_next_turn_goes_on_in_the_page_where_the_one_before_ended():
+    pool = PagePool(4)
+    turn = filled(pool, [*range(200)])
+    last = turn.pages[-1]
+    tickets = turn.tickets(pool)
+    turn.free_pages(pool, keep=True)
+    follow = PagedTokens([*range(250)], 8)
+    assert follow.adopt(pool) == 200 and follow.pages[-1] == last
+    assert follow.next_count() == 50, "to the end of the prompt, in the same page"
+    assert all(map(pool.is_valid, tickets)), "the turn before is still there to be inspected"
+    other = PagedTokens([*range(250)], 8)
+    assert other.adopt(pool) == PAGE, "two do not write to one page"
+    follow.free_pages(pool, keep=True)
+    assert PagedTokens([*range(180)], 8).adopt(pool) == PAGE, "what it holds behind is not lost"
+    assert PagedTokens([*range(201)], 8).adopt(pool) == 200
+
+
+def test_of_parts_the_longest_and_those_that_are_given_away_no_more():
+    pool = PagePool(2)
+    short, long = filled(pool, [1, 2, 3]), filled(pool, [1, 2, 3, 4])
+    for paged in (long, short):
+        paged.free_pages(pool, keep=True)
+    follow = PagedTokens([1, 2, 3, 4, 5], 8)
+    assert follow.adopt(pool) == 4
+    assert pool.allocate() is not None, "the other one"
+    assert PagedTokens([1, 2, 3, 4], 8).adopt(pool) == 0
 
 
 def test_what_was_said_is_computed_again_as_it_was():
