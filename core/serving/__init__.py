@@ -8,9 +8,9 @@ not for an answer. Where a step of the chat has no place for all of them, one of
 while the chat is idle one follows the other (`core/engine/clients.py`). A full page is known by the
 hash of all tokens up to its end; answers that begin alike use the same page, and pages of ended
 answers stay until others need them. The next turn of a conversation goes on in the page, not full,
-where the turn before ended, so that only what is new is read. Where no page is left, the youngest answer releases its pages and
-is computed again later. An embedding has only pages that no answer needs: it waits for them, and
-releases them before an answer does.
+where the turn before ended, so that only what is new is read. Where no page is left, the youngest
+answer releases its pages and is computed again later. An embedding has only pages that no answer
+needs: it waits for them, and releases them before an answer does.
 
 A greedy answer is the same alone and beside others, to the last bit of its logits: kernels give a
 sequence the same bits whatever else is in the step, chunks of a prompt end at the same positions
