@@ -32,7 +32,7 @@ struct Segment {
   int32_t count;         // of tokens
   int32_t start;         // position of the first token
   const int32_t* pages;  // of the cache, by position / kPage; null but in a shared step
-  int64_t slot = 0;  // whose gains its heads have
+  int64_t slot = 0;      // whose gains its heads have
 
   int64_t kv_length() const { return int64_t{start} + count; }
 };

@@ -119,8 +119,8 @@ struct HeadRows {
 
 // Rows of caches in which the positions of a sequence lie.
 struct Places {
-  int64_t ring;          // rows of a cache; position p lies in row p mod `ring`,
-  const int32_t* pages;  // unless there are pages, by p / kPage
+  int64_t ring;                // rows of a cache; position p lies in row p mod `ring`,
+  const int32_t* pages;        // unless there are pages, by p / kPage
   const Step* step = nullptr;  // that has the pages
 
   int64_t row(int64_t p) const {
