@@ -88,6 +88,7 @@ class CallSplit(Struct, frozen=True):
     held: str = ""  # within a call, or perhaps the beginning of a mark
     inside: bool = False
     calls: tuple[ToolCall, ...] = ()
+    places: tuple[int, ...] = ()  # of each call: how many characters of `words` stand before it
     is_ended: bool = False
     trusting: bool = False  # the first closing mark ends a call, wherever it stands
 
@@ -131,11 +132,12 @@ class CallSplit(Struct, frozen=True):
         split = _with_calls(split, _read(self.style, body))
         # What followed a mark that at first seemed to stand within a text of the call:
         more = CallSplit(split.style, trusting=True).fed(rest)
-        calls = more.calls
         if more.inside:
-            calls = (*calls, *_read(self.style, more.held))
-        words = split.words + more.words + ("" if more.inside else more.held)
-        return _with_calls(replace(split, words=words, held="", inside=False), calls)
+            more = _with_calls(more, _read(self.style, more.held))
+        words = more.words + ("" if more.inside else more.held)
+        places = tuple(len(split.words) + place for place in more.places)
+        split = _with_calls(split, more.calls, places)
+        return replace(split, words=split.words + words, held="", inside=False)
 
 
 def read_calls(style: ToolStyle, text: str) -> CallSplit:
@@ -202,9 +204,15 @@ def _begun(text: str, mark: str) -> int:
     return next((n for n in range(longest, 0, -1) if text.endswith(mark[:n])), 0)
 
 
-def _with_calls(split: CallSplit, calls: tuple[ToolCall, ...]) -> CallSplit:
+def _with_calls(
+    split: CallSplit, calls: tuple[ToolCall, ...], places: tuple[int, ...] = ()
+) -> CallSplit:
+    """Return the split with calls at `places`, or where its words end."""
+    places = places or (len(split.words),) * len(calls)
     room = MOST_CALLS - len(split.calls)
-    return replace(split, calls=(*split.calls, *calls[:room]))
+    return replace(
+        split, calls=(*split.calls, *calls[:room]), places=(*split.places, *places[:room])
+    )
 
 
 def _read(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:

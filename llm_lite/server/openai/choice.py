@@ -194,17 +194,24 @@ class Choice:
             calls = calls.ended()
             deltas += self._of_begun(calls)
         self._calls = calls
-        words = "" if self._begun is not None else calls.visible_text[self._text_sent :]
-        self._text_sent += len(words)
+        words = ""
         found = calls.calls[: 1 if self._plan.is_single else None]
-        for call in found[self._calls_read :]:
+        for call, place in list(zip(found, calls.places, strict=False))[self._calls_read :]:
             self._calls_read += 1
             if call.name:
                 deltas.append(self._call_delta(call))
                 self._calls_sent += 1
-            else:  # what cannot be a call is shown as it was written
-                words += call.arguments
+            else:  # what cannot be a call is shown as it was written, where it was
+                words += self._new_words(calls.words[:place]) + call.arguments
+        if self._begun is None:
+            words += self._new_words(calls.visible_text)
         return words, _joined(deltas)
+
+    def _new_words(self, text: str) -> str:
+        """Return what is new of `text`, the words outside of calls or their beginning."""
+        new = text[self._text_sent :]
+        self._text_sent += len(new)
+        return new
 
     def _of_begun(self, calls: CallSplit) -> list[CallDelta]:
         """Return more of the arguments of the call that is being written, or has just been."""
