@@ -137,10 +137,10 @@ def _try(door: Door, number: int, folder: Path, fence: Fence) -> dict[str, Any]:
 def _measured(door: Door, judged: Judged, seconds: float, grown: int) -> Judged:
     if judged.outcome not in ("ok", "sentence"):
         return judged
+    if grown > door.memory_bytes:  # before the time, which on a busy machine it takes to fill it
+        return Judged("memory", f"{grown >> 20} MiB more than before")
     if seconds > door.seconds:
         return Judged("hang", f"{seconds:.1f} s of the processor")
-    if grown > door.memory_bytes:
-        return Judged("memory", f"{grown >> 20} MiB more than before")
     return judged
 
 

@@ -19,6 +19,9 @@ KINDS = (
 )
 
 
+MEMORY_BYTES = 64 << 20  # quickly filled, also on a busy machine
+
+
 class Panic(BaseException):
     """As pyo3's, which is no Exception."""
 
@@ -49,7 +52,7 @@ def use(case: Case) -> Result | None:
         case "allocate":
             np.ones(3 << 30, np.uint8)
         case "grow":
-            np.ones(300 << 20, np.uint8)
+            np.ones(2 * MEMORY_BYTES, np.uint8)
         case "nan":
             return Result([np.array([1.0, np.nan])])
         case "warned":
@@ -75,4 +78,4 @@ def spin(seconds: float) -> None:
         pass
 
 
-DOOR = Door("planted", use, seconds=1.0)
+DOOR = Door("planted", use, seconds=1.0, memory_bytes=MEMORY_BYTES)
