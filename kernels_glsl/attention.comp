@@ -87,7 +87,7 @@ struct Run {
 };
 
 Run run_from(uint first, uint tokens) {
-  if (!PAGED) return Run(0, tokens, places_of(first_token()));  // one token, or no branch
+  if (!PAGED) return Run(0, tokens, places_of(first_token()));  // all are of one sequence
   uint token = first_token(), end = first + 1, places = places_of(token + first);
   while (end < tokens && places_of(token + end) == places) ++end;
   return Run(first, end, places);

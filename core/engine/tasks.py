@@ -74,7 +74,7 @@ class _Report:
 
 
 def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
-    if context.file.model.encoder is not None:
+    if context.file.model.translates:
         raise RequestError(
             f"{context.runner.model_info.name} is an encoder-decoder: perplexity is measured on "
             "running text, which it does not continue; write the same target in both modes and "

@@ -78,7 +78,7 @@ def measure_modes(
 def _context(file: ModelFile) -> int:
     """Return the context; the source of an encoder-decoder takes none of it, and a table of
     positions may end early."""
-    if file.model.encoder is None:
+    if not file.model.translates:
         return PROMPT + NEW
     return min(PROMPT + NEW, file.model.shape.trained_context)
 

@@ -180,7 +180,7 @@ class Model(Abilities, Struct, frozen=True):
 
     @property
     def embeds(self) -> bool:
-        return self.embedding is not None
+        return self.bidirectional
 
     @property
     def translates(self) -> bool:

@@ -1,6 +1,6 @@
 // Where a token is, and in which row of a cache a position of its sequence lies. Of a plain step all
-// tokens are of one sequence and follow each other, and a cache is a ring. Of a shared step the step buffer tells it for every token, as core/plan/step.py packs it: each
-// sequence has a table of pages.
+// tokens are of one sequence and follow each other, and a cache is a ring. Of a shared step the step
+// buffer tells it for every token, as core/plan/step.py packs it: each sequence has a table of pages.
 layout(constant_id = 30) const uint TABLE_PAGES = 0;  // pages of a sequence, at most; 0: plain steps
 layout(constant_id = 31) const uint MAX_TOKENS = 0;
 layout(constant_id = 32) const uint MAX_OUTPUTS = 0;

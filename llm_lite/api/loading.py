@@ -37,7 +37,7 @@ def load(
 def opened(file: ModelFile, options: EngineOptions) -> Model:
     """Return the model of an open file, which closes the file; an encoder is an `Encoder`."""
     try:
-        return (Encoder if file.model.bidirectional else Model)(file, options)
+        return (Encoder if file.model.embeds else Model)(file, options)
     except BaseException:
         file.close()
         raise

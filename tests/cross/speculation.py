@@ -4,11 +4,10 @@
 
 Greedy: prompts are lines of this repository's documents. On the processor the bundled model
 answers them in int4, elsewhere a tiny random one; without drafts, with those that pay, with all
-that can be verified, and with those of each source alone: a draft model, learned drafts,
-and the slice of a tiny Gemma 3n with all layers of E4B. Tokens and their probabilities
-must be the same. Sampled: answers of three
-tokens at several temperatures, by Pearson's chi-squared against the probability of every answer.
-Ends with 1 where anything differs.
+that can be verified, and with those of each source alone: a draft model, learned drafts, and the
+slice of a tiny Gemma 3n with all layers of E4B. Tokens and their probabilities must be the same.
+Sampled: answers of three tokens at several temperatures, by Pearson's chi-squared against the
+probability of every answer. Ends with 1 where anything differs.
 """
 
 from __future__ import annotations

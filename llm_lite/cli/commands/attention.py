@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
             query_budget=EVERY_QUERY,
             whole_caches=True,
         )
-        start = start_encoder if file.model.bidirectional else loader.start
+        start = start_encoder if file.model.embeds else loader.start
         runner = start(file, options, None, lambda *_: None)
         try:
             tell(runner.note)

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     try:
         tokens = read_tokens(arguments, file)
-        compute = _of_encoder if file.model.bidirectional else _of_decoder
+        compute = _of_encoder if file.model.embeds else _of_decoder
         found = compute(file, arguments, tokens)
         with replaced(arguments.out) as out:
             np.save(out, found.values)

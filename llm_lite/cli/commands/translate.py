@@ -21,7 +21,7 @@ from llm_lite.core.text.tokenizer import Tokenizer
 def run(arguments: argparse.Namespace) -> int:
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     try:
-        if file.model.encoder is None:
+        if not file.model.translates:
             raise RequestError(
                 f"{file.path}: is no encoder-decoder, expected one such as T5 or Marian; "
                 "`llm-lite chat` continues texts with a decoder"
