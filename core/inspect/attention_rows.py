@@ -89,12 +89,15 @@ class AttentionRowsReader:
             raise RequestError(source.note or "no queries are kept, so there is nothing to look at")
         self._check_heads(request)
         self._check_position(request)
+        if request.mode == "rollout":  # which says itself what it lacks
+            return
         rows = source.common_rows(layer for layer, _ in _wanted(request, source.layers))
-        if request.direction == "from" and request.mode != "rollout" and position not in rows:
-            if not rows:
-                raise RequestError(
-                    f"where token {position} looks is not known: the cache was kept without queries"
-                )
+        if not rows:
+            looks = "looks" if request.direction == "from" else "is looked at from"
+            raise RequestError(
+                f"where token {position} {looks} is not known: the cache was kept without queries"
+            )
+        if request.direction == "from" and position not in rows:
             raise RequestError(
                 f"where token {position} looks is no longer known: of {rows.start} to "
                 f"{rows.stop - 1} it is; a larger query memory keeps more"

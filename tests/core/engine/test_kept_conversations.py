@@ -95,8 +95,10 @@ def test_the_lens_sees_what_was_resumed_and_maps_say_what_is_missing(kept):
     kept.again()
     kept.resume()
     assert kept.client.result(Inspect(6)).rows == expected.rows != ()
-    with pytest.raises(RequestError, match="kept without queries"):
-        kept.client.result(ReadAttentionRows(6, "from", "layer-mean"))
+    for direction in ("from", "to"):
+        for mode, heads in (("layer-mean", ()), ("heads", ((0, 1),))):
+            with pytest.raises(RequestError, match="kept without queries"):
+                kept.client.result(ReadAttentionRows(6, direction, mode, heads))
 
 
 @pytest.mark.parametrize(
