@@ -89,7 +89,7 @@ class Engine:
         self._modes = ModeSwitches(self.submit)
         self._host = self._make_host(device)
         self._switching = Switching(self._host.prepare, self._end_superseded)
-        self._step_requests = StepRequestServer()
+        self._step_requests = StepRequestServer(self._log)
         self._kept = KeptConversations(self._emit, self._log)
         self._tokenizing = Tokenizing()
         rouse = partial(self._commands.put, None)

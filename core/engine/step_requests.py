@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from llm_lite.core.messages import (
     Inspect,
     LensResult,
     LensRow,
+    Level,
     MapsExported,
     MeasureCache,
     ReadAttentionRows,
@@ -55,7 +57,8 @@ _NEWEST_ONLY = (ReadAttentionRows, EncodeText, CompareTexts)
 class StepRequestServer:
     """Keeps the gains that were set, and the requests that wait. `submit` is for any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Callable[[Level, str], None]) -> None:
+        self._log = log
         self._submitted: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._waiting: list[Handle] = []
         self._failed: Handle | None = None  # on a device that was lost
@@ -127,9 +130,10 @@ class StepRequestServer:
             raise
         except (LlmLiteError, CancelledError) as error:
             handle.end(str(error))
-        except BaseException as error:
-            handle.end(system_errors.sentence(error) or system_errors.defect(error))
-            raise
+        except BaseException as error:  # a defect ends its request, and not the answer
+            if not (known := system_errors.sentence(error)):
+                self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            handle.end(known or system_errors.defect(error))
 
     def _rows(self, handle: Handle, request: ReadAttentionRows, runner: AnyRunner) -> None:
         source = runner.attention_of(request.part)

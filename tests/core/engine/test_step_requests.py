@@ -5,6 +5,7 @@ import math
 import pytest
 
 from llm_lite.core.errors import DeviceLostError, RequestError
+from llm_lite.core.inspect import lens
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
@@ -16,6 +17,7 @@ from llm_lite.core.messages import (
     GenerationStarted,
     Inspect,
     LensResult,
+    Logged,
     Reconfigure,
     SetGains,
     TokenDecoded,
@@ -148,6 +150,18 @@ def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     other.load(tiny_llama)
     assert other.ask()[1] == watched
     assert client.engine.close(PATIENCE) and other.engine.close(PATIENCE)
+
+
+def test_a_defect_ends_its_request_and_not_the_answer(monkeypatch, tiny_llama):
+    client, handles = Client(), []
+    at_step(monkeypatch, 4, lambda: handles.append(client.send(Inspect(2))))
+    monkeypatch.setattr(lens, "lens", lambda *_: 1 / 0)
+    client.load(tiny_llama)
+    assert client.ask()[0].stop_reason == "length"
+    with pytest.raises(RequestError, match="an internal error"):
+        handles[0].result(PATIENCE)
+    assert "ZeroDivisionError" in client.of(Logged)[-1].text
+    assert client.engine.close(PATIENCE)
 
 
 def test_requests_without_an_answer_running(client):
