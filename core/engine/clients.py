@@ -111,7 +111,8 @@ class Clients:
         if serving is None:
             return
         try:
-            serving.step(host.runner, make_room, waits=waits)
+            why_none = "" if host.runner is not None else host.no_runner
+            serving.step(host.runner, make_room, waits=waits, why_none=why_none)
         except DeviceError:
             raise
         except BaseException as error:  # a defect ends serving, and nothing besides

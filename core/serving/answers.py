@@ -116,8 +116,8 @@ class AnswerService:
             prompt_tokens=tally.prompt_tokens,
             cached_tokens=tally.cached_tokens,
             new_tokens=tally.new_tokens,
-            steps=tally.steps + batch.steps,
-            step_seconds=tally.step_seconds + batch.step_seconds,
+            steps=tally.steps,
+            step_seconds=tally.step_seconds,
         )
 
     def prompt_tokens(

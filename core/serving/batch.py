@@ -20,6 +20,7 @@ from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.serving.pages import PagePool
+from llm_lite.core.serving.tally import Tally
 
 
 class GainSlots:
@@ -49,8 +50,9 @@ class Batch:
     (`core/loading/client_room.py`). Heads have the gains of each answer here, whatever a person has
     set for the chat."""
 
-    def __init__(self, runner: Runner, options: StartServing) -> None:
+    def __init__(self, runner: Runner, options: StartServing, tally: Tally) -> None:
         self.runner, self.executor = runner, runner.executor
+        self._tally = tally
         self.program = self.executor.program
         assert self.program.pages is not None, "an executor with room for clients"
         pages, own = self.program.pages, self.program.pages.ringed  # the chat's come first
@@ -58,7 +60,6 @@ class Batch:
         self.segments = pages.segments
         self.pool = PagePool(pages.pages - own, own)
         self.slots = GainSlots(self.executor, 1, options.parallel)
-        self.steps, self.step_seconds = 0, 0.0  # of all steps
         self.last_seconds = 0.0
 
     @property
@@ -89,8 +90,7 @@ class Batch:
             began = time.perf_counter()
             logits = self.executor.run(step, should_stop)
             self.last_seconds = time.perf_counter() - began
-        self.steps += 1
-        self.step_seconds += self.last_seconds
+        self._tally.count_step(self.last_seconds)
         return logits
 
     def draft(

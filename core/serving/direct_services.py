@@ -54,6 +54,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.serving.service import (
+    ENDED,
     F32,
     AnswerTokens,
     Embeddings,
@@ -145,7 +146,8 @@ class EncoderService(RunnerService):
         )
         super().__init__(runner, model, refusal)
         self._runner = runner
-        self._turn = threading.Lock()
+        self._turn = threading.Lock()  # of the runner
+        self._counting = threading.Lock()  # of what follows
         self._finished = self._failed = self._tokens = 0
 
     def status(self) -> ServingStatus:
@@ -171,10 +173,12 @@ class EncoderService(RunnerService):
                 for at in range(0, len(given), _TOGETHER)
             ]
         except BaseException:
-            self._failed += 1
+            with self._counting:
+                self._failed += 1
             raise
         count = sum(map(len, given))
-        self._finished, self._tokens = self._finished + 1, self._tokens + count
+        with self._counting:
+            self._finished, self._tokens = self._finished + 1, self._tokens + count
         return Embeddings(np.concatenate(parts), count)
 
     def _together(self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool]) -> F32:
@@ -212,7 +216,9 @@ class TargetService(RunnerService):
     def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         source = source_of(self._runner, request)
         with self._change:
-            waiting = len(self._waiting)
+            if self._is_closing:
+                raise RequestError(ENDED)
+            waiting = sum(not one.is_cancelled for one in self._waiting)
             if waiting >= self._most_waiting + (self._running is None):  # that begins at once
                 self._refused += 1
                 raise BusyError(
@@ -240,7 +246,7 @@ class TargetService(RunnerService):
                 parallel=1,
                 most_waiting=self._most_waiting,
                 context=self._runner.session.context,
-                requests=tuple(one.to_status() for one in self._all()),
+                requests=tuple(one.to_status() for one in self._all() if not one.is_cancelled),
                 **self._ended,
                 refused=self._refused,
                 prompt_tokens=self._read,
@@ -291,7 +297,7 @@ class TargetService(RunnerService):
     def _count(self, target: ServedTarget) -> None:
         names = {"stopped": "cancelled", "error": "failed"}
         self._ended[names.get(target.reason or "", "finished")] += 1
-        self._read += len(target.source)
+        self._read += len(target.source) if target.is_running else 0
         self._written += target.new_tokens
 
 
@@ -304,13 +310,12 @@ class ServedTarget(Struct):
     source: list[int]
     asked: float = field(default_factory=time.perf_counter)
     is_cancelled: bool = False
-    is_running: bool = False
+    is_running: bool = False  # or was: its source was read
     new_tokens: int = 0
     reason: StopReason | None = None  # once it is over
 
     def write(self, runner: Runner) -> None:
         """Emit the whole target, and end its handle."""
-        self.is_running = True
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
         emitter = TokenEmitter(tokenizer, self._tell, endings)
@@ -347,6 +352,7 @@ class ServedTarget(Struct):
         beam emits all once the best one is known."""
         if self.is_cancelled:
             return "stopped"
+        self.is_running = True
         self._tell(GenerationStarted(len(self.source), 0))
         emitter.begin_steps()
         translator.read_source(self.source, self._is_stopped)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import DraftSource, Likely, likely
+from llm_lite.core.generation.speculation.draft_model import DraftModel
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
@@ -28,6 +29,7 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.scheduler import CHUNK, StepPart
 from llm_lite.core.serving.sequence import PagedTokens
+from llm_lite.core.serving.tally import Tally
 
 
 class PagedSlice(Struct):
@@ -66,6 +68,7 @@ class ServedDrafts(Struct):
 
     speculation: Speculation | None = None  # None: nothing is drafted
     _slice: PagedSlice | None = None  # that is one of its sources
+    _model: DraftModel | None = None  # likewise
 
     def extended(
         self, parts: list[StepPart], places: int, pool: PagePool, is_closing: StopCheck
@@ -87,6 +90,11 @@ class ServedDrafts(Struct):
             drafted = drafted[:-1]
         return [replace(part, drafted=drafted)]
 
+    def close(self) -> None:
+        """Leave the draft model to the chat alone, which waits until it has read a text."""
+        if self._model is not None:
+            self._model.most_read = DraftModel.most_read
+
 
 def written_alone(parts: Sequence[StepPart]) -> StepPart | None:
     """Return the part of a step that is one answer's next token alone, neither of its prompt nor
@@ -97,17 +105,20 @@ def written_alone(parts: Sequence[StepPart]) -> StepPart | None:
     return part if part.count == part.outputs == 1 else None
 
 
-def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedDrafts]:
+def drafted_batch(
+    runner: Runner, options: StartServing, tally: Tally
+) -> tuple[Batch, ServedDrafts]:
     """Return the batch of a runner with room for clients, and what makes their drafts."""
-    batch, chosen = Batch(runner, options), speculate_of(runner, options)
+    batch, chosen = Batch(runner, options, tally), speculate_of(runner, options)
     if chosen == "off":
         return batch, ServedDrafts()
     sources: list[DraftSource] = [LookupSource()]
+    model = runner.draft.source if options.by_draft_model and runner.draft is not None else None
     paged = PagedSlice(batch) if chosen == "slice" else None
     if paged is not None:
         sources.append(SliceDraftSource(paged))
-    if options.by_draft_model and runner.draft is not None:
-        runner.draft.source.most_read = CHUNK
-        sources.append(runner.draft.source)
+    if model is not None:
+        model.most_read = CHUNK  # clients do not wait while it reads a long text, the chat's either
+        sources.append(model)
     policy = LongestDrafts() if chosen == "lookup" else None
-    return batch, ServedDrafts(Speculation(sources, policy), paged)
+    return batch, ServedDrafts(Speculation(sources, policy), paged, model)

@@ -26,6 +26,7 @@ from llm_lite.core.messages import (
 
 F32 = NDArray[np.float32]
 Emit = Callable[[Event], None]
+ENDED = "serving has ended"
 
 
 class Embeddings(Struct, frozen=True):

@@ -34,11 +34,9 @@ from llm_lite.core.serving.drafts import ServedDrafts, drafted_batch, written_al
 from llm_lite.core.serving.inspect import Responses
 from llm_lite.core.serving.request_queue import CHANGED, RequestQueue
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
-from llm_lite.core.serving.service import ModeController
+from llm_lite.core.serving.service import ENDED, ModeController
 from llm_lite.core.serving.tally import Tally
 
-NO_MODEL = "no model is loaded: open one first"
-ENDED = "serving has ended"
 # Gives the engine's runner room for clients, and returns it, another one.
 MakeRoom = Callable[[StartServing], Runner]
 
@@ -83,9 +81,12 @@ class Serving:
     def has_work(self) -> bool:
         return self._queue.has_work()
 
-    def use_runner(self, runner: Runner | None, make_room: MakeRoom | None) -> None:
+    def use_runner(
+        self, runner: Runner | None, make_room: MakeRoom | None, why_none: str = ""
+    ) -> None:
         """Use this model and executor from now on, once it has room; without `make_room` a new one
-        is left alone. Answers go on where only the executor is another one, else they end.
+        is left alone. Answers go on where only the executor is another one, else they end; without
+        a runner with the sentence `why_none`.
         DeviceError where there is none for them: another executor takes over."""
         before, is_new = self._runner, runner is not self._runner
         if not (is_new or self._is_spoiled) or (is_new and runner and not make_room):
@@ -97,12 +98,14 @@ class Serving:
             self._is_on = False
             self._queue.close(CHANGED)  # until it is opened again
         if runner is None:
-            self._close(NO_MODEL)
+            self._close(why_none)
             return
         try:
             if is_new and make_room is not None:
                 self._runner = runner = make_room(self._options)
-            self._batch, self._drafts = drafted_batch(runner, self._options)
+            self._batch, self._drafts = drafted_batch(
+                runner, self._options, self._tally
+            )
         except OutOfDeviceMemoryError as error:
             self._end(error)
             return
@@ -118,11 +121,18 @@ class Serving:
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 
-    def step(self, runner: Runner | None, make_room: MakeRoom | None, *, waits: bool) -> bool:
+    def step(
+        self,
+        runner: Runner | None,
+        make_room: MakeRoom | None,
+        *,
+        waits: bool,
+        why_none: str = "",
+    ) -> bool:
         """Do what comes next; return whether there is more. With `waits`, where nothing can be
         done before grammars have said what may come next, wait a little for one. DeviceError
         passes through: nothing is lost, and all goes on with another executor."""
-        self.use_runner(runner, make_room)
+        self.use_runner(runner, make_room, why_none)
         if make_room is None and runner is not self._runner:
             return self._queue.has_work()
         batch, has_run = self._batch, self._has_run
@@ -203,6 +213,7 @@ class Serving:
     def _drop_batch(self) -> None:
         """Close the batch; its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
+        self._drafts.close()
         self._drafts = ServedDrafts()
         self._responses.clear()
         if (embedding := self._queue.embedding) is not None:
@@ -212,7 +223,6 @@ class Serving:
         if batch is not None:
             session = batch.runner.session
             session.run_shared, session.had_company = None, False
-            self._tally.add_batch(batch)
 
     def _work(self, batch: Batch, waits: bool, *, runs: bool) -> None:
         call = self._queue.next_call()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from llm_lite.core.serving.answer import ServedAnswer
-from llm_lite.core.serving.batch import Batch
 
 
 class Tally(Struct):
@@ -17,7 +16,7 @@ class Tally(Struct):
     prompt_tokens: int = 0
     cached_tokens: int = 0
     new_tokens: int = 0
-    steps: int = 0  # of batches that are no longer in use
+    steps: int = 0  # that answers shared, the chat's among them
     step_seconds: float = 0.0
 
     def count(self, answer: ServedAnswer) -> None:
@@ -33,6 +32,6 @@ class Tally(Struct):
         self.cached_tokens += answer.reused_tokens
         self.new_tokens += answer.new_tokens
 
-    def add_batch(self, batch: Batch) -> None:
-        self.steps += batch.steps
-        self.step_seconds += batch.step_seconds
+    def count_step(self, seconds: float) -> None:
+        self.steps += 1
+        self.step_seconds += seconds

@@ -8,7 +8,7 @@ import httpx2 as httpx
 import openai
 import pytest
 
-from llm_lite.core.errors import BusyError
+from llm_lite.core.errors import BusyError, RequestError
 from llm_lite.core.generation.translation import encode_source, target_text
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import AnswerRequest, Ended
@@ -152,11 +152,18 @@ def test_what_waits_when_the_service_closes_is_told_so(runner):
     with pytest.raises(BusyError, match="1 requests wait already"):
         service.submit(AnswerRequest("c", text=SOURCE), told.append)
     waiting.cancel()
+    another = service.submit(AnswerRequest("d", text=SOURCE), told.append)  # in its place
+    assert len(service.status().requests) == 2
+    another.cancel()
     free.set()
     service.close()
     ends = [event.stop_reason for event in told if hasattr(event, "stop_reason")]
-    assert len(ends) == 2 and ends[1] == "stopped"
-    assert service.status().cancelled >= 1 and service.status().refused == 1
+    assert len(ends) == 3 and ends[1:] == ["stopped", "stopped"]
+    status = service.status()
+    assert status.cancelled >= 2 and status.refused == 1
+    assert status.prompt_tokens == len(wanted(runner, SOURCE)[0]), "of the one that was read"
+    with pytest.raises(RequestError, match="serving has ended"):
+        service.submit(AnswerRequest("e", text=SOURCE), told.append)
 
 
 def response_types(events):

@@ -73,9 +73,13 @@ def test_answers_go_on_in_the_new_mode(client, hook, served):
 
 def test_who_asks_while_the_executor_is_replaced_is_answered(client, served, monkeypatch):
     asked, make = [], drafts.Batch
+    assert len(Asked(served, tokens=(5, 6)).tokens()) == 12
+    done = served.status()
 
     def slow(*arguments):
         assert client.engine.service() is served
+        now = served.status()
+        assert (now.steps, now.step_seconds) == (done.steps, done.step_seconds), "counted once"
         asked.append(Asked(served, tokens=(5, 6)))
         return make(*arguments)
 

@@ -19,6 +19,8 @@ from llm_lite.core.messages import (
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import LONG
+from tests.encoder_checks import write_case
+from tests.encoder_families import family_of
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact
 
@@ -44,6 +46,20 @@ def test_another_model_ends_answers_and_is_served(client, served_model, tmp_path
     with pytest.raises(GoneError):
         service.answer_tokens("r")
     assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+
+
+def test_an_encoder_ends_serving_and_says_why(client, served_model, tmp_path, hook):
+    client.load(served_model, exact())
+    service = serve(client)
+    reached = hook.block_step(len(hook.steps) + 5)
+    asked = Asked(service, tokens=(5, 6), sampling=LONG)
+    assert reached.wait(PATIENCE)
+    path = write_case(family_of("bert"), "several", tmp_path / "encoder")
+    client.send(LoadModel(str(path), exact()))
+    hook.heard = True
+    assert "model was changed" in asked.end().problem
+    changed = client.until(ServingChanged)
+    assert not changed.is_on and "is an encoder, which writes no text" in changed.problem
 
 
 def test_another_executor_goes_on_with_the_answers(client, served_model, hook):

@@ -12,6 +12,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     SamplingOptions,
     ServingChanged,
+    StopServing,
     TokenDecoded,
 )
 from llm_lite.core.plan.step import PAGE
@@ -213,6 +214,10 @@ def test_a_draft_model_reads_a_long_text_in_pieces(client, served_model, hook, m
     left.handle.cancel()
     assert left.finished().stop_reason == "stopped"
     assert Asked(service, tokens=TWICE, sampling=LONG).tokens() == plain
+    client.send(StopServing())
+    client.until(ServingChanged)
+    model = client.engine._host.runner.draft.source
+    assert model.most_read == draft_model.DraftModel.most_read, "of the chat again"
 
 
 def test_the_chats_choice_reaches_a_server_that_is_on(client, served_model):
