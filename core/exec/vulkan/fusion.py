@@ -3,7 +3,8 @@
 Of a small model a dispatch and the barrier before it take longer than what they compute. So a
 product takes over the residual's addition behind it; of a step of one token also the norm before
 it, and q, k and v, or gate and up with what gates, are one product of a taller matrix. Stepwise
-plans do as much of that as their rows allow. `store` rotates the keys and queries that it keeps.
+plans do as much of that as their rows allow. `store` rotates the keys and queries that it keeps,
+and `quantize` makes the norm of the rows that it packs.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class _Grouping:
         return tuple(found)
 
     def _group(self, at: int) -> Group:
-        return Group(self._products(at) or self._ropes_and_store(at) or self._plan.ops[at : at + 1])
+        found = self._products(at) or self._ropes_and_store(at) or self._norm_and_quantize(at)
+        return Group(found or self._plan.ops[at : at + 1])
 
     def _normed(self, at: int) -> list[Group]:
         """Return the groups of a norm and all its products, which each compute the norm
@@ -191,6 +193,16 @@ class _Grouping:
         ropes, store = ops[at:end], ops[end]
         alike = len({(r.inputs[1:], _angles(r)) for r in ropes}) == 1
         return (*ropes, store) if alike and all(self._turns(r, store) for r in ropes) else ()
+
+    def _norm_and_quantize(self, at: int) -> tuple[Op, ...]:
+        """Return a norm of whole rows, and the only op that reads it, which quantizes them."""
+        norm, *others = self._plan.ops[at : at + 2]
+        if norm.name != "rms_norm" or not others or others[0].name != "quantize":
+            return ()
+        width = self._tensor(norm.inputs[0]).shape[1]
+        weighted = len(norm.inputs) > 1 and int(norm.params["width"]) == width
+        reads = others[0].inputs[0] == norm.outputs[0] and self._only(norm.outputs[0], others)
+        return (norm, *others) if weighted and reads else ()
 
     def _turns(self, rope: Op, store: Op) -> bool:
         (y,) = rope.outputs

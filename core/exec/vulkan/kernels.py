@@ -51,6 +51,8 @@ def group_dispatches(
     calls = [_call(binder, op, plan, vector) for op in group.ops]
     if group.one("store"):
         return _store(calls[-1], {call.outputs[0].id: call for call in calls[:-1]})
+    if group.one("quantize"):
+        return _quantize_norm(*calls)
     return _fused_product(group, calls, plan.tensors)
 
 
@@ -132,8 +134,23 @@ def _layer_norm(c: Call) -> list[Dispatch]:
 
 
 def _quantize(c: Call) -> list[Dispatch]:
-    columns = c.inputs[0].shape[1]
-    return c.elementwise("quantize", c.operands(("X", "Y")), columns // 32, K=columns)
+    columns, lanes = c.inputs[0].shape[1], c.binder.tuning.block_lanes
+    sizes = {"K": columns, "BLOCK_LANES": lanes}
+    return c.elementwise("quantize", c.operands(("X", "Y")), columns // 32 * lanes, **sizes)
+
+
+def _quantize_norm(norm: Call, c: Call) -> list[Dispatch]:
+    """Quantize rows after their norm: a workgroup a row, as one of `rms_norm`."""
+    x, columns, tuning = norm.inputs[0], norm.inputs[0].shape[1], c.binder.tuning
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Weight": c.binder.vector(norm.inputs[1].name),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    sizes = {"LANES": tuning.reduce_lanes, "BLOCK_LANES": tuning.block_lanes, "K": columns}
+    work, eps = c.rows * columns * ELEMENT_WORK, float(norm.p["eps"])
+    variant = c.reducing("quantize.norm")
+    return [c.dispatch(variant, buffers, (1, c.rows), work, EPS=eps, **sizes)]
 
 
 def _matmul(c: Call) -> list[Dispatch]:

@@ -35,6 +35,7 @@ class Tuning(Struct, frozen=True):
 
     lanes: int = 64  # of elementwise kernels
     reduce_lanes: int = 128  # of rms_norm
+    block_lanes: int = 8  # that share a block of 32 values which they quantize
     matvec_lanes: int = 32
     matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
     matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
@@ -52,6 +53,7 @@ class Tuning(Struct, frozen=True):
     subgroups: bool = False
     shared_bytes: int = 16384  # the least that Vulkan promises a workgroup
     segment_work: int = 1 << 30  # multiply-adds of one command buffer, a few milliseconds
+    piece_groups: int = 1  # workgroups that a dispatch is not cut below: fewer leave a device idle
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Tuning:
@@ -59,6 +61,7 @@ class Tuning(Struct, frozen=True):
             vectors = shuffles_vectors(info) and info.reads_texels
             tuning = cls(
                 reduce_lanes=16,
+                block_lanes=1,
                 vector_tokens=4 if vectors else 0,
                 matvec_lanes=8,
                 matvec_rows=8,
@@ -78,6 +81,7 @@ class Tuning(Struct, frozen=True):
                 integer_dot=info.features["integer_dot_accelerated"],
                 matrix=largest_matrix(info),
                 segment_work=1 << 30 if large else 1 << 28,
+                piece_groups=256 if large else 64,
             )
         subgroups = info.features["subgroup_arithmetic"]
         return replace(

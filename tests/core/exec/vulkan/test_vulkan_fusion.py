@@ -157,6 +157,43 @@ def test_several_tokens(make_vulkan, tokens, half_split, tuning):
     check(make_vulkan, built, steps(tokens, tokens), small, tuning=tuning, tolerance=2e-3)
 
 
+def normed_products(width, *, weighted=True, read_twice=False):
+    """Weights and ops of a norm and a product of its rows in int8."""
+    tensors = [weight("table", (VOCABULARY, width)), weight("norm", (width,), seed=9)]
+    tensors.append(weight("w", (width, width), "q8_0", 1, 0.1))
+
+    def ops(b, x):
+        h = b.rms_norm(x, b.weight("norm") if weighted else None, 1e-5, "normed")
+        y = b.matmul(h, b.weight("w"), "product")
+        return b.add(y, h, "sum") if read_twice else y
+
+    return tensors, ops
+
+
+QUANTIZING = (*WAYS, Tuning(block_lanes=2, reduce_lanes=32), Tuning(block_lanes=1, subgroups=True))
+
+
+@tiered_pairs("width, tokens, tuning", (32, 96, 576, 1056), (1, 3, 13), QUANTIZING)
+def test_rows_are_quantized_with_their_norm(make_vulkan, width, tokens, tuning):
+    """The same bits as by two dispatches."""
+    built = program(*normed_products(width), tokens=tokens, outputs=tokens, integer=True)
+    executor = make_vulkan(*built, tuning=tuning)
+    assert names(executor, built[0].plans[0]) == ["embed", "rms_norm quantize", "matmul"]
+    found = executor.run(steps(tokens, tokens))
+    plan, step = built[0].plans[0], steps(tokens, tokens)
+    executor.run_ops(plan, step, 0, len(plan.ops))  # op by op
+    np.testing.assert_array_equal(executor.read(plan, plan.tensors[plan.logits], step), found)
+    check(make_vulkan, built, step, tuning=tuning)
+
+
+@pytest.mark.parametrize("options", [{"weighted": False}, {"read_twice": True}])
+def test_a_norm_that_others_read_is_made_by_itself(make_vulkan, options):
+    built = program(*normed_products(64, **options), tokens=3, integer=True)
+    found = names(make_vulkan(*built), built[0].plans[0])
+    assert found[1:3] == ["rms_norm", "quantize"], found
+    check(make_vulkan, built, steps(3))
+
+
 @pytest.mark.parametrize("order", ["xy", "yx", "yy", "y twice"])
 def test_additions(make_vulkan, order):
     tensors = [weight("table", (VOCABULARY, 32)), weight("w", (32, 32), seed=1, scale=0.2)]
