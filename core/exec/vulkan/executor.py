@@ -130,8 +130,8 @@ class VulkanExecutor:
         self._pool = self._own(CommandPool(device, device.compute))
         self._pipelines = self._own(Pipelines(device))
         sets = self._own(DescriptorSets(device))
-        self._recorder = Recorder(self._pool, self._pipelines, sets)
-        self._ops = OpRecordings(Recorder(self._pool, self._pipelines, sets))
+        self._recorder = Recorder(self._pool, self._pipelines, sets, self.tuning)
+        self._ops = OpRecordings(Recorder(self._pool, self._pipelines, sets, self.tuning))
 
     def _own(self, resource: Any) -> Any:
         self._closing.append(resource)
@@ -228,7 +228,7 @@ class VulkanExecutor:
         if (segments := self._ops.get(plan, key)) is None:
             ops = [op for op in plan.ops[first:last] if op.name not in skip]
             calls = [self._dispatches(plan, op) for op in ops]
-            segments = self._ops.record(plan, key, calls, self.tuning.segment_work)
+            segments = self._ops.record(plan, key, calls)
         queue = self._device.compute
         queue.wait(queue.submit(segments))
 
@@ -254,8 +254,8 @@ class VulkanExecutor:
         sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(calls) + 1)
         queue, taken = self._device.compute, np.zeros(len(calls))
         try:
-            recorder = Recorder(self._pool, self._pipelines, sets)
-            segments = recorder.timed(calls, self.tuning.segment_work, clock)
+            recorder = Recorder(self._pool, self._pipelines, sets, self.tuning)
+            segments = recorder.timed(calls, clock)
             for _ in range(times):
                 queue.wait(queue.submit(segments))
                 taken += np.diff(clock.read()) * 1e-3 / times
@@ -343,7 +343,7 @@ class VulkanExecutor:
         if id(plan) not in self._recordings:
             fused = self._fused[id(plan)]
             calls = self._calls(plan)
-            segments = self._recorder.segments(calls, self.tuning.segment_work)
+            segments = self._recorder.segments(calls)
             logits = self.tensor(fused.tensors[plan.logits])
             reads_back = logits[2] <= self._readback.size
             if reads_back:

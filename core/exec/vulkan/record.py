@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
+from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.commands import CommandPool, memory_barrier
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.pipeline_store import Pipelines
@@ -21,11 +23,12 @@ MOST_PIECES = 16  # of one dispatch; more would cost more than they help
 Piece = tuple[Dispatch, tuple[int, int], tuple[int, int]]  # first workgroup, number of workgroups
 
 
-def pieces(dispatch: Dispatch, budget: int) -> list[Piece]:
-    """Cut a dispatch along its longer side into pieces of about `budget` work."""
+def pieces(dispatch: Dispatch, budget: int, least: int) -> list[Piece]:
+    """Cut a dispatch along its longer side into pieces of about `budget` work, and of no fewer than
+    `least` workgroups."""
     axis = 0 if dispatch.groups[0] >= dispatch.groups[1] else 1
     length = dispatch.groups[axis]
-    most = 1 if dispatch.whole else MOST_PIECES
+    most = 1 if dispatch.whole else min(MOST_PIECES, max(1, math.prod(dispatch.groups) // least))
     count = max(1, min(-(-dispatch.work // budget), most, length))
     cuts = [length * i // count for i in range(count + 1)]
     return [
@@ -82,18 +85,20 @@ class _Bound(Struct, frozen=True):
 class Recorder:
     """Records ops, each a list of independent dispatches, into command buffers."""
 
-    def __init__(self, pool: CommandPool, pipelines: Pipelines, sets: DescriptorSets) -> None:
-        self._pool = pool
+    def __init__(
+        self, pool: CommandPool, pipelines: Pipelines, sets: DescriptorSets, tuning: Tuning
+    ) -> None:
+        self._pool, self._tuning = pool, tuning
         self._pipelines = pipelines
         self._sets = sets
         self._last: _Bound | None = None
         self.dispatches = 0
         self.barriers = 0  # between dispatches of a segment; each segment begins with one too
 
-    def segments(self, ops: Sequence[Sequence[Dispatch]], budget: int) -> list[Any]:
-        """Record command buffers of about `budget` work each, to be submitted in order, any number
-        at a time."""
-        plan = _segments(ops, budget)
+    def segments(self, ops: Sequence[Sequence[Dispatch]]) -> list[Any]:
+        """Record command buffers of about as much work as the tuning says, to be submitted in
+        order, any number at a time."""
+        plan = _segments(ops, self._tuning)
         command_buffers = self._pool.allocate(len(plan))
         for command_buffer, segment in zip(command_buffers, plan, strict=True):
             with self._pool.record(command_buffer):
@@ -101,7 +106,7 @@ class Recorder:
                 self._record(command_buffer, segment)
         return command_buffers
 
-    def timed(self, ops: Sequence[Sequence[Dispatch]], budget: int, times: Timestamps) -> list[Any]:
+    def timed(self, ops: Sequence[Sequence[Dispatch]], times: Timestamps) -> list[Any]:
         """Record as `segments` does, one op at a time, with a timestamp before the first op and
         behind each."""
         before, *marks = self._pool.allocate(1 + len(ops))
@@ -110,7 +115,7 @@ class Recorder:
             times.mark(before, 0)
         found = [before]
         for number, (op, mark) in enumerate(zip(ops, marks, strict=True)):
-            found += self.segments([op], budget)
+            found += self.segments([op])
             with self._pool.record(mark):
                 compute_barrier(mark)
                 times.mark(mark, number + 1)
@@ -178,22 +183,21 @@ class OpRecordings:
         kept = self._kept.get((id(plan), ops))
         return kept and kept[1]
 
-    def record(
-        self, plan: Plan, ops: Ops, calls: Sequence[Sequence[Dispatch]], budget: int
-    ) -> list[Any]:
-        segments = self._recorder.segments(calls, budget)
+    def record(self, plan: Plan, ops: Ops, calls: Sequence[Sequence[Dispatch]]) -> list[Any]:
+        segments = self._recorder.segments(calls)
         self._kept[id(plan), ops] = plan, segments  # the plan, so that its id stays its own
         return segments
 
 
-def _segments(ops: Sequence[Sequence[Dispatch]], budget: int) -> list[list[list[Piece]]]:
+def _segments(ops: Sequence[Sequence[Dispatch]], tuning: Tuning) -> list[list[list[Piece]]]:
     """Return segments, each a list of ops, each a list of independent pieces."""
+    budget, least = tuning.segment_work, tuning.piece_groups
     segments: list[list[list[Piece]]] = [[]]
     left = budget
     for op in ops:
         segments[-1].append([])
         for dispatch in op:
-            for piece in (cut := pieces(dispatch, budget)):
+            for piece in (cut := pieces(dispatch, budget, least)):
                 work = dispatch.work // len(cut)
                 if work > left and left < budget:
                     segments.append([[]])

@@ -177,8 +177,16 @@ def test_a_cap_hides_no_query_that_is_no_number(make_vulkan, way):
 
 def test_workgroups_that_count_each_other_are_of_one_submit():
     cut = Dispatch("attention", {}, {}, (9, 16), 1 << 20)
-    assert len(pieces(cut, 1000)) > 1
-    assert len(pieces(replace(cut, whole=True), 1000)) == 1
+    assert len(pieces(cut, 1000, least=1)) > 1
+    assert len(pieces(replace(cut, whole=True), 1000, least=1)) == 1
+
+
+@pytest.mark.parametrize(("least", "count"), [(1, 16), (72, 2), (73, 1), (144, 1), (1000, 1)])
+def test_no_piece_leaves_a_device_idle(least, count):
+    """A dispatch of 144 workgroups in pieces of no fewer than `least`, all of it once."""
+    found = pieces(Dispatch("matmul", {}, {}, (9, 16), 1 << 20), 1000, least)
+    assert len(found) == count
+    assert sum(x * y for _, _, (x, y) in found) == 144
 
 
 def test_the_cache_rounds_to_nearest_even(make_vulkan):

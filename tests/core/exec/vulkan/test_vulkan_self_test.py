@@ -133,4 +133,5 @@ def test_a_full_device_says_nothing_of_it(device, offers, fails, monkeypatch):
 
 def test_a_software_driver_is_not_tried(device, monkeypatch):
     monkeypatch.setattr(self_test, "VulkanExecutor", None)
+    monkeypatch.setattr(device, "info", replace(device.info, kind="software"))
     assert validated(device) == Tuning.of(device.info)
