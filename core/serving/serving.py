@@ -103,9 +103,7 @@ class Serving:
         try:
             if is_new and make_room is not None:
                 self._runner = runner = make_room(self._options)
-            self._batch, self._drafts = drafted_batch(
-                runner, self._options, self._tally
-            )
+            self._batch, self._drafts = drafted_batch(runner, self._options, self._tally)
         except OutOfDeviceMemoryError as error:
             self._end(error)
             return

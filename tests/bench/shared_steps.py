@@ -1,6 +1,7 @@
-"""How much faster several sequences decode in shared steps than one by one, on the C++ executor.
+"""How much faster several sequences decode in shared steps than one by one.
 
-python -m tests.bench.shared_steps --mode int4 --threads 2 --segments 8
+    python -m tests.bench.shared_steps --mode int4 --threads 2 --segments 8
+    python -m tests.bench.shared_steps --backend vulkan --model MODEL
 
 Steps of one token a sequence, at the positions of 64-token prompts with 128 new tokens; by turns a
 plain step of one sequence, a shared step of one and one of all. The quickest twentieth counts: a
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.executor import Executor
 from llm_lite.core.loading.loader import open_model
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.weights import converted
@@ -38,6 +40,7 @@ def main() -> None:
     pages = arguments.segments * -(-(arguments.last + PAGE) // PAGE)
     shared = _executor(arguments, model, weights, PageShape(pages, arguments.segments, _CONTEXT))
     if arguments.profile:
+        assert isinstance(shared, CpuExecutor)
         step = _shared_step(shared.program, arguments.segments, arguments.last)
         plan = shared.program.plan_for(step.count, step.outputs)
         print_profile(plan, *shared.measure(plan, step, arguments.repeat))
@@ -66,7 +69,7 @@ def _executor(
     model: ModelFile,
     weights: Mapping[str, TensorData],
     pages: PageShape | None,
-) -> CpuExecutor:
+) -> Executor:
     n = arguments.segments
     buckets = (Bucket(1, 1), Bucket(128, 1))
     if pages is not None:
@@ -75,7 +78,14 @@ def _executor(
     options = BuildOptions(_CONTEXT, "f16", "f16", "f16", integer, buckets, _CONTEXT, pages=pages)
     converted_model = read_model(model.file.metadata, weights, model.path)
     program = converted_model.build(options)
-    executor = CpuExecutor(program, weights, arguments.threads, isa=arguments.isa)
+    executor: Executor
+    if arguments.backend == "vulkan":
+        from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+        from llm_lite.core.gpu.device import Device
+
+        executor = VulkanExecutor(Device.open(arguments.device), program, weights)
+    else:
+        executor = CpuExecutor(program, weights, arguments.threads, isa=arguments.isa)
     executor.run(_first_step(executor.program, n))  # touches what there is
     return executor
 
@@ -98,6 +108,8 @@ def _shared_step(program: Program, segments: int, at: int) -> Step:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model")
+    parser.add_argument("--backend", choices=("cpu", "vulkan"), default="cpu")
+    parser.add_argument("--device", type=int, help="of Vulkan; see `llm-lite doctor`")
     parser.add_argument("--mode", default="int4")
     parser.add_argument("--activations", default="a8")
     parser.add_argument("--segments", type=int, default=8)
@@ -106,7 +118,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--isa")
     parser.add_argument("--repeat", type=int, default=256)
-    parser.add_argument("--profile", action="store_true", help="where a shared step's time goes")
+    parser.add_argument("--profile", action="store_true", help="of a shared step, on cpu")
     return parser.parse_args()
 
 
