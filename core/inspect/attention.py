@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,60 @@ def ring_tensor(program: Program) -> Tensor | None:
     plan = program.plans[0]
     names = {layer.queries for layer in attention_layers(plan)}
     return next((t for t in plan.tensors if t.name in names), None)
+
+
+class AttendedSequence(Protocol):
+    """The queries, keys and tokens of one sequence, for its maps: the chat's in a running model
+    (`AttentionSource`), or a server's response (`serving/inspect.py`)."""
+
+    @property
+    def layers(self) -> tuple[AttentionLayer, ...]: ...
+
+    @property
+    def note(self) -> str:
+        """Return a sentence on why no queries are kept; "" where they are."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Return how many positions there are."""
+        ...
+
+    @property
+    def rows(self) -> range:
+        """Return the positions whose queries are kept; empty where none are."""
+        ...
+
+    def rows_of(self, layer: int) -> range:
+        """Return those of `rows` for which the layer still has every key they attend to."""
+        ...
+
+    def common_rows(self, layers: Iterable[int]) -> range:
+        """Return the rows that `rows_of` has for each of these layers."""
+        ...
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def columns(self, layer: int) -> int:
+        """Return how many positions a map of the layer has keys of."""
+        ...
+
+    def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
+        """Return the queries of `rows`, by default all that are kept, [len(rows), heads,
+        head_dim]."""
+        ...
+
+    def keys(self, layer: int) -> NDArray[np.float32]:
+        """Return the keys, [columns, kv_heads, head_dim]."""
+        ...
+
+    def bias(self, layer: int) -> NDArray[np.float32] | None:
+        """Return what is added to scores by distance, float32 [heads, columns of the bias]."""
+        ...
+
+    def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
+        """Return the maps. NotFiniteError that names the model for NaN or infinity."""
+        ...
 
 
 class AttentionSource:
@@ -299,7 +353,7 @@ def _unrolled(positions: range, ring: int) -> Iterator[range]:
 
 
 def head_maps(
-    source: AttentionSource, layer: int, heads: Sequence[int], out: NDArray[np.float32]
+    source: AttendedSequence, layer: int, heads: Sequence[int], out: NDArray[np.float32]
 ) -> None:
     """Compute maps of heads of a layer into float32 [heads, rows, columns], for the rows that are
     kept; NaN where keys that a row attended to are not.

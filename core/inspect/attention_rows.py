@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import (
-    AttentionSource,
+    AttendedSequence,
     layer_probabilities,
     to_probabilities,
 )
@@ -34,7 +34,7 @@ class AttentionRowsReader:
     """Reads attention rows of one running model; keeps what a rollout needs from one request to the
     next."""
 
-    def __init__(self, source: AttentionSource) -> None:
+    def __init__(self, source: AttendedSequence) -> None:
         self.source = source
         self._rollout: Rollout | None = None
 
@@ -85,18 +85,18 @@ class AttentionRowsReader:
 
     def _check(self, request: ReadAttentionRows) -> None:
         source, position = self.source, request.position
-        if source.ring_rows == 0:
-            raise RequestError(source.note or "no queries are kept, so there is nothing to look at")
+        if source.note and not source.rows:
+            raise RequestError(source.note)
         self._check_heads(request)
         self._check_position(request)
-        if request.mode == "rollout":  # which says itself what it lacks
-            return
         rows = source.common_rows(layer for layer, _ in _wanted(request, source.layers))
         if not rows:
             looks = "looks" if request.direction == "from" else "is looked at from"
             raise RequestError(
                 f"where token {position} {looks} is not known: the cache was kept without queries"
             )
+        if request.mode == "rollout":  # which says itself what else it lacks
+            return
         if request.direction == "from" and position not in rows:
             raise RequestError(
                 f"where token {position} looks is no longer known: of {rows.start} to "
@@ -172,12 +172,12 @@ class Rollout:
     those behind them. Cross-attention has no part in it.
     """
 
-    def __init__(self, source: AttentionSource) -> None:
+    def __init__(self, source: AttendedSequence) -> None:
         self._source = source
         self._layers = [i for i, layer in enumerate(source.layers) if not layer.cross]
         self._causal = all(source.layers[i].is_causal for i in self._layers)
         layers = len(self._layers)
-        self.limit = math.isqrt(ROLLOUT_BYTES // 4 // layers)
+        self.limit = most_rolled(layers)
         self._done = 0  # rows
         self._maps = np.zeros((layers, self.limit, self.limit), np.float32)  # paged in when used
         self._tokens: tuple[int, ...] = ()
@@ -187,11 +187,7 @@ class Rollout:
     def extend(self, rows: int, seconds: float) -> bool:
         """Compute maps up to this row; False when the time was up. At least one chunk is
         computed."""
-        if rows > self.limit:
-            raise RequestError(
-                f"rollout multiplies the maps of all layers: the text has {rows} tokens, "
-                f"and {ROLLOUT_BYTES >> 20} MiB are enough for {self.limit}"
-            )
+        check_rollout(len(self._layers), rows)
         self._forget_what_changed()
         kept = self._source.common_rows(self._layers)
         if self._done < min(rows, kept.start):
@@ -254,8 +250,22 @@ def _step(one: F32, flow: F32, back: bool, without_first: bool) -> F32:
     return moved
 
 
+def most_rolled(layers: int) -> int:
+    """Return how many tokens a rollout through so many layers may have."""
+    return math.isqrt(ROLLOUT_BYTES // 4 // layers)
+
+
+def check_rollout(layers: int, tokens: int) -> None:
+    """Raise RequestError where the maps of so many tokens are too large together."""
+    if tokens > (most := most_rolled(layers)):
+        raise RequestError(
+            f"rollout multiplies the maps of all layers: the text has {tokens} tokens, "
+            f"and {ROLLOUT_BYTES >> 20} MiB are enough for {most}"
+        )
+
+
 def mean_map(
-    source: AttentionSource, layer: int, rows: range, length: int, heads: Sequence[int]
+    source: AttendedSequence, layer: int, rows: range, length: int, heads: Sequence[int]
 ) -> F32:
     """Return rows of a layer's map over the first `length` keys, float32 [rows, length], the mean
     over these heads; if it is not causal over all keys, float32 [rows, columns]."""

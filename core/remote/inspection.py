@@ -130,28 +130,31 @@ class RemoteInspection:
         self, held: RemoteResponse, asked: ReadAttentionRows, exchange: Exchange
     ) -> AttentionRows:
         """Return attention rows. RemoteError if the server cannot compute them."""
-        length, at = len(held.tokens), asked.position
-        if asked.mode == "rollout":
+        how: dict[str, object] = {}
+        if asked.mode == "heads":
+            how["heads"] = ",".join(f"{layer}.{head}" for layer, head in asked.heads)
+        elif asked.mode == "layer-mean":
+            how["layer"] = asked.layer
+        elif asked.without_first:
+            how["without_first"] = "true"
+        query = urlencode(
+            {
+                "response": held.response,
+                "position": asked.position,
+                "direction": asked.direction,
+                **how,
+            }
+        )
+        reply = an_object(self._client.get_json(f"/inspect/rows?{query}", exchange, SECONDS))
+        given = a_list(reply.get("weights"))
+        if len(given) != len(held.tokens):
             raise RemoteError(
-                "a rollout is made of the maps of all heads, which a server tells layer by layer: "
-                "choose a head or a layer"
+                f"{self._host} tells nothing usable of where a token looks: expected "
+                f"{len(held.tokens)} weights, found {len(given)}"
             )
-        if not held.first_query <= at < length:
-            raise RemoteError("the query of this token is no longer kept there")
-        heads = asked.heads
-        if asked.mode == "layer-mean":
-            heads = tuple((asked.layer, head) for head in range(held.heads))
-        last = length if asked.direction == "to" else at + 1
-        sums = np.zeros(length, np.float32)
-        for layer in sorted({layer for layer, _ in heads}):
-            ours = tuple(head for one, head in heads if one == layer)
-            found = self.attention(held, layer, ours, at, last, exchange).sum(axis=0)
-            if asked.direction == "to":
-                sums[at:] += found[:, at]
-            else:
-                sums += found[0]
-        weights = sums / max(len(heads), 1)
-        return AttentionRows(at, asked.direction, tuple(map(float, weights)))
+        weights = np.clip(np.nan_to_num(np.array([number(one) for one in given])), 0.0, 1.0)
+        note = text(reply.get("note"), 200)
+        return AttentionRows(asked.position, asked.direction, tuple(weights.tolist()), note)
 
     @property
     def _host(self) -> str:

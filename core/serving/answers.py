@@ -13,12 +13,15 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.handles import Handle
+from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.messages import (
     AnswerRequest,
+    AttentionRows,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
     ModelInfo,
+    ReadAttentionRows,
     ServingStatus,
     ToolSpec,
 )
@@ -172,11 +175,19 @@ class AnswerService:
     ) -> F32:
         """Raise NotFiniteError where the weights are no numbers."""
 
-        def copied(batch: Batch) -> tuple[Batch, inspect.CopiedRows]:
+        def copied(batch: Batch) -> inspect.ResponseRows:
             held = self._held(response, batch)
-            return batch, inspect.copy_rows(batch, held, layer, heads, first, last)
+            return inspect.copy_rows(batch, held, layer, heads, first, last)
 
-        return inspect.maps(*self._queue.call(copied), heads)
+        return inspect.maps(self._queue.call(copied), layer, heads)
+
+    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
+        def copied(batch: Batch) -> inspect.ResponseRows:
+            return inspect.copy_for(batch, self._held(response, batch), asked)
+
+        rows = AttentionRowsReader(self._queue.call(copied)).read(asked)
+        assert rows is not None, "it has all the time"
+        return rows
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
         if not 1 <= count <= _MOST_LENS:

@@ -37,6 +37,7 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
+    AttentionRows,
     ChatMessage,
     EngineOptions,
     Event,
@@ -46,6 +47,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     Mode,
     ModelInfo,
+    ReadAttentionRows,
     ServedRequest,
     ServingStatus,
     StopReason,
@@ -124,6 +126,9 @@ class RunnerService:
     def attention(
         self, response: str, layer: int, heads: Sequence[int], first: int, last: int
     ) -> F32:
+        self._refuse()
+
+    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
         self._refuse()
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:

@@ -8,7 +8,7 @@ computes with the copies.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import text_of
-from llm_lite.core.inspect.attention import layer_probabilities
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_rows import check_rollout
 from llm_lite.core.inspect.lens import TokenAgain, lens_of
-from llm_lite.core.messages import Gains
+from llm_lite.core.messages import Gains, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Kind, Tensor
 from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
@@ -114,15 +115,61 @@ def _held(
     return CachedResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32), gains)
 
 
-class CopiedRows(Struct, frozen=True):
-    """Queries of some positions and keys of all up to them, as the caches have them."""
+class ResponseRows:
+    """Copies of the queries at some positions of a response, and of all its keys, of some layers,
+    as the caches have them: an `AttendedSequence` (core/inspect/attention.py), for any thread."""
 
-    layer: AttentionLayer
-    queries: NDArray[np.uint8]
-    keys: NDArray[np.uint8]
-    first: int
-    length: int  # tokens of the response
-    bias: F32 | None  # [heads, columns of the bias]
+    note = ""  # where no queries are kept nothing is copied: `check_attention`
+
+    def __init__(
+        self, batch: Batch, held: CachedResponse, layers: Collection[int], rows: range
+    ) -> None:
+        """Copy, on the engine's thread."""
+        self._batch, self._tokens = batch, held.tokens
+        self.layers = batch.layers
+        self.rows = rows
+        self._queries = {
+            layer: _read(batch, name, held, rows.start, rows.stop)
+            for layer in layers
+            if (name := self.layers[layer].queries)
+        }
+        length = len(held.tokens)
+        self._keys = {
+            layer: _read(batch, self.layers[layer].keys, held, 0, length) for layer in layers
+        }
+
+    @property
+    def length(self) -> int:
+        return len(self._tokens)
+
+    def rows_of(self, layer: int) -> range:
+        return self.rows  # pages hold the keys of all positions
+
+    def common_rows(self, layers: Iterable[int]) -> range:
+        return self.rows
+
+    def tokens(self) -> tuple[int, ...]:
+        return self._tokens
+
+    def columns(self, layer: int) -> int:
+        return self.length
+
+    def queries(self, layer: int, rows: range | None = None) -> F32:
+        rows, shape = self.rows if rows is None else rows, self.layers[layer]
+        first = self.rows.start
+        data = self._queries[layer][rows.start - first : rows.stop - first]
+        return _decoded(self._batch, shape.queries or "", data, shape.heads)
+
+    def keys(self, layer: int) -> F32:
+        shape = self.layers[layer]
+        return _decoded(self._batch, shape.keys, self._keys[layer], shape.kv_heads)
+
+    def bias(self, layer: int) -> F32 | None:
+        name = self.layers[layer].bias
+        return None if name is None else self._batch.runner.weights[name].dequantize()
+
+    def checked(self, maps: F32, what: str) -> F32:
+        return self._batch.runner.session.checked(maps, what)
 
 
 def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> AttentionLayer:
@@ -144,7 +191,7 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
 
 def copy_rows(
     batch: Batch, held: CachedResponse, layer: int, heads: Sequence[int], first: int, last: int
-) -> CopiedRows:
+) -> ResponseRows:
     """Copy queries and keys; raise RequestError where they are gone, or make too large an
     answer."""
     held.check(first, last)
@@ -154,27 +201,30 @@ def copy_rows(
             f"these maps take {size >> 20} MiB, at most {MOST_BYTES >> 20} are given at once: "
             "ask for fewer heads or positions"
         )
-    shape = check_attention(batch, layer, heads)
-    assert shape.queries is not None
-    queries = _read(batch, shape.queries, held, first, last)
-    keys = _read(batch, shape.keys, held, 0, last if shape.is_causal else len(held.tokens))
-    bias = batch.runner.weights[shape.bias].dequantize() if shape.bias else None
-    return CopiedRows(shape, queries, keys, first, len(held.tokens), bias)
+    check_attention(batch, layer, heads)
+    return ResponseRows(batch, held, (layer,), range(first, last))
 
 
-def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
+def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> ResponseRows:
+    """Copy what these attention rows are made of: of the layers that are asked for, or of all
+    for a rollout. What is not there is left out: the reader of the rows says so."""
+    if asked.mode == "rollout":
+        layers = set(range(len(batch.layers)))
+        check_rollout(len(layers), len(held.tokens))
+    else:
+        named = {layer for layer, _ in asked.heads} if asked.mode == "heads" else {asked.layer}
+        layers = {layer for layer in named if 0 <= layer < len(batch.layers)}
+    for layer in layers:
+        check_attention(batch, layer, (0,))
+    return ResponseRows(batch, held, layers, range(len(held.tokens)))
+
+
+def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
     """Return probabilities float32 [heads, positions, length]; raise NotFiniteError where they
     are none."""
-    shape = copied.layer
-    queries = _decoded(batch, shape.queries or "", copied.queries, shape.heads)
-    keys = _decoded(batch, shape.keys, copied.keys, shape.kv_heads)
-    positions = np.arange(copied.first, copied.first + len(queries))
-    found = np.zeros((len(heads), len(queries), copied.length), np.float32)
-    for row, head in enumerate(heads):
-        group = head * shape.kv_heads // shape.heads
-        q, k = queries[:, head], keys[:, group]
-        found[row, :, : len(keys)] = layer_probabilities(shape, head, q, k, positions, copied.bias)
-    return batch.runner.session.checked(found, "the attention weights")
+    found = np.zeros((len(heads), len(copied.rows), copied.length), np.float32)
+    head_maps(copied, layer, heads, found)
+    return found
 
 
 def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -> list[LensLayer]:

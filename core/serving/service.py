@@ -13,6 +13,7 @@ from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
+    AttentionRows,
     ChatMessage,
     EngineOptions,
     Event,
@@ -20,6 +21,7 @@ from llm_lite.core.messages import (
     Mode,
     ModelInfo,
     ModeSwitch,
+    ReadAttentionRows,
     ServingStatus,
     ToolSpec,
 )
@@ -139,6 +141,10 @@ class Service(Protocol):
     ) -> F32:
         """Return probabilities float32 [heads, last - first, length] of the positions
         first..last-1."""
+        ...
+
+    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
+        """Return what a token of a response attends to or what attends to it, as for the chat."""
         ...
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
+from llm_lite.core.messages import Direction, ReadAttentionRows
 from llm_lite.core.serving import service as core
 from llm_lite.core.serving.service import F32, AnswerTokens
 from llm_lite.server.call import Call
@@ -58,6 +59,32 @@ class AttentionQuery(CacheQuery, kw_only=True):
     ] = None
 
 
+class RowsQuery(CacheQuery, kw_only=True):
+    position: Annotated[Position, about("Of the token.")]
+    direction: Annotated[
+        Direction, about("`from`: what the token attends to; `to`: what attends to it.")
+    ] = "from"
+    heads: Annotated[
+        Annotated[
+            str,
+            Meta(
+                max_length=4000,
+                pattern=r"^\d{1,4}\.\d{1,4}(,\d{1,4}\.\d{1,4}){0,255}(?!\n)$",
+                extra={"expected": "a text like 3.0,5.2"},
+            ),
+        ]
+        | None,
+        about("As 3.0,5.2, layer and head: the mean over these."),
+    ] = None
+    layer: Annotated[
+        Annotated[int, Meta(ge=0, le=4096)] | None,
+        about("The mean over its heads. Without it and `heads`, the rollout through all layers."),
+    ] = None
+    without_first: Annotated[
+        bool, about("Of a rollout: leave out the first token, which takes nearly everything else.")
+    ] = False
+
+
 class LensQuery(CacheQuery, kw_only=True):
     position: Annotated[
         Position | None, about("Behind which it is read; without it, the last.")
@@ -71,6 +98,14 @@ class Attention(Struct, kw_only=True):
     heads: list[Count]
     first: Annotated[Count, about("Position of the first row.")]
     attention: Annotated[list[list[list[float]]], about("[heads, rows, positions]")]
+
+
+class Rows(Struct, kw_only=True):
+    response: str
+    position: Count
+    direction: Direction
+    weights: Annotated[list[float], about("By position, from 0 on.")]
+    note: Annotated[str, about("What is missing in them; empty where nothing is.")]
 
 
 class LensLayer(Struct, kw_only=True):
@@ -128,6 +163,26 @@ async def attention(call: Call) -> Response:
     return await call.in_thread(lambda _: written())
 
 
+async def rows(call: Call) -> Response:
+    """Return what a token attends to, or what attends to it."""
+    service = call.service
+    query: RowsQuery = call.query
+    held = await call.in_thread(lambda _: service.answer_tokens(query.response))
+    asked = _asked_rows(query, held)
+    made = await call.in_thread(lambda _: service.attention_rows(held.response, asked))
+    weights = np.array(made.weights, np.float32)
+    found = Rows(
+        response=held.response,
+        position=made.position,
+        direction=made.direction,
+        weights=_rounded(weights),
+        note=made.note,
+    )
+    if _wants_arrays(call):
+        return _arrays({**asdict(found), "weights": weights})
+    return json_response(found)
+
+
 async def lens(call: Call) -> Response:
     """Return what each layer would say next behind a position."""
     service = call.service
@@ -178,6 +233,21 @@ async def cache(call: Call) -> Response:
     }
     sizes = {name: one for name, one in asdict(found).items() if isinstance(one, int)}
     return _arrays({**arrays, **sizes})
+
+
+def _asked_rows(query: RowsQuery, held: AnswerTokens) -> ReadAttentionRows:
+    position, direction, last = query.position, query.direction, len(held.tokens) - 1
+    if position > last:
+        raise CheckError("position", f"expected 0 to {last}, found {position}")
+    if query.heads is not None and query.layer is not None:
+        raise CheckError("layer", "expected it or heads, found both")
+    if query.layer is not None:
+        return ReadAttentionRows(position, direction, "layer-mean", layer=query.layer)
+    if query.heads is not None:
+        parts = [head.split(".") for head in query.heads.split(",")]
+        heads = tuple((int(layer), int(head)) for layer, head in parts)
+        return ReadAttentionRows(position, direction, "heads", heads)
+    return ReadAttentionRows(position, direction, "rollout", without_first=query.without_first)
 
 
 def _heads(given: str | None, held: AnswerTokens) -> list[int]:

@@ -141,6 +141,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
+        "/inspect/rows",
+        "What one token of a response attends to, or what attends to it.",
+        inspect.rows,
+        _arrays("Weights by position.", inspect.Rows),
+        query=inspect.RowsQuery,
+        finds=_A_RESPONSE,
+        alias="/glass/rows",
+    ),
+    Endpoint(
+        "GET",
         "/inspect/lens",
         "What each layer would have said next.",
         inspect.lens,

@@ -22,6 +22,7 @@ IGNORED = "llm-lite-ignored-fields"  # a header that names ignored fields of a b
 NOT_HERE = "is not supported by this server"
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
+_TRUTH = {"true": True, "false": False}
 
 
 def about(description: str) -> Meta:
@@ -88,14 +89,16 @@ def read_body(kind: type[Body], value: Any) -> tuple[Any, list[str]]:
 
 
 def read_query(kind: type[Query], given: Mapping[str, str]) -> Any:
-    """Return the parameters of an address, whose numbers come as texts."""
+    """Return the parameters of an address, whose numbers and truth values come as texts."""
     known = properties_of(kind)
     return read(kind, {name: _from_text(known.get(name, {}), one) for name, one in given.items()})
 
 
-def _from_text(schema: Schema, text: str) -> str | int | float:
-    is_number = bool({"integer", "number"} & {one.get("type") for one in _arms(schema)})
-    if not is_number or not _NUMBER.fullmatch(text):
+def _from_text(schema: Schema, text: str) -> str | int | float | bool:
+    kinds = {one.get("type") for one in _arms(schema)}
+    if "boolean" in kinds and text in _TRUTH:
+        return _TRUTH[text]
+    if not {"integer", "number"} & kinds or not _NUMBER.fullmatch(text):
         return text
     return float(text) if "." in text else int(text)
 

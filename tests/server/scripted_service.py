@@ -23,6 +23,7 @@ from llm_lite.core.messages import (
     Activations,
     Alternative,
     AnswerRequest,
+    AttentionRows,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
@@ -32,6 +33,7 @@ from llm_lite.core.messages import (
     Mode,
     ModelInfo,
     PromptToken,
+    ReadAttentionRows,
     ServedRequest,
     ServingStatus,
     StopReason,
@@ -235,6 +237,23 @@ class ScriptedService:
         scores = np.where(keys <= queries, np.cos((keys + layer) * (head + 1) * 0.7), -np.inf)
         weights = np.exp(scores)
         return (weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
+        length = len(self._kept_tokens(response)[0])
+        heads = asked.heads
+        if asked.mode != "heads":
+            layers = range(LAYERS) if asked.mode == "rollout" else [asked.layer]
+            heads = tuple((layer, head) for layer in layers for head in range(HEADS))
+        maps = np.zeros((LAYERS, length, length), np.float32)
+        for layer, head in heads:
+            maps[layer] += self.attention(response, layer, [head], 0, length)[0]
+        whole = maps.sum(axis=0) / len(heads)
+        if asked.mode == "rollout":
+            whole = np.eye(length, dtype=np.float32)
+            for one in maps / HEADS:
+                whole = (one + np.eye(length, dtype=np.float32)) / 2 @ whole
+        found = whole[asked.position] if asked.direction == "from" else whole[:, asked.position]
+        return AttentionRows(asked.position, asked.direction, tuple(found.tolist()))
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
         tokens, _ = self._kept_tokens(response)

@@ -82,6 +82,7 @@ def test_what_can_be_looked_up_is_as_it_says(served, told):
         ("/inspect/cache", {}),
         ("/inspect/lens", {"count": 2}),
         ("/inspect/attention", {"layer": 1}),
+        ("/inspect/rows", {"position": 1, "layer": 1}),
     ):
         found = httpx.get(f"{served.url}{path}", params={"response": made["id"], **query})
         validator(told, given_schema(told, path, "get")).validate(found.json())

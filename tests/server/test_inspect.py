@@ -6,6 +6,8 @@ import httpx2 as httpx
 import numpy as np
 import pytest
 
+from llm_lite.core.messages import ReadAttentionRows
+
 
 @pytest.fixture(scope="module")
 def response(served):
@@ -48,6 +50,23 @@ def test_attention_is_rows_of_probabilities(served, response):
     assert np.array_equal(found["attention"][[0, 2], 3:5], exact)
 
 
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ({"heads": "1.0,3.2"}, ReadAttentionRows(4, "from", "heads", ((1, 0), (3, 2)))),
+        ({"layer": 2, "direction": "to"}, ReadAttentionRows(4, "to", "layer-mean", layer=2)),
+        ({"without_first": "true"}, ReadAttentionRows(4, "from", "rollout", without_first=True)),
+    ],
+)
+def test_rows_are_those_of_a_token(served, response, query, asked):
+    told = get(served, "rows", response=response, position=4, **query).json()
+    exact = served.service.attention_rows(response, asked)
+    assert (told["position"], told["direction"], told["note"]) == (4, asked.direction, "")
+    assert np.allclose(told["weights"], exact.weights, atol=1e-6)
+    found = arrays(get(served, "rows", response=response, position=4, format="npz", **query))
+    assert found["weights"].tolist() == np.array(exact.weights, np.float32).tolist()
+
+
 def test_the_lens_tells_layer_by_layer(served, response):
     told = get(served, "lens", response=response, position=2, count=3).json()
     assert [layer["layer"] for layer in told["layers"]] == [0, 1, 2, 3]
@@ -72,6 +91,12 @@ def test_every_choice_can_be_looked_into(served, response):
         ("attention", {"layer": 0, "first": 5000}, "first"),
         ("attention", {"layer": 0, "first": 4, "last": 4}, "last"),
         ("attention", {"layer": 0, "last": 4000}, "last"),
+        ("rows", {}, "position"),
+        ("rows", {"position": 4000}, "position"),
+        ("rows", {"position": 1, "heads": "0,2"}, "heads"),
+        ("rows", {"position": 1, "heads": "0.2", "layer": 1}, "layer"),
+        ("rows", {"position": 1, "direction": "down"}, "direction"),
+        ("rows", {"position": 1, "without_first": "perhaps"}, "without_first"),
         ("lens", {"position": 4000}, "position"),
         ("lens", {"count": 0}, "count"),
         ("cache", {"format": "xml"}, "format"),

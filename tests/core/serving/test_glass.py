@@ -6,14 +6,20 @@ import pytest
 from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
+from llm_lite.core.messages import ReadAttentionRows
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
 from tests.runners import BACKENDS, exact, running
 
 PROMPT = tuple(range(5, 285))
+
+
+def row(position, **more):
+    return ReadAttentionRows(position, "from", "layer-mean", **more)
 
 
 def own_maps(path, tokens, layer):
@@ -55,6 +61,30 @@ def test_maps_and_lens_are_those_of_the_text(client, device, served_model, backe
     assert again == Asked(service, tokens=(*PROMPT, 7)).tokens(), "nothing was written"
 
 
+ROWS = (
+    ReadAttentionRows(150, "from", "heads", ((0, 1), (1, 3))),
+    ReadAttentionRows(150, "to", "layer-mean", layer=1),
+    ReadAttentionRows(150, "from", "rollout"),
+    ReadAttentionRows(3, "to", "rollout", without_first=True),
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_are_those_of_the_chat_with_the_same_text(client, device, served_model, backend):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
+    service = serve(client)
+    Asked(service, tokens=PROMPT, response="r").finished()
+    tokens = service.answer_tokens("r").tokens
+    with running(served_model, exact(query_budget=EVERY_QUERY, whole_caches=True)) as runner:
+        runner.session.prefill(tokens)
+        reader = AttentionRowsReader(runner.attention)
+        for asked in ROWS:
+            found, expected = service.attention_rows("r", asked), reader.read(asked)
+            assert found.note == expected.note == ""
+            assert np.allclose(found.weights, expected.weights, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
@@ -63,6 +93,9 @@ def test_maps_and_lens_are_those_of_the_text(client, device, served_model, backe
         (lambda s: s.attention("r", 0, (), 0, 1), "heads 0 to 3"),
         (lambda s: s.attention("r", 0, (0,), 5, 5), "positions 5 to 4"),
         (lambda s: s.attention("r", 0, (0,), 0, 999), "positions 0 to 998"),
+        (lambda s: s.attention_rows("r", row(0, layer=9)), "layer 9: the model has 2 layers"),
+        (lambda s: s.attention_rows("r", row(99, layer=0)), "position 99 is not in the cache"),
+        (lambda s: s.attention_rows("other", row(0)), "no answer of the name other"),
         (lambda s: s.lens("r", -1), "positions -1"),
         (lambda s: s.lens("r", 0, 0), "count"),
         (lambda s: s.answer_tokens("other"), "no answer of the name other"),
@@ -100,3 +133,5 @@ def test_without_queries_there_are_no_maps(client, served_model):
     assert told.first_query == len(told.tokens)
     with pytest.raises(RequestError, match="no queries are kept"):
         service.attention("r", 0, (0,), 0, 1)
+    with pytest.raises(RequestError, match="no queries are kept"):
+        service.attention_rows("r", row(0))

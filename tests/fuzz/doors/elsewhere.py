@@ -51,6 +51,7 @@ CACHE = {
     "pages_used": 1,
     "pages_kept": 0,
 }
+ROWS = {"position": 1, "direction": "from", "weights": [0.5, 0.5, 0, 0], "note": ""}
 LENS = {"layers": [{"layer": 0, "tokens": [1], "texts": ["a"], "probabilities": [0.5]}]}
 OURS = {
     "id": "tiny",
@@ -91,6 +92,8 @@ class Scripted(Client):
     def _told(self, path: str) -> Any:
         if path.startswith("/glass/cache"):
             return CACHE
+        if path.startswith("/inspect/rows"):
+            return ROWS
         if path.startswith("/glass/lens"):
             return LENS
         if path == "/v1/models" and self.rng.random() < 0.2:

@@ -79,6 +79,7 @@ QUERIES: tuple[tuple[str, dict[str, str]], ...] = (
         "/inspect/attention",
         {"response": "held", "layer": "1", "heads": "0,2", "first": "1", "last": "3"},
     ),
+    ("/inspect/rows", {"response": "held", "position": "2", "heads": "1.0,0.2"}),
     ("/inspect/lens", {"response": "held", "position": "2", "count": "3", "format": "npz"}),
     ("/inspect/cache", {"response": "held"}),
     ("/v1/models/scripted", {}),
