@@ -98,9 +98,10 @@ def _executor_changed(
     cache = replace(state.cache, measured=None, asked=None)
     state = replace(state, executor=event.executor, model=event.model, cache=cache)
     known = state.load
-    if known is not None and known.changes and asked is not known.asked:
+    if known is not None and asked is not known.asked:
         # Something else changed it meanwhile; what a person wants now is still to come.
-        state = replace(state, load=replace(known, in_use=event.options or known.in_use))
+        if known.changes:
+            state = replace(state, load=replace(known, in_use=event.options or known.in_use))
     else:
         state = replace(state, load=None)
         if event.options is not None:  # a client of the server may have switched it

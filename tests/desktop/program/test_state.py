@@ -285,6 +285,16 @@ def test_executor_change_says_why():
     assert again.notices == ()
 
 
+def test_a_load_goes_on_where_the_executor_changes_meanwhile():
+    """As its device is lost, or as clients get their room."""
+    loading = LoadModel("/m/other", EngineOptions())
+    state, _ = play(READY, (LoadStarted("/m/other"), loading), LoadProgress("reading", 0.5))
+    state, _ = play(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), MODEL))
+    assert (state.load.source, state.load.fraction) == ("/m/other", 0.5)
+    assert state.executor.mode == "int4"
+    assert play(state, (Ended("cancelled", unwanted=True), loading))[0].load is None
+
+
 def test_a_mode_that_a_client_of_the_server_switched_is_the_one_in_use():
     state, _ = play(READY, LoadStarted("/m/model", "int4"))
     assert state.load.mode == "int4"
