@@ -14,6 +14,7 @@ from llm_lite.core.gpu.queue import Queue
 TARGET_S = 0.004
 IN_FLIGHT = 2  # submits queued at a time, so that the device need not wait for Python
 SMOOTHING = 0.3  # weight of the newest measurement
+CAUTION = 2  # times as long as the last ones segments are taken to be that were never measured
 
 
 class _Flight(NamedTuple):
@@ -29,9 +30,8 @@ class Pacer:
 
     def __init__(self, queue: Queue, segments: int) -> None:
         self._queue = queue
-        # Unmeasured segments count as TARGET_S: the first pass submits them one by one.
-        self._segment_s = [TARGET_S] * segments
-        self._measured = [False] * segments
+        self._segment_s: list[float | None] = [None] * segments  # measured
+        self._assumed_s = TARGET_S  # of those that are not: the first are submitted one by one
         self.submits = 0
 
     def run(self, segments: Sequence[Any], should_stop: StopCheck | None) -> None:
@@ -67,18 +67,22 @@ class Pacer:
 
     def _end(self, first: int) -> int:
         """Return the end of the segments from `first` on that fit into TARGET_S, at least one."""
-        end, budget = first + 1, TARGET_S - self._segment_s[first]
-        while end < len(self._segment_s) and self._segment_s[end] <= budget:
-            budget -= self._segment_s[end]
+        end, budget = first + 1, TARGET_S - self._seconds(first)
+        while end < len(self._segment_s) and self._seconds(end) <= budget:
+            budget -= self._seconds(end)
             end += 1
         return end
+
+    def _seconds(self, segment: int) -> float:
+        measured = self._segment_s[segment]
+        return self._assumed_s if measured is None else measured
 
     def _finish(self, flight: _Flight, since: float) -> float:
         self._queue.wait(flight.value)
         now = time.perf_counter()
         each = (now - since) / (flight.end - flight.first)
         for i in range(flight.first, flight.end):
-            weight = SMOOTHING if self._measured[i] else 1.0
-            self._segment_s[i] += weight * (each - self._segment_s[i])
-            self._measured[i] = True
+            before = self._segment_s[i]
+            self._segment_s[i] = each if before is None else before + SMOOTHING * (each - before)
+        self._assumed_s = min(TARGET_S, CAUTION * each)
         return now
