@@ -302,7 +302,7 @@ class TargetService(RunnerService):
     def _count(self, target: ServedTarget) -> None:
         names = {"stopped": "cancelled", "error": "failed"}
         self._ended[names.get(target.reason or "", "finished")] += 1
-        self._read += len(target.source) if target.is_running else 0
+        self._read += len(target.source) if target.has_begun else 0
         self._written += target.new_tokens
 
 
@@ -315,7 +315,7 @@ class ServedTarget(Struct):
     source: list[int]
     asked: float = field(default_factory=time.perf_counter)
     is_cancelled: bool = False
-    is_running: bool = False  # or was: its source was read
+    has_begun: bool = False
     new_tokens: int = 0
     reason: StopReason | None = None  # once it is over
 
@@ -340,12 +340,12 @@ class ServedTarget(Struct):
 
     def to_status(self) -> ServedRequest:
         """Return the target as a row in a list of requests; any thread may call it."""
-        read = len(self.source) if self.is_running else 0
+        read = len(self.source) if self.has_begun else 0
         return ServedRequest(
             self.number,
             self.request.response,
             self.request.client,
-            not self.is_running,
+            not self.has_begun,
             len(self.source),
             read,
             self.new_tokens,
@@ -357,7 +357,7 @@ class ServedTarget(Struct):
         beam emits all once the best one is known."""
         if self.is_cancelled:
             return "stopped"
-        self.is_running = True
+        self.has_begun = True
         self._tell(GenerationStarted(len(self.source), 0))
         emitter.begin_steps()
         translator.read_source(self.source, self._is_stopped)

@@ -216,7 +216,10 @@ def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> Re
         layers = {layer for layer in named if 0 <= layer < len(batch.layers)}
     for layer in layers:
         check_attention(batch, layer, (0,))
-    return ResponseRows(batch, held, layers, range(len(held.tokens)))
+    rows, position = range(len(held.tokens)), asked.position
+    if asked.direction == "from" and asked.mode != "rollout" and position in rows:
+        rows = range(position, position + 1)  # the engine's thread copies no query in vain
+    return ResponseRows(batch, held, layers, rows)
 
 
 def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
