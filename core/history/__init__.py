@@ -6,7 +6,8 @@ progress every half second, all else at once, each commit synced to the disk. Re
 connections of their own and see one state of the file; pending changes are applied to a copy of the
 rows in memory by the same SQL, so that nobody waits for a disk and a full one hides nothing.
 Messages are a tree: an edit, another answer or a fork is a sibling, and each node keeps which child
-is shown; the shown path and its last message follow from that.
+is shown; the shown path and its last message follow from that. `tree.py` is that tree for all that
+hold a conversation: the file, the window, the page, exports.
 
 A commit that fails leaves its changes in the queue; a sentence says so once, and another when they
 are saved. A change that can never be saved (another window has purged its conversation) is dropped
@@ -43,7 +44,7 @@ from llm_lite.core.history.records import (
     TitleSource,
 )
 from llm_lite.core.history.titles import title_of, title_of_model
-from llm_lite.core.history.tree import ConversationTree
+from llm_lite.core.history.tree import ConversationTree, fork
 from llm_lite.core.messages import AnswerRun, ModelIdentity
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "StoredMessage",
     "StoredRole",
     "TitleSource",
+    "fork",
     "history_path",
     "title_of",
     "title_of_model",

@@ -33,6 +33,7 @@ from llm_lite.core.history.records import (
     TitleSource,
 )
 from llm_lite.core.history.titles import title_of
+from llm_lite.core.history.tree import Identified
 from llm_lite.core.messages import AnswerRun
 from llm_lite.core.records import replace
 
@@ -119,14 +120,16 @@ class History:
         *,
         role: StoredRole = "user",
         attachments: Sequence[Attachment] = (),
-        based_on: StoredMessage | None = None,
+        based_on: Identified | None = None,
         run: AnswerRun | None = None,
         end: AnswerEnd | None = None,
+        number: int | None = None,
     ) -> StoredMessage:
         """Add a whole message behind `parent` (None: at the beginning). It is shown from now on;
-        its siblings stay as other versions. The first message's first sentence is the title."""
+        its siblings stay as other versions. The first message's first sentence is the title.
+        `number` is its id, where it has one already, by `new_id`."""
         message = StoredMessage(
-            new_id(parent or 0),
+            number or new_id(parent or 0),
             conversation,
             parent,
             role,
@@ -161,17 +164,18 @@ class History:
         parent: int | None,
         run: AnswerRun,
         *,
-        fork_of: StoredMessage | None = None,
+        fork_of: Identified | None = None,
         text: str = "",
         thought: str = "",
         tokens: tuple[int, ...] = (),
+        number: int | None = None,
     ) -> StoredMessage:
         """Begin an answer that is to be written; it is another version besides others of `parent`.
 
         A fork begins with tokens of another version, and with what these say.
         """
         message = StoredMessage(
-            new_id(parent or 0),
+            number or new_id(parent or 0),
             conversation,
             parent,
             "assistant",
@@ -217,8 +221,8 @@ class History:
         """Continue an answer where it ended: `write_answer` with all of it follows."""
         self.submit(change.ContinueAnswer(answer.conversation, answer.id))
 
-    def select(self, conversation: int, parent: int | None, child: int | None) -> None:
-        """Select the version shown behind `parent` (None: at the beginning); with None: none."""
+    def select(self, conversation: int, parent: int | None, child: int) -> None:
+        """Select the version shown behind `parent` (None: at the beginning)."""
         self.submit(change.SelectVersion(conversation, parent, child))
 
     def show(self, path: Sequence[StoredMessage]) -> None:

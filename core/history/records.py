@@ -40,7 +40,7 @@ class StoredMessage(Struct, frozen=True):
     tokens: tuple[int, ...] = ()  # ids; () where they are not known
     created: float = 0.0
     finished: bool = True  # False: it was being written when the program last saved it
-    selected: int | None = None  # the child that is shown; None: the conversation ends here
+    selected: int | None = None  # the child that is shown; None: the newest
     based_on: int | None = None  # the version that it was edited or forked from
     kept_tokens: int = 0  # how many of that version's first tokens it begins with
     run: AnswerRun | None = None  # of an answer that a model gave
@@ -62,7 +62,7 @@ class ConversationSummary(Struct, frozen=True):
     archived: bool = False
     deleted: float | None = None  # when; None: it is not
     system_prompt: str = ""
-    selected: int | None = None  # the first message that is shown
+    selected: int | None = None  # the first message that is shown; None: the newest
 
 
 class StoredConversation(Struct, frozen=True):

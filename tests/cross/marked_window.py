@@ -24,7 +24,10 @@ def told(state: AppState) -> dict[str, Any]:
         "model": state.model.name if state.model and not state.load else "",
         "busy": state.busy,
         "draft": state.draft,
-        "messages": [[message.role, message.text, message.place] for message in state.messages],
+        "messages": [
+            [message.role, message.text, state.tree.version(at)]
+            for at, message in enumerate(state.messages)
+        ],
         "reused": state.last_stats.reused_tokens if state.last_stats else 0,
         "open": state.history.open,
         "rows": [[row.id, row.title] for row in state.history.rows],

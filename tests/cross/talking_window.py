@@ -59,7 +59,7 @@ class Witness:
 
     def look(self, state: AppState) -> None:
         for message in state.messages:
-            key = (state.chat, message.key)
+            key = (state.chat, message.id)
             if self._seen.get(key) is message:
                 continue
             self._seen[key] = message

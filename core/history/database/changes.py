@@ -136,11 +136,11 @@ class ContinueAnswer(Struct, frozen=True):
 
 
 class SelectVersion(Struct, frozen=True):
-    """Selects the child of `parent` that is shown; None ends the conversation there."""
+    """Selects the child of `parent` that is shown."""
 
     conversation: int
     parent: int | None
-    child: int | None
+    child: int
 
     @property
     def conversations(self) -> tuple[int, ...]:

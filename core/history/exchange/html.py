@@ -58,7 +58,7 @@ def to_html(conversation: StoredConversation, *, thoughts: bool = True) -> str:
     if summary.system_prompt:
         prompt = f'<div class="user">{_text(summary.system_prompt)}</div>'
         body.append(f"<section><h2>System prompt</h2>{prompt}</section>")
-    for message in ConversationTree.of(conversation).path():
+    for message in ConversationTree.of(conversation).path:
         body.append(_section(message, thoughts=thoughts))
     title = _text(one_line(summary.title).strip() or "Conversation")
     created = f"<p>{_text(moment(summary.created))}</p>" if summary.created else ""

@@ -26,7 +26,7 @@ def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> 
         parts.append(f"{moment(summary.created)}")
     if summary.system_prompt:
         parts += ["## System prompt", summary.system_prompt.strip("\n")]
-    for message in ConversationTree.of(conversation).path():
+    for message in ConversationTree.of(conversation).path:
         parts.append(f"## {speaker(message)}")
         parts += map(_attached, message.attachments)
         if thoughts and message.thought:

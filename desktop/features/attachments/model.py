@@ -17,7 +17,7 @@ from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES, Draft
 from llm_lite.desktop.features.chat.reading import tokens_in_front
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.requests import Result, with_message
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.language.incoming import NAME, TYPED, fit_line, typed
@@ -199,7 +199,7 @@ def _before(state: AppState) -> object:
     if state.editing is None:
         return None
     before = state.messages[: state.editing]
-    return (state.chat, len(before), before[-1].key if before else 0, state.system_prompt)
+    return (state.chat, len(before), before[-1].id if before else 0, state.system_prompt)
 
 
 def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
@@ -350,8 +350,7 @@ def _unfold(action: UnfoldAttachment, state: AppState, now: float) -> Result:
     if not 0 <= action.index < len(state.messages):
         return state, ()
     changed = replace(state.messages[action.index], unfolded=action.place)
-    before, after = state.messages[: action.index], state.messages[action.index + 1 :]
-    return replace(state, messages=(*before, changed, *after)), ()
+    return with_message(state, action.index, changed), ()
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

@@ -36,8 +36,7 @@ from llm_lite.desktop.features.program.requests import (
     end_reading,
     obstacle,
     read_again,
-    switch,
-    versions,
+    show_tree,
 )
 from llm_lite.desktop.features.program.settings import Looks, Settings
 from llm_lite.desktop.features.program.state import AnswerComparison, AppState, RowDetails
@@ -166,12 +165,14 @@ def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
 def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
     if not 0 <= action.index < len(state.messages):
         return state, ()
-    if not 0 <= action.place <= len(state.messages[action.index].versions):
+    versions = state.tree.versions(action.index)
+    if not 0 <= action.place < len(versions):
         return state, ()
     if state.running:
         return notify(state, "warning", obstacle(state), now), ()
     state, stop = end_reading(state)
-    return replace(switch(state, action.index, action.place), comparing=None), stop
+    state = show_tree(state, state.tree.showing(versions[action.place]))
+    return replace(state, comparing=None), stop
 
 
 def reread(action: ReadAgain, state: AppState, now: float) -> Result:
@@ -238,8 +239,9 @@ def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
     known = state.comparing
-    base = known.base if known and known.index == index else state.messages[index].place
-    sampling = versions(state, index)[base][0].sampling
+    base = known.base if known and known.index == index else state.messages[index].id
+    compared = state.tree.find(base)
+    sampling = compared.sampling if compared else None
     state, commands = ask_again(state, index, now, sampling=sampling, gains=gains)
     return replace(state, comparing=AnswerComparison(index, base)), commands
 

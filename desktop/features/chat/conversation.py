@@ -26,7 +26,6 @@ from llm_lite.desktop.features.chat.places import (
 )
 from llm_lite.desktop.features.history.model import Reveal
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.requests import versions
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import follow_selecting
 from llm_lite.desktop.features.tokens.choices import draw_choices
@@ -53,10 +52,9 @@ class CompareItem:
 
     def __init__(self, state: AppState, ui: Ui, index: int, width: float) -> None:
         assert state.comparing is not None
-        kept = versions(state, index)
         self.ui, self.index, self.width = ui, index, width
-        base = kept[min(state.comparing.base, len(kept) - 1)][0]
-        self.pair = (base, state.messages[index])
+        base = state.tree.find(state.comparing.base)
+        self.pair = (base or state.messages[index], state.messages[index])
         self.writing = state.running is not None
         self.parting = first_difference(*self.pair)
         self.column = float(round((width - ui.u(8)) / 2))
@@ -214,22 +212,21 @@ def _show_wanted(ui: Ui, scroll: Scroll, tops: Sequence[float], ends: Sequence[f
 
 
 class Revealing(Struct):
-    key: object = None  # of the message that the last frame was to show
+    message: int | None = None  # the id of the one that the last frame was to show
 
 
 def show_found(state: AppState, ui: Ui) -> list[Action]:
     """Bring the message that a search has found into sight, once its place is known."""
-    key = state.history.reveal
-    if key is None:
+    message = state.history.reveal
+    if message is None:
         return []
     revealing = ui.local(Revealing)
-    if revealing.key != key or ui.local(Stack).measuring:
-        revealing.key = key
+    if revealing.message != message or ui.local(Stack).measuring:
+        revealing.message = message
         ui.redraw_in(0.0)
         return []
-    revealing.key = None
-    shown = (index for index, message in enumerate(state.messages) if message.key == key)
-    bring_into_sight(ui, next(shown, None))
+    revealing.message = None
+    bring_into_sight(ui, state.tree.index(message))
     return [Reveal(None)]
 
 
@@ -276,11 +273,12 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
 def _height(state: AppState, ui: Ui, width: float, known: Heights, index: int) -> float:
     """Return the height of one message. It is measured again only when the message, the width or
     the text size changes."""
-    message = state.messages[index]
+    path = state.tree.path
+    message, last = path[index], index == len(path) - 1  # what is said at its end depends on that
     place = place_of(state, ui, index) if state.xray.shown else None
-    last = index == len(state.messages) - 1  # what is said at its end depends on that
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).height_key(ui))
-    key: tuple[Any, ...] = (width, ui.theme.text, state.answering is message, last, *shown)
+    writing = last and state.answering is message
+    key: tuple[Any, ...] = (width, ui.theme.text, writing, last, *shown)
     if message.calls and last:
         key = (*key, state.tools, ui.local(CallsShown).by_hand)
     held = known.found.get(index)

@@ -30,7 +30,12 @@ from llm_lite.desktop.features.selection.selecting import draw_page
 from llm_lite.desktop.features.selection.selection import SAID, THOUGHT
 from llm_lite.desktop.features.tokens.choices import draw_choices_button
 from llm_lite.desktop.features.tokens.state import passage
-from llm_lite.desktop.features.tokens.tokens import draw_versions, place_of, versions_width
+from llm_lite.desktop.features.tokens.tokens import (
+    draw_versions,
+    has_versions,
+    place_of,
+    versions_width,
+)
 from llm_lite.desktop.features.tools.calls import CallCards
 from llm_lite.desktop.features.tree.roles import draw_role
 from llm_lite.desktop.language.core_words import translated
@@ -199,7 +204,7 @@ class MessageItem:
 
     def _height(self) -> float:
         if self.user:
-            tools = self.row if self.message.versions else 0.0
+            tools = self.row if has_versions(self.state, self.index) else 0.0
             lack = self._note_height(self.lack)
             return self.label + self.page.height + self.ui.u(4) + lack + tools
         text = self.page.height
@@ -264,8 +269,8 @@ class MessageItem:
             left = high.x - self._note_size(self.lack).x - ui.theme.size("small") - ui.u(1.5)
             self._draw_lack(left, below + ui.u(1))
             below += self._note_height(self.lack)
-        if self.message.versions:
-            left = high.x - versions_width(self.message, ui)
+        if has_versions(self.state, self.index):
+            left = high.x - versions_width(self.state, ui, self.index)
             imgui.set_cursor_screen_pos(ImVec2(left, below + ui.u(0.5)))
             actions += draw_versions(self.state, ui, self.index)
         if not hovered:
@@ -373,7 +378,7 @@ class MessageItem:
             hint = tr("Continue from where the answer ended")
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):
                 actions.append(ContinueAnswer())
-        if self.message.versions:
+        if has_versions(self.state, self.index):
             imgui.same_line(0, ui.u(1))
             actions += draw_versions(self.state, ui, self.index)
         self._draw_stats(side)
@@ -446,7 +451,7 @@ def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]
     if state.history.open is not None:
         imgui.same_line(0, ui.u(1))
         if icon_button(ui, f"{name}.fork", ICON_BRANCH, tr(FORK), side=side, style="small"):
-            actions.append(ForkConversation(message.key))
+            actions.append(ForkConversation(message.id))
     return actions
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.attached_text import LONGEST_TEXT, ConversationExtras, DraftedFile
+from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import (
     CacheRewritten,
     Cancel,
@@ -38,13 +39,13 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
-    as_version,
     ask_again,
     end_edit,
     end_reading,
     obstacle,
     request_answer,
     show,
+    with_message,
     wrote,
 )
 from llm_lite.desktop.features.program.scopes import fields_of, next_conversation
@@ -163,7 +164,7 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         messages = (*state.messages, *refused, message)
         state = replace(state, tools=replace(state.tools, granted=0))
     else:
-        messages = as_version(state, at, message)
+        messages = (*state.messages[:at], message)  # beside the one that is edited
     return request_answer(replace(_without_draft(state), comparing=None), messages, now)
 
 
@@ -185,7 +186,7 @@ def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result
     if text == before.text:
         return state, commands
     fresh = Message("assistant", text, stop_reason="end", written=before.written, edited=True)
-    return show(state, as_version(state, index, fresh)), commands
+    return show(state, (*state.messages[:index], fresh)), commands
 
 
 def _stop_answer(action: StopAnswer, state: AppState, now: float) -> Result:
@@ -231,12 +232,8 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
 
 def _ask_in_place(state: AppState, now: float) -> Result:
     """Begin an answer that has no text again."""
-    before = state.messages[-1]
-    state, commands = request_answer(state, state.messages[:-1], now)
-    fresh = replace(
-        state.messages[-1], key=before.key, versions=before.versions, place=before.place
-    )
-    return replace(state, messages=(*state.messages[:-1], fresh)), commands
+    *before, last = state.messages
+    return request_answer(state, tuple(before), now, again=last.id)
 
 
 def _edit_message(action: EditMessage, state: AppState, now: float) -> Result:
@@ -261,7 +258,7 @@ def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
         return clear(ClearTarget(), state, now)
     if not state.messages and state.history.open is None:
         return end_edit(state), ()
-    return turn_to(state, ())
+    return turn_to(state)
 
 
 def new_draft(state: AppState) -> NewDraft:
@@ -276,7 +273,9 @@ def new_draft(state: AppState) -> NewDraft:
 
 
 def turn_to(
-    state: AppState, messages: tuple[Message, ...], extras: ConversationExtras | None = None
+    state: AppState,
+    tree: ConversationTree[Message] | None = None,
+    extras: ConversationExtras | None = None,
 ) -> Result:
     """Bring another conversation to the front, with what is kept as `extras` of it; a new chat has
     none. An answer that is being written ends: its text so far is kept."""
@@ -286,7 +285,7 @@ def turn_to(
     prompt, drafted = state.history.own_prompt, new_draft(state)
     turned = next_conversation(
         state,
-        messages=messages,
+        tree=tree or ConversationTree(),
         chat=state.chat + 1,
         system_prompt=state.system_prompt if prompt is None else prompt,
         new_draft=drafted,
@@ -355,8 +354,7 @@ def _unfold_thought(action: UnfoldThought, state: AppState, now: float) -> Resul
     if message.thought is None or message.thought.unfolded == action.unfolded:
         return state, ()
     changed = replace(message, thought=replace(message.thought, unfolded=action.unfolded))
-    before, after = state.messages[: action.index], state.messages[action.index + 1 :]
-    return replace(state, messages=(*before, changed, *after)), ()
+    return with_message(state, action.index, changed), ()
 
 
 def _answer_replied(event: Event, asked: Generate, state: AppState, now: float) -> AppState:
@@ -481,7 +479,7 @@ def _spelling_replied(event: Event, asked: SpellTokens, state: AppState, now: fl
         return state
     texts = event.texts
     messages = (spelled(m, asked.tokens, texts) if m.restored else m for m in state.messages)
-    return replace(state, messages=tuple(messages))
+    return replace(state, tree=state.tree.with_path(tuple(messages)))
 
 
 def _cache_rewritten(event: CacheRewritten, state: AppState, running: Running) -> AppState:
@@ -529,7 +527,7 @@ def _answer(state: AppState) -> Message:
 def _with_answer(state: AppState, answer: Message) -> AppState:
     last = state.messages[-1] if state.messages else None
     kept = state.messages[:-1] if last and last.role == "assistant" else state.messages
-    return replace(state, messages=(*kept, answer))
+    return replace(state, tree=state.tree.with_path((*kept, answer)))
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

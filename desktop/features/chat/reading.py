@@ -192,7 +192,7 @@ def calls_of(message: Message) -> tuple[ToolCall, ...]:
 
 def round_of(state: AppState, message: Message) -> CallRound:
     known = state.tools.round
-    return known if known.key == message.key else CallRound(message.key)
+    return known if known.key == message.id else CallRound(message.id)
 
 
 def rounds(state: AppState) -> int:

@@ -38,6 +38,7 @@ from llm_lite.core.history import (
     JournalEntry,
     PageCursor,
     SavedCache,
+    fork,
     title_of_model,
 )
 from llm_lite.core.history.caches import CacheCatalogue
@@ -53,7 +54,7 @@ from llm_lite.core.messages import (
     TitleMade,
 )
 from llm_lite.desktop.features.history import model as does
-from llm_lite.desktop.features.history.host_recorder import Recorder, in_chat
+from llm_lite.desktop.features.history.host_recorder import Recorder, fit_extras, in_chat
 from llm_lite.desktop.features.history.model import fit_title
 from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, HistoryPart
 from llm_lite.desktop.features.host import Host
@@ -72,6 +73,7 @@ from llm_lite.desktop.features.undo.model import (
     UndoAction,
     is_for_history,
 )
+from llm_lite.desktop.language.incoming import typed
 from llm_lite.desktop.language.translate import tr, trn
 
 SNIPPET = 400  # characters
@@ -224,8 +226,8 @@ class HistoryHost(Host):
                 self._submit(lambda: self._ask_title(number))
             case does.OpenConversation(number, message):
                 self._open(number, message)
-            case does.ForkConversation(key):
-                self._fork(key)
+            case does.ForkConversation(message):
+                self._fork(message)
             case does.SearchHistory(query):
                 self._query = query
                 self._submit(lambda: self._search(query, FIRST_SEARCH))
@@ -256,16 +258,15 @@ class HistoryHost(Host):
         return self.history.close(seconds)
 
     def _open(self, number: int, message: int | None) -> None:
-        if number == self.recorder.conversation and message is not None:
-            key = self.recorder.key_of(message)
-            if key is not None:
-                self._tell(does.Reveal(key))
-                return
-        self._submit(lambda: self._read(number, message))
+        here = number == self.recorder.conversation
+        if here and message is not None and self.recorder.shows(message):
+            self._tell(does.Reveal(message))
+        else:
+            self._submit(lambda: self._read(number, message))
 
-    def _fork(self, key: int) -> None:
+    def _fork(self, message: int) -> None:
         self.recorder.keep_extras()
-        number, message = self.recorder.conversation, self.recorder.number_of(key)
+        number = self.recorder.conversation if self.recorder.has(message) else None
         self._submit(lambda: self._journalled(lambda: self._make_fork(number, message)))
 
     def _handle(self, event: HistoryEvent) -> None:
@@ -339,12 +340,9 @@ class HistoryHost(Host):
             return [does.ConversationMissing(number, str(error))]
         if stored is None:
             return [does.ConversationMissing(number, "")]
-        messages, opened = in_chat(stored)
-        if messages:
-            self.recorder.expect(messages[0].key, opened)
-        reveal = next((k for k, kept in opened.kept.items() if kept.stored.id == message), None)
-        prompt, extras = opened.system_prompt, opened.extras
-        read = does.ConversationRead(number, messages, prompt, reveal, extras)
+        tree, prompt = in_chat(stored), typed(stored.summary.system_prompt)
+        reveal = message if message is not None and tree.find(message) is not None else None
+        read = does.ConversationRead(number, tree, prompt, reveal, fit_extras(stored.extras))
         return [read, *self._caches.found(number)]
 
     def _change_caches(self, change: Callable[[], None]) -> Iterable[Act]:
@@ -454,15 +452,15 @@ class HistoryHost(Host):
         source = [does.OpenConversation(entry.source)] if back and entry.source else []
         return [*rows, left, *source, does.TellHistory("info", words)]
 
-    def _make_fork(self, number: int | None, message: int | None) -> Iterable[Act]:
+    def _make_fork(self, number: int | None, message: int) -> Iterable[Act]:
         stored = self.history.conversation(number) if number is not None else None
-        if stored is None or message is None:
+        if stored is None:
             return [does.TellHistory("warning", tr("There is nothing to make a fork of."))]
         bare = does.fit_title(stored.summary.title)[: does.TITLE - 20]
         title = tr("{title} (fork)").format(title=bare) if bare else ""
-        fork = self._journal.fork(ConversationTree.of(stored).fork(message, title))
+        made = self._journal.fork(fork(stored, message, title))
         notice = does.TellHistory("info", tr("This is a fork: the other one is in the list."))
-        return [*self._rows_of([fork]), does.OpenConversation(fork), notice]
+        return [*self._rows_of([made]), does.OpenConversation(made), notice]
 
     def _export(self, number: int, kind: does.FileKind, path: str) -> Iterable[Act]:
         from llm_lite.core.history.exchange.exporting import export_file

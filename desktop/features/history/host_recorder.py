@@ -1,21 +1,16 @@
 """Messages of the chat as rows of the history, and back.
 
-The recorder writes what is new in the chat, from the state alone. After each change it compares the
-messages with those it saw last, by identity: where nothing changed it costs nothing. It reads
-nothing and waits for nothing.
-
-`in_chat` makes the messages of a conversation that is opened. In the history messages are a tree;
-in the chat they are what is shown, and each holds its other versions with what followed from there.
-Nothing here recurses: a tree may be as deep as it has messages.
+The recorder writes what is new in the chat, from the state alone: a message has the same id here
+and there. After each change it compares the messages with those it saw last, by identity: where
+nothing changed it costs nothing. It reads nothing and waits for nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from typing import get_args
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment, ConversationExtras
 from llm_lite.core.history import (
@@ -27,6 +22,7 @@ from llm_lite.core.history import (
     StoredConversation,
     StoredMessage,
 )
+from llm_lite.core.history.ids import new_id
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
@@ -40,52 +36,36 @@ from llm_lite.desktop.language.incoming import fit_line, fit_to_show, typed
 PERIOD = 0.25  # seconds between two writes of a growing answer
 
 
-class Kept(Struct):
-    """A message of the chat in the history."""
+class WrittenAnswer(Struct):
+    """The answer that is being written, in the history."""
 
     stored: StoredMessage
-    shown: Message  # as it was written last
-    finished: bool = True
-    began: float = 0.0
-
-
-class Opened(Struct, frozen=True):
-    """A conversation as it was read, each message by the key that it has in the chat."""
-
-    conversation: int
-    system_prompt: str
-    kept: dict[int, Kept]
-    selected: dict[int | None, int | None]  # the child that is shown, by its parent
-    extras: ConversationExtras = field(default_factory=ConversationExtras)
+    shown: Message  # as it was seen last
+    began: float
+    late: bool = False  # it has more than was written
 
 
 class Recorder:
     def __init__(self, history: History) -> None:
         self.conversation: int | None = None
         self._history = history
-        self._kept: dict[int, Kept] = {}
-        self._selected: dict[int | None, int | None] = {}
-        self._seen: tuple[Message, ...] = ()
+        self._known: set[int] = set()  # ids of the messages that the history has
+        self._seen = ConversationTree[Message]()
         self._chat = 0
         self._prompt = ""
-        self._late: Kept | None = None  # has more than was written
+        self._answer: WrittenAnswer | None = None
         self._due = 0.0  # when it may be written
-        self._opened: dict[int, Opened] = {}  # by the key of the first message
         self._extras = self._kept_extras = ConversationExtras()  # what there is, what is kept
         self._extras_due = 0.0  # when they may be written again
-
-    def expect(self, first: int, opened: Opened) -> None:
-        """Expect a conversation by the key of its first message. Any thread may call this."""
-        self._opened[first] = opened
 
     def note(self, state: AppState, now: float) -> None:
         """Write what is new in `state`."""
         if state.chat != self._chat:
             self._turn(state)
-        if state.messages is not self._seen:
+        if state.tree is not self._seen:
             self._update(state, now)
-        if self._late is not None and now >= self._due:
-            self._write(self._late, now)
+        if self._answer is not None and self._answer.late and now >= self._due:
+            self._write(self._answer, now)
         if self.conversation is not None:
             if state.system_prompt != self._prompt:
                 self._prompt = state.system_prompt
@@ -95,20 +75,18 @@ class Recorder:
                 self._extras_due = now + PERIOD
                 self.keep_extras()
 
-    def key_of(self, message: int) -> int | None:
-        """Return the key of a message in the chat by its number in the history, if it is shown."""
-        known = ((m.key, self._kept.get(m.key)) for m in self._seen)
-        return next((key for key, kept in known if kept and kept.stored.id == message), None)
+    def shows(self, message: int) -> bool:
+        """Return whether a message is on the path that is shown."""
+        return self._seen.index(message) is not None
 
-    def number_of(self, key: int) -> int | None:
-        """Return the number in the history of a message of the chat."""
-        kept = self._kept.get(key)
-        return kept.stored.id if kept is not None else None
+    def has(self, message: int) -> bool:
+        """Return whether a message of the chat is in the history."""
+        return message in self._known
 
     def end(self) -> None:
         """Finish the answer that is being written as it is, as no more will come."""
-        for kept in self._unfinished():
-            self._finish(kept, kept.shown, 0.0)
+        if self._answer is not None:
+            self._finish(self._answer, self._answer.shown, 0.0)
         self.keep_extras()
 
     def keep_extras(self) -> None:
@@ -117,150 +95,132 @@ class Recorder:
             self._history.set_extras(self.conversation, self._extras, self._kept_extras)
             self._kept_extras = self._extras
 
-    def _unfinished(self) -> Iterable[Kept]:
-        known = (self._kept.get(message.key) for message in self._seen[-1:])
-        return [kept for kept in known if kept is not None and not kept.finished]
-
     def _turn(self, state: AppState) -> None:
-        """Another conversation is in the chat."""
+        """Another conversation is in the chat: a new one, or one that was just read."""
         self.end()
-        self._chat, self._seen, self._late = state.chat, (), None
-        self.conversation, self._kept, self._selected = None, {}, {}
+        self.conversation, self._chat = state.history.open, state.chat
+        self._known, self._seen = set(), ConversationTree()
         self._extras = self._kept_extras = ConversationExtras()
-        first = state.messages[0].key if state.messages else 0
-        opened = self._opened.get(first)
-        self._opened.clear()
-        if opened is not None:
-            self.conversation, self._prompt = opened.conversation, opened.system_prompt
-            self._kept, self._selected = opened.kept, opened.selected
-            self._extras = self._kept_extras = opened.extras
+        if self.conversation is not None:
+            self._known, self._seen = {message.id for message in state.tree}, state.tree
+            self._prompt = state.system_prompt
+            self._extras = self._kept_extras = extras_of(state)
 
     def _update(self, state: AppState, now: float) -> None:
-        messages, seen = state.messages, self._seen
-        same = 0
-        for one, other in zip(messages, seen, strict=False):
-            if one is not other:
-                break
-            same += 1
-        left = {message.key for message in messages[same:]}
-        for gone in self._unfinished():  # an answer that was undone while it was written
-            if gone.shown.key not in left and len(seen) > same:
-                self._finish(gone, gone.shown, now)
+        messages, seen = state.messages, self._seen.path
+        pairs = enumerate(zip(messages, seen, strict=False))
+        shorter = min(len(messages), len(seen))
+        same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        left = self._answer
+        if left is not None and all(m.id != left.stored.id for m in messages[-1:]):
+            self._finish(left, state.tree.find(left.stored.id) or left.shown, now)
         if self.conversation is None and messages:
             self._prompt = state.system_prompt
-            begun = self._history.begin(system_prompt=self._prompt)
-            self.conversation = begun.id
-        parent = self._kept[messages[same - 1].key].stored.id if same else None
+            self.conversation = self._history.begin(system_prompt=self._prompt).id
+        parent = messages[same - 1].id if same else None
+        branches = False  # another message stands where one was shown, or behind the last
         for index in range(same, len(messages)):
-            message = messages[index]
-            kept = self._kept.get(message.key)
-            if kept is None:
-                beside = self._kept.get(seen[index].key) if index < len(seen) else None
-                kept = self._add(message, parent, beside, state, now)
-            elif message is not kept.shown:
-                self._change(kept, message, now)
-            self._select(parent, kept.stored.id)
-            parent = kept.stored.id
-        if messages:
-            self._select(parent, None)
-        self._seen = messages
+            message, before = messages[index], seen[index] if index < len(seen) else None
+            if message.id not in self._known:
+                self._add(message, parent, None if branches else before, state, now)
+            elif before is not None and before.id == message.id:
+                self._change(message, before, parent, now)
+            elif not branches or self._left_at(parent) != message.id:
+                assert self.conversation is not None
+                self._history.select(self.conversation, parent, message.id)
+            branches = branches or before is None or before.id != message.id
+            parent = message.id
+        self._seen = state.tree
 
-    def _select(self, parent: int | None, child: int | None) -> None:
-        if self._selected.get(parent) != child and self.conversation is not None:
-            self._selected[parent] = child
-            self._history.select(self.conversation, parent, child)
+    def _left_at(self, message: int | None) -> int | None:
+        """Return what was last shown behind a message that was not shown before."""
+        aside = self._seen.aside.get(message) if message is not None else None
+        return aside.child if aside is not None else None
 
     def _add(
         self,
         message: Message,
         parent: int | None,
-        beside: Kept | None,
+        beside: Message | None,
         state: AppState,
         now: float,
-    ) -> Kept:
-        """Add a new message behind `parent`, which the history shows from now on."""
+    ) -> None:
+        """Add a new message behind `parent`, which the history shows from now on. `beside` is the
+        version that was shown before."""
         assert self.conversation is not None
-        base = beside.stored if beside is not None and beside.stored.parent == parent else None
+        self._known.add(message.id)
         if message.role == "assistant" and not message.edited:
-            kept = self._begin(message, parent, beside if base else None, state, now)
-        else:
-            run, end = answered_by(message)
-            stored = self._history.add_message(
-                self.conversation,
-                parent,
-                message.text,
-                role=message.role,
-                attachments=message.attachments,
-                based_on=base,
-                run=run,
-                end=end,
-            )
-            kept = Kept(stored, message)
-        self._kept[message.key] = kept
-        self._selected[parent] = kept.stored.id
-        return kept
+            self._begin(message, parent, beside, state, now)
+            return
+        run, end = answered_by(message)
+        self._history.add_message(
+            self.conversation,
+            parent,
+            message.text,
+            role=message.role,
+            attachments=message.attachments,
+            based_on=beside,
+            run=run,
+            end=end,
+            number=message.id,
+        )
 
     def _begin(
         self,
         message: Message,
         parent: int | None,
-        beside: Kept | None,
+        beside: Message | None,
         state: AppState,
         now: float,
-    ) -> Kept:
+    ) -> None:
         assert self.conversation is not None
         running = state.running
         forced = running.forced if running is not None and beside is not None else ()
-        same = zip(forced, beside.shown.tokens if beside else (), strict=False)
+        same = zip(forced, beside.tokens if beside else (), strict=False)
         kept_tokens = next((n for n, (a, b) in enumerate(same) if a.id != b.id), len(forced))
         forced = forced[:kept_tokens]
         stored = self._history.begin_answer(
             self.conversation,
             parent,
             run_of(message),
-            fork_of=beside.stored if beside and forced else None,
+            fork_of=beside if forced else None,
             text="".join(token.text for token in forced),
             tokens=tuple(token.id for token in forced),
+            number=message.id,
         )
         began = running.started if running is not None else now
-        kept = Kept(stored, message, finished=False, began=began)
+        late = bool(message.text or message.tokens)
+        self._answer = WrittenAnswer(stored, message, began, late)
         if message.stop_reason is not None:
-            self._finish(kept, message, now)
-        elif message.text or message.tokens:
-            self._late = kept
-        return kept
+            self._finish(self._answer, message, now)
 
-    def _change(self, kept: Kept, message: Message, now: float) -> None:
+    def _change(self, message: Message, before: Message, parent: int | None, now: float) -> None:
         """Write what has changed in an answer; nothing that is kept changes in other messages."""
-        before, kept.shown = kept.shown, message
         if message.role != "assistant":
             return
+        answer = self._answer
         if message.stop_reason is None:
-            if kept.finished:
-                kept.finished, kept.began = False, now
-                self._history.continue_answer(kept.stored)
-            if message.tokens is not before.tokens:
-                self._late = kept
-        elif not kept.finished:
-            self._finish(kept, message, now)
+            if answer is None:  # one that had ended goes on
+                assert self.conversation is not None
+                stored = StoredMessage(message.id, self.conversation, parent, "assistant")
+                self._history.continue_answer(stored)
+                answer = self._answer = WrittenAnswer(stored, message, now)
+            answer.shown, answer.late = message, answer.late or message.tokens is not before.tokens
+        elif answer is not None and answer.stored.id == message.id:
+            self._finish(answer, message, now)
 
-    def _write(self, kept: Kept, now: float) -> None:
-        self._late, self._due = None, now + PERIOD
-        if not kept.finished:
-            odds = likelihoods_of(kept.shown)
-            self._history.write_answer(kept.stored, *content_of(kept.shown), odds)
+    def _write(self, answer: WrittenAnswer, now: float) -> None:
+        answer.late, self._due = False, now + PERIOD
+        odds = likelihoods_of(answer.shown)
+        self._history.write_answer(answer.stored, *content_of(answer.shown), odds)
 
-    def _finish(self, kept: Kept, message: Message, now: float) -> None:
-        kept.finished = True
-        if self._late is kept:
-            self._late = None
-        end = AnswerEnd(
-            message.stop_reason or "stopped",
-            message.stats,
-            message.problem,
-            max(0.0, now - kept.began),
-        )
-        self._history.finish_answer(kept.stored, *content_of(message), end, likelihoods_of(message))
+    def _finish(self, answer: WrittenAnswer, message: Message, now: float) -> None:
+        self._answer = None
+        seconds = max(0.0, now - answer.began)
+        reason = message.stop_reason or "stopped"
+        end = AnswerEnd(reason, message.stats, message.problem, seconds)
+        content = content_of(message)
+        self._history.finish_answer(answer.stored, *content, end, likelihoods_of(message))
 
 
 def content_of(message: Message) -> tuple[str, str, tuple[int, ...]]:
@@ -293,48 +253,12 @@ def run_of(message: Message) -> AnswerRun:
     return replace(message.written or AnswerRun(), sampling=message.sampling, tools=tools)
 
 
-# A message, and those that are shown behind it.
-Chain = tuple[Message, "Chain | None"]
-
-
-def in_chat(conversation: StoredConversation) -> tuple[tuple[Message, ...], Opened]:
-    """Return the messages for the chat, and what the recorder must know of them."""
-    tree = ConversationTree.of(conversation)
+def in_chat(conversation: StoredConversation) -> ConversationTree[Message]:
+    """Return the messages of a kept conversation for the chat."""
     tokens: dict[int, Token] = {}
-    made = {m.id: _message(m, tokens) for m in conversation.messages}
-    shown: dict[int | None, Chain] = {}  # what is shown behind a message
-    parents: list[int | None] = [m.id for m in reversed(conversation.messages)]
-    for parent in [*parents, None]:
-        children = tree.children.get(parent, ())
-        if not children:
-            continue
-        wanted = conversation.summary.selected if parent is None else tree.by_id[parent].selected
-        # Where none is chosen, none would be seen, nor could be chosen.
-        place = next((i for i, c in enumerate(children) if c.id == wanted), len(children) - 1)
-        others = tuple(
-            tuple(_walk((made[c.id], shown.get(c.id))))
-            for i, c in enumerate(children)
-            if i != place
-        )
-        first = children[place]
-        made[first.id] = replace(made[first.id], versions=others, place=place)
-        shown[parent] = (made[first.id], shown.get(first.id))
-    selected: dict[int | None, int | None] = {m.id: m.selected for m in conversation.messages}
-    selected[None] = conversation.summary.selected
-    kept = {
-        made[m.id].key: Kept(m, made[m.id], m.finished or m.role != "assistant")
-        for m in conversation.messages
-    }
-    prompt = typed(conversation.summary.system_prompt)
-    extras = fit_extras(conversation.extras)
-    opened = Opened(conversation.summary.id, prompt, kept, selected, extras)
-    return tuple(_walk(shown.get(None))), opened
-
-
-def _walk(chain: Chain | None) -> Iterator[Message]:
-    while chain is not None:
-        message, chain = chain
-        yield message
+    new_id(max((message.id for message in conversation.messages), default=0))  # later are larger
+    tree = ConversationTree.of(conversation)
+    return tree.mapped(lambda stored: replace(_message(stored, tokens), id=stored.id))
 
 
 def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:

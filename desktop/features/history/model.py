@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import field
 
 from llm_lite.core.attached_text import ConversationExtras
+from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import Level
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import turn_to
@@ -90,9 +91,9 @@ class RedoHistory(Action, frozen=True):
 
 
 class ForkConversation(HostAction, frozen=True):
-    """Make a conversation with the path to a message of the chat, by its key, and nothing else."""
+    """Make a conversation with the path to a message of the chat, by its id, and nothing else."""
 
-    key: int
+    message: int
 
 
 class SearchHistory(Action, frozen=True):
@@ -132,10 +133,10 @@ class RowsChanged(Action, frozen=True):
 
 
 class ConversationRead(Action, frozen=True):
-    """The conversation that `OpenConversation` requested. `reveal` is the key of its message."""
+    """The conversation that `OpenConversation` requested. `reveal` is the id of its message."""
 
     id: int
-    messages: tuple[Message, ...]
+    tree: ConversationTree[Message]
     system_prompt: str
     reveal: int | None = None
     extras: ConversationExtras = field(default_factory=ConversationExtras)
@@ -159,9 +160,9 @@ class ConversationBegun(Action, frozen=True):
 
 
 class Reveal(Action, frozen=True):
-    """Scroll to the message of this key; None: it has been done."""
+    """Scroll to the message of this id; None: it has been done."""
 
-    key: int | None
+    message: int | None
 
 
 class LeaveConversations(Action, frozen=True):
@@ -250,7 +251,7 @@ def _take_away(action: DeleteConversation | DeleteAll, state: AppState, now: flo
         isinstance(action, DeleteConversation) and action.id != history.open
     ):
         return state, ()
-    return turn_to(state, ())
+    return turn_to(state)
 
 
 def _search(action: SearchHistory, state: AppState, now: float) -> Result:
@@ -291,10 +292,11 @@ def _conversation_read(action: ConversationRead, state: AppState, now: float) ->
         return _with(state, opening=None), ()
     own = state.history.own_prompt
     own = state.system_prompt if own is None else own
-    messages = action.messages
+    tree = action.tree
     if action.system_prompt.strip() == state.system_prompt.strip():
-        messages = as_known(messages, state.messages)  # of a fork: what it was made of
-    state, commands = turn_to(state, messages, action.extras)
+        known = as_known(tree.path, state.messages)  # of a fork: what it was made of
+        tree = tree.with_path(known)
+    state, commands = turn_to(state, tree, action.extras)
     state = _with(state, open=action.id, reveal=action.reveal, own_prompt=own)
     return replace(state, system_prompt=action.system_prompt), commands
 
@@ -319,7 +321,7 @@ def _search_answered(action: SearchAnswered, state: AppState, now: float) -> Res
 
 
 def _reveal(action: Reveal, state: AppState, now: float) -> Result:
-    return _with(state, reveal=action.key, opening=None), ()
+    return _with(state, reveal=action.message, opening=None), ()
 
 
 def _tell(action: TellHistory, state: AppState, now: float) -> Result:
@@ -329,7 +331,7 @@ def _tell(action: TellHistory, state: AppState, now: float) -> Result:
 
 
 def _leave(action: LeaveConversations, state: AppState, now: float) -> Result:
-    return turn_to(state, ()) if state.history.open in action.ids else (state, ())
+    return turn_to(state) if state.history.open in action.ids else (state, ())
 
 
 def _journalled(action: NeedsHistory, state: AppState, now: float) -> Result:

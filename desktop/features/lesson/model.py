@@ -335,7 +335,7 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
         return notify(state, "warning", problem, now), ()
     if state.writes_targets:
         return write_target(WriteTarget(text), _from_first_step(state), now)
-    state, stop = turn_to(state, ()) if state.messages else (state, ())
+    state, stop = turn_to(state) if state.messages else (state, ())
     sampling, prompt = state.sampling, state.system_prompt
     alone = replace(state.sampling, max_new_tokens=CONTINUATION)
     state = replace(state, sampling=alone, system_prompt="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import zlib
 
+from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import (
     AnswerRun,
     Cancel,
@@ -94,14 +95,16 @@ def request_answer(
     *,
     continue_last: bool = False,
     raw: bool = False,
+    again: int | None = None,
 ) -> Result:
     """Start an answer to `messages`, `raw` without a chat template; a fresh, empty one is shown at
-    once."""
+    once, in the place of the one with the id `again`."""
     sampling = seeded(sampler(state), state, now)
     if continue_last:
         shown = messages
     else:
-        shown = (*messages, _answer(state, sampling))
+        fresh = _answer(state, sampling)
+        shown = (*messages, fresh if again is None else replace(fresh, id=again))
     prompt = conversation(state, messages)
     return _send(state, shown, now, Generate(prompt, sampling, continue_last, raw))
 
@@ -118,8 +121,7 @@ def ask_again(
 ) -> Result:
     """Another version of the answer at `index`; those that are there are kept beside it."""
     sampling = sampling or seeded(sampler(state), state, now)
-    before, kept = state.messages[:index], versions(state, index)
-    fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
+    before, fresh = state.messages[:index], _answer(state, sampling, gains)
     ids = tuple(token.id for token in forced)
     command = Generate(conversation(state, before), sampling, gains=gains, forced=ids, begin=begin)
     return _send(state, (*before, fresh), now, command, forced)
@@ -132,33 +134,21 @@ def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = No
     return Message("assistant", "", sampling=sampling, written=written, calls=calls)
 
 
-def as_version(state: AppState, index: int, message: Message) -> tuple[Message, ...]:
-    """Return the messages up to `index`, with `message` there. What stood there and behind it is
-    kept as another version."""
-    kept = versions(state, index)
-    return (*state.messages[:index], replace(message, versions=kept, place=len(kept)))
-
-
 def show(state: AppState, messages: tuple[Message, ...]) -> AppState:
-    """The state with these messages; what the cache has of others is no longer theirs."""
-    return replace(_cut(state, _same(state.messages, messages)), messages=messages)
+    """Return the state with this path through the conversation. What it leaves out is kept beside
+    it as other versions; what the cache has of that is no longer theirs."""
+    return show_tree(state, state.tree.with_path(messages))
 
 
-def versions(state: AppState, index: int) -> tuple[tuple[Message, ...], ...]:
-    """Return all versions of the messages from `index` on, the present one in its place."""
-    first = state.messages[index]
-    bare = replace(first, versions=(), place=0)
-    present = (bare, *state.messages[index + 1 :])
-    return (*first.versions[: first.place], present, *first.versions[first.place :])
+def show_tree(state: AppState, tree: ConversationTree[Message]) -> AppState:
+    """Return the state with the conversation as it is in `tree`."""
+    return replace(_cut(state, _same(state.messages, tree.path)), tree=tree)
 
 
-def switch(state: AppState, index: int, place: int) -> AppState:
-    """Return the state with another version of the messages from `index` on."""
-    kept = versions(state, index)
-    others = kept[:place] + kept[place + 1 :]
-    first = replace(kept[place][0], versions=others, place=place)
-    messages = (*state.messages[:index], first, *kept[place][1:])
-    return replace(_cut(state, index), messages=messages)
+def with_message(state: AppState, index: int, message: Message) -> AppState:
+    """Return the state with another content of a message that is shown."""
+    path = (*state.messages[:index], message, *state.messages[index + 1 :])
+    return replace(state, tree=state.tree.with_path(path))
 
 
 def end_edit(state: AppState) -> AppState:
@@ -200,12 +190,8 @@ def leave_answer(state: AppState) -> Result:
     if running is None:
         return end_reading(state)
     last = replace(state.messages[-1].ended(), stop_reason="stopped")
-    state = replace(
-        state,
-        messages=(*state.messages[:-1], last),
-        running=None,
-    )
-    return state, (Cancel(running.asked),)
+    state = with_message(state, len(state.messages) - 1, last)
+    return replace(state, running=None), (Cancel(running.asked),)
 
 
 def _send(
@@ -255,5 +241,5 @@ def seeded(sampling: SamplingOptions, state: AppState, now: float) -> SamplingOp
     """Return the options with a known seed, so that the same answer can be given again."""
     if sampling.seed is not None:
         return sampling
-    last = state.messages[-1].key if state.messages else 0
-    return replace(sampling, seed=zlib.crc32(f"{last} {now!r}".encode()))
+    asked = f"{state.chat} {state.tree.count} {now!r}"
+    return replace(sampling, seed=zlib.crc32(asked.encode()))

@@ -4,13 +4,14 @@ monotonic clock, sizes in bytes, rates in tokens per second."""
 from __future__ import annotations
 
 import math
-from itertools import count
 from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from llm_lite.core.attached_text import Attachment, message_text
+from llm_lite.core.history.ids import new_id
+from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
@@ -112,12 +113,6 @@ RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
 ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
-_keys = count(1)
-
-
-def next_key() -> int:
-    """Return a number that no other message of this process has."""
-    return next(_keys)
 
 
 class Token(Struct, frozen=True):
@@ -138,9 +133,6 @@ class Message(Struct, frozen=True):
     stats: GenerationStats | None = None
     problem: str = ""  # a sentence, where the answer ended early
     sampling: SamplingOptions | None = None  # of an answer, its seed included
-    # What was said from here on in other ways, and the place of this one among them.
-    versions: tuple[tuple[Message, ...], ...] = ()
-    place: int = 0
     thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
     written: AnswerRun | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
@@ -151,10 +143,10 @@ class Message(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     unfolded: int = -1  # the attachment whose text is shown
     likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
-    key: int = field(default_factory=next_key)  # the same whatever is replaced
+    id: int = field(default_factory=new_id)  # the same whatever is replaced, also in the history
 
     def __eq__(self, other: object) -> bool:
-        """Compare what two messages hold; each has a key of its own."""
+        """Compare what two messages hold; each has an id of its own."""
         if other.__class__ is not self.__class__:
             return NotImplemented
         return _content(self) == _content(other)
@@ -216,7 +208,7 @@ class Message(Struct, frozen=True):
         return ChatMessage(self.role, text, ids, thought, calls, name)
 
 
-_content = attrgetter(*(name for name in Message.__struct_fields__ if name != "key"))
+_content = attrgetter(*(name for name in Message.__struct_fields__ if name != "id"))
 
 
 class Running(Struct, frozen=True):
@@ -256,7 +248,7 @@ class Reading(Struct, frozen=True):
 
 
 class AnswerComparison(Struct, frozen=True):
-    """An answer beside the version of it at place `base`."""
+    """An answer beside another version of it, whose id is `base`."""
 
     index: int
     base: int
@@ -312,7 +304,7 @@ class Notice(Struct, frozen=True):
 
 
 class AppState(Switches, frozen=True):
-    messages: tuple[Message, ...] = of("conversation", ())
+    tree: ConversationTree[Message] = made("conversation", ConversationTree)
     draft: str = of("conversation", "")
     # index of the message whose text is in the draft
     editing: int | None = of("conversation", None)
@@ -393,6 +385,11 @@ class AppState(Switches, frozen=True):
     log: tuple[LogLine, ...] = of("program", ())
     notices: tuple[Notice, ...] = of("program", ())
     next_notice: int = of("program", 1)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the messages of the conversation in front that are shown."""
+        return self.tree.path
 
     @property
     def busy(self) -> bool:

@@ -346,7 +346,7 @@ def _draw_ways_on(state: AppState, ui: Ui, place: Place) -> list[Action]:
             actions.append(ContinueText(index, _characters(message, text, blocks, at)))
     kept = state.history.open is not None and state.answering is not message
     if _item(ui, "fork", tr("Fork to a new conversation"), "", kept):
-        actions.append(ForkConversation(message.key))
+        actions.append(ForkConversation(message.id))
     return actions
 
 

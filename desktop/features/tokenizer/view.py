@@ -177,7 +177,7 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     model = state.model.path if state.model else ""
     if choice.form == "plain" or compares or state.encodes:
         return (*key, model)
-    last = state.messages[-1].key if state.messages else 0
+    last = state.messages[-1].id if state.messages else 0
     ended = state.busy, len(state.messages), last
     return (*key, model, state.system_prompt, state.thinking, *ended)
 

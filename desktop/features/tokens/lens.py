@@ -86,7 +86,7 @@ def _position(state: AppState) -> int | None:
 
 def _request(state: AppState, ui: Ui, position: int) -> list[Action]:
     """Ask for one token at a time, while an answer is written at most once in LIVE seconds."""
-    answer = state.messages[-1].key if state.messages else 0
+    answer = state.messages[-1].id if state.messages else 0
     key = (position, answer, state.translating.began, state.steering.gains)
     if state.lens.asked or state.lens.key == key:
         return []

@@ -87,7 +87,7 @@ class TokensShown(Struct):
     owners: tuple[int, ...] | None = None  # that the places were made of
     places: dict[int, Place] = field(default_factory=dict)
     spelled_in: tuple[object, ...] = ()  # conversation and model
-    spelled: set[int] = field(default_factory=set)  # messages that were asked for, by key
+    spelled: set[int] = field(default_factory=set)  # messages that were asked for, by id
 
 
 class TokenItem:
@@ -99,7 +99,7 @@ class TokenItem:
         self.passage, self.page = laid(state, ui, index, message, width)
         self.shown = shown_height(self.passage, self.page)
         self.label = ui.theme.size("small") + ui.u(2)
-        self.tools = ui.u(7) if message.versions else 0.0
+        self.tools = ui.u(7) if has_versions(state, index) else 0.0
         self.height = self.label + self.shown + self.tools + ui.u(2)
 
     def draw(self) -> list[Action]:
@@ -240,9 +240,9 @@ def ask_spelling(state: AppState, ui: Ui, index: int) -> list[Action]:
     kept, key = ui.local(TokensShown), (state.chat, model)
     if kept.spelled_in != key:
         kept.spelled_in, kept.spelled = key, set()
-    if message.key in kept.spelled:
+    if message.id in kept.spelled:
         return []
-    kept.spelled.add(message.key)
+    kept.spelled.add(message.id)
     return [SpellAnswer(index)]
 
 
@@ -315,24 +315,33 @@ def draw_most_attended(state: AppState, ui: Ui, width: float) -> None:
     draw_share_lines(ui, "tokens.look", lines)
 
 
-def versions_width(message: Message, ui: Ui) -> float:
+def has_versions(state: AppState, index: int) -> bool:
+    return len(state.tree.versions(index)) > 1
+
+
+def _place(state: AppState, index: int) -> str:
+    """Return which version of a message is shown: "2 / 3"."""
+    return f"{state.tree.version(index) + 1} / {len(state.tree.versions(index))}"
+
+
+def versions_width(state: AppState, ui: Ui, index: int) -> float:
     """Return the width of what `draw_versions` draws, in pixels."""
     with ui.font(style="small"):
-        words = imgui.calc_text_size(f"{message.place + 1} / {len(message.versions) + 1}").x
+        words = imgui.calc_text_size(_place(state, index)).x
     return float(ui.u(6) * 2 + ui.u(0.5) * 2 + words)
 
 
 def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
     """Draw the number of the version of a message that is shown, between two buttons."""
-    message, side = state.messages[index], ui.u(6)
-    count, place = len(message.versions) + 1, message.place
+    side = ui.u(6)
+    count, place = len(state.tree.versions(index)), state.tree.version(index)
     wanted = place
     name = f"message.{index}"
     hint = tr("Previous version")
     if icon_button(ui, f"{name}.before", ICON_CHEVRON_LEFT, hint, side=side, style="small"):
         wanted = max(0, place - 1)
     imgui.same_line(0, ui.u(0.5))
-    at, shown = imgui.get_cursor_screen_pos(), f"{place + 1} / {count}"
+    at, shown = imgui.get_cursor_screen_pos(), _place(state, index)
     with ui.font(style="small"):
         room = imgui.calc_text_size(shown).x
         spot = ImVec2(at.x, at.y + (side - ui.theme.size("small")) / 2)

@@ -201,7 +201,7 @@ class CallCards:
 
     def _by_hand(self, number: int) -> str | None:
         written = self.ui.local(CallsShown).by_hand
-        if written is None or (written.key, written.number) != (self.message.key, number):
+        if written is None or (written.key, written.number) != (self.message.id, number):
             return None
         return written.text
 
@@ -332,7 +332,7 @@ class CallCards:
             imgui.same_line(0, ui.u(2))
         answer = button if server else primary_button
         if answer(ui, f"{name}.hand", tr("Answer by hand")):
-            ui.local(CallsShown).by_hand = CallByHand(self.message.key, number)
+            ui.local(CallsShown).by_hand = CallByHand(self.message.id, number)
         imgui.same_line(0, ui.u(2))
         if button(ui, f"{name}.refuse", tr("Refuse"), hint=tr(REFUSE_HINT)):
             actions.append(RefuseCall(number))
@@ -378,7 +378,7 @@ class CallCards:
             draw = imgui.get_window_draw_list()
             draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), tr(HAND_HINT))
         shown = ui.local(CallsShown)
-        shown.by_hand = CallByHand(self.message.key, number, text)
+        shown.by_hand = CallByHand(self.message.id, number, text)
         imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(22) + self.gap))
         label = tr("Give this answer")
         given = primary_button(ui, f"{name}.give", label, enabled=bool(text.strip()))

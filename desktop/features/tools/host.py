@@ -99,7 +99,7 @@ class ToolHost(Host):
         elif isinstance(action, StopCall):
             message = waiting(state)
             if message is not None and self._servers is not None:
-                self._servers.cancel(f"{message.key}.{action.number}")
+                self._servers.cancel(f"{message.id}.{action.number}")
         return []
 
     def poll(self, state: AppState) -> list[Action]:
@@ -132,7 +132,7 @@ class ToolHost(Host):
         assert found is not None and spec is not None
         arguments = read_json(coerced(call, found[1]).arguments)
         seconds = spec.spec.call_seconds
-        number = f"{message.key}.{action.number}"
+        number = f"{message.id}.{action.number}"
         self._running().call(number, server, call.name, arguments, seconds)
 
     def _actions_of(self, event: ServerEvent) -> list[Action]:

@@ -25,7 +25,12 @@ from llm_lite.desktop.features.chat.reading import (
 )
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result, obstacle, request_answer
+from llm_lite.desktop.features.program.requests import (
+    Result,
+    obstacle,
+    request_answer,
+    with_message,
+)
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tools.state import (
     DECLARED,
@@ -331,7 +336,7 @@ def _refuse(action: RefuseCall, state: AppState, now: float) -> Result:
 
 def _call_answered(action: CallAnswered, state: AppState, now: float) -> Result:
     message = waiting(state)
-    if message is None or message.key != action.key:
+    if message is None or message.id != action.key:
         return state, ()
     call = calls_of(message)[action.number]
     found = source_of(state, call.name)
@@ -412,8 +417,7 @@ def _unfold(action: UnfoldResult, state: AppState, now: float) -> Result:
     if message.reply is None or message.reply.unfolded == action.unfolded:
         return state, ()
     changed = replace(message, reply=replace(message.reply, unfolded=action.unfolded))
-    before, after = state.messages[: action.index], state.messages[action.index + 1 :]
-    return replace(state, messages=(*before, changed, *after)), ()
+    return with_message(state, action.index, changed), ()
 
 
 def _with_round(state: AppState, known: CallRound) -> AppState:

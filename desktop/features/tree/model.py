@@ -1,17 +1,9 @@
-"""Continuations from any place of an answer, and the tree that the messages of the chat are.
-
-A way to a message is the list of choices on the path to it: the place of a version by the index of
-its message, from the first message on. Places are in the order in which versions were made, so a
-way stays the same when more are made, when another path is shown and when the conversation is
-opened again. Nothing here recurses: a tree may be as deep as it has messages.
-"""
+"""Continuations from any place of an answer, and the path through a message of the map."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-from msgspec import Struct
 
 from llm_lite.core.messages import Alternative, ChatMessage, SpellTokens
 from llm_lite.core.records import replace
@@ -23,67 +15,11 @@ from llm_lite.desktop.features.program.requests import (
     end_reading,
     obstacle,
     own_tokens,
-    switch,
+    show_tree,
 )
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.tokens.state import tokens_until
 from llm_lite.desktop.language.translate import tr
-
-Way = tuple[tuple[int, int], ...]  # index of a message, place of its version
-
-
-class Branch(Struct, frozen=True):
-    """Messages behind each other: those that are shown, or another version with what follows."""
-
-    messages: tuple[Message, ...]
-    index: int  # of its first message in the conversation
-    place: int  # of its first message among its versions
-    parent: int  # number of the branch that it leaves; -1: none
-
-
-def branches(messages: tuple[Message, ...]) -> list[Branch]:
-    """Return all branches: the one that is shown, then each behind the branch that it leaves."""
-    found: list[Branch] = []
-    waiting = [Branch(messages, 0, messages[0].place if messages else 0, -1)]
-    while waiting:
-        branch = waiting.pop()
-        number = len(found)
-        found.append(branch)
-        for at, message in enumerate(branch.messages):
-            for nth, tail in enumerate(message.versions):
-                place = nth + (nth >= message.place)
-                waiting.append(Branch(tail, branch.index + at, place, number))
-    return found
-
-
-def way_of(found: Sequence[Branch], number: int, last: int) -> Way:
-    """Return the way to the message of the index `last` in a branch."""
-    choices: list[tuple[int, int]] = []
-    while number >= 0:
-        branch = found[number]
-        for index in range(last, branch.index - 1, -1):
-            message = branch.messages[index - branch.index]
-            if branch.parent >= 0 and index == branch.index:
-                choices.append((index, branch.place))
-            elif message.versions:
-                choices.append((index, message.place))
-        number, last = branch.parent, branch.index - 1
-    return tuple(reversed(choices))
-
-
-def way_to(messages: tuple[Message, ...], key: int) -> Way | None:
-    """Return the way to the message of this key, or None if there is none."""
-    found = branches(messages)
-    for number, branch in enumerate(found):
-        for at, message in enumerate(branch.messages):
-            if message.key == key:
-                return way_of(found, number, branch.index + at)
-    return None
-
-
-def places_of(messages: tuple[Message, ...]) -> Way:
-    """Return the way to the last message that is shown."""
-    return tuple((index, m.place) for index, m in enumerate(messages) if m.versions)
 
 
 class ContinueFrom(Action, frozen=True):
@@ -109,9 +45,9 @@ class SpellAnswer(Action, frozen=True):
 
 
 class ShowMessage(Action, frozen=True):
-    """Show the path through a message, by its key."""
+    """Show the path through a message, by its id."""
 
-    key: int
+    id: int
 
 
 def _continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
@@ -199,31 +135,19 @@ def _spell(action: SpellAnswer, state: AppState, now: float) -> Result:
 
 
 def _show_message(action: ShowMessage, state: AppState, now: float) -> Result:
-    way = way_to(state.messages, action.key)
-    if way is None:
+    if state.tree.find(action.id) is None:
         return state, ()
-    if all(state.messages[index].place == place for index, place in way):
-        return _reveal(state, action.key), ()
+    if action.id not in state.tree.aside:
+        return _reveal(state, action.id), ()
     if state.running:
         return notify(state, "warning", obstacle(state), now), ()
     state, stop = end_reading(state)
-    return _reveal(replace(along(state, way), comparing=None), action.key), stop
+    state = replace(show_tree(state, state.tree.showing(action.id)), comparing=None)
+    return _reveal(state, action.id), stop
 
 
-def _reveal(state: AppState, key: int) -> AppState:
-    return replace(state, history=replace(state.history, reveal=key))
-
-
-def along(state: AppState, way: Way) -> AppState:
-    """Show the versions of a way, the first index first. Where a version does not exist, the one
-    that is shown stays."""
-    for index, place in way:
-        if index >= len(state.messages):
-            break
-        message = state.messages[index]
-        if message.place != place and 0 <= place <= len(message.versions):
-            state = switch(state, index, place)
-    return state
+def _reveal(state: AppState, message: int) -> AppState:
+    return replace(state, history=replace(state.history, reveal=message))
 
 
 SURE = 40  # last characters, by which tokens are recognized as those of an answer

@@ -14,18 +14,18 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import Role
 from llm_lite.desktop.features.program.state import Message
-from llm_lite.desktop.features.tree.model import branches
 
 MOST = 50_000  # messages that a map is made of
 LEAST = 4  # messages behind each other that are drawn as one
 
 
 class MapCell(Struct, frozen=True):
-    """A message, or a run of messages without branches; `key` and `index` are the first one's."""
+    """A message, or a run of messages without branches; `id` and `index` are the first one's."""
 
-    key: int
+    id: int
     index: int
     count: int
     column: int
@@ -45,63 +45,52 @@ class MapRow(Struct, frozen=True):
 class TreeMap(Struct, frozen=True):
     rows: tuple[MapRow, ...]
     columns: int
-    places: dict[int, tuple[int, int]]  # by key: row, and which of its cells
-    messages: dict[int, Message]  # by key
+    places: dict[int, tuple[int, int]]  # by id: row, and which of its cells
+    messages: dict[int, Message]  # by id
     beside: int  # messages that are not shown
 
-    def cell(self, key: int) -> MapCell | None:
-        place = self.places.get(key)
+    def cell(self, message: int) -> MapCell | None:
+        place = self.places.get(message)
         return self.rows[place[0]].cells[place[1]] if place is not None else None
 
 
 class _MapNode(Struct):
     message: Message
     index: int
-    place: int
     parent: int  # -1: none
     column: int = 0
 
 
-def tree_map(messages: tuple[Message, ...], unfolded: Collection[int] = ()) -> TreeMap:
+def tree_map(tree: ConversationTree[Message], unfolded: Collection[int] = ()) -> TreeMap:
     """Lay out the tree. `unfolded` are indices of first messages of runs that are drawn in full."""
-    nodes = _nodes(messages)
-    if len(nodes) > MOST:
+    if tree.count > MOST:
         return TreeMap((), 0, {}, {}, 0)
+    nodes = _nodes(tree)
     children: defaultdict[int, list[int]] = defaultdict(list)
     for number, node in enumerate(nodes):
         children[node.parent].append(number)
-    for beside in children.values():
-        beside.sort(key=lambda number: nodes[number].place)
     columns = _place(nodes, children)
     depth = max((node.index for node in nodes), default=-1) + 1
     rows = _rows_by_index(nodes, children, depth, unfolded)
     found = _fill(nodes, rows)
     places = {
-        cell.key: (at, which)
-        for at, row in enumerate(found)
-        for which, cell in enumerate(row.cells)
+        cell.id: (at, which) for at, row in enumerate(found) for which, cell in enumerate(row.cells)
     }
-    by_key = {node.message.key: node.message for node in nodes}
-    return TreeMap(found, columns, places, by_key, len(nodes) - len(messages))
+    by_id = {node.message.id: node.message for node in nodes}
+    return TreeMap(found, columns, places, by_id, len(nodes) - len(tree.path))
 
 
-def _nodes(messages: tuple[Message, ...]) -> list[_MapNode]:
-    found = branches(messages)
+def _nodes(tree: ConversationTree[Message]) -> list[_MapNode]:
+    """Return all messages, each behind the one that it follows, versions the oldest first."""
+    children = tree.children()
     nodes: list[_MapNode] = []
-    starts: list[int] = []  # number of the first node of each branch
-    for branch in found:
-        parent = -1
-        if branch.parent >= 0 and branch.index > 0:
-            start, index = starts[branch.parent], found[branch.parent].index
-            # The first of a branch hangs where its other versions do: behind the branch before.
-            at = branch.index - 1 - index
-            parent = start + at if at >= 0 else nodes[start].parent
-        starts.append(len(nodes))
-        for at, message in enumerate(branch.messages):
-            first = at == 0 and branch.parent >= 0
-            place = branch.place if first else message.place
-            nodes.append(_MapNode(message, branch.index + at, place, parent))
-            parent = len(nodes) - 1
+    waiting = [(message, 0, -1) for message in reversed(children.get(None, ()))]
+    while waiting:
+        message, index, parent = waiting.pop()
+        number = len(nodes)
+        nodes.append(_MapNode(message, index, parent))
+        below = reversed(children.get(message.id, ()))
+        waiting += [(one, index + 1, number) for one in below]
     return nodes
 
 
@@ -185,7 +174,7 @@ def _fill(nodes: list[_MapNode], rows: list[tuple[int, int]]) -> tuple[MapRow, .
         first, last = rows[row]
         above = nodes[node.parent].column if node.parent >= 0 else -1
         count, message = last - first + 1, node.message
-        cells[row].append(MapCell(message.key, node.index, count, node.column, above, message.role))
+        cells[row].append(MapCell(message.id, node.index, count, node.column, above, message.role))
     found = []
     for beside in cells:
         beside.sort(key=_column)

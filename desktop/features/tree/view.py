@@ -50,13 +50,13 @@ class HeldMap(Struct):
 
     made: object = None  # what the map was made of
     found: TreeMap | None = None
-    path: frozenset[int] = frozenset()  # keys of the messages that are shown
-    by_index: tuple[int, ...] = ()  # these keys, by index
+    path: frozenset[int] = frozenset()  # ids of the messages that are shown
+    by_index: tuple[int, ...] = ()  # the same, by index
     unfolded: set[int] = field(default_factory=set)
-    at: int | None = None  # key of the cell that the keyboard is on
+    at: int | None = None  # id of the cell that the keyboard is on
     chat: int = -1
     seek: bool = True  # scroll to it
-    labels: dict[tuple[int, int], str] = field(default_factory=dict)  # by key and width
+    labels: dict[tuple[int, int], str] = field(default_factory=dict)  # by id and width
     corner: tuple[float, float] = (0.0, 0.0)  # right and top of the popover, in pixels
 
 
@@ -108,8 +108,8 @@ def _update(state: AppState, held: HeldMap) -> TreeMap:
     if state.running is not None:
         made = (state.running.started, len(state.messages))
     if held.found is None or not (made is held.made or _same_answer(made, held.made)):
-        held.found = tree_map(state.messages, held.unfolded)
-        held.by_index = tuple(message.key for message in state.messages)
+        held.found = tree_map(state.tree, held.unfolded)
+        held.by_index = tuple(message.id for message in state.messages)
         held.path = frozenset(held.by_index)
         held.labels = {}
         held.made = made
@@ -198,22 +198,22 @@ def _draw_cell(
 ) -> list[Action]:
     x, y = pen.spot(number, cell.column)
     half = pen.step / 2
-    rect = ui.rects[f"{MAP}.{cell.key}"] = (x - half, y - half, x + half, y + half)
-    lit = cell.key in held.path
+    rect = ui.rects[f"{MAP}.{cell.id}"] = (x - half, y - half, x + half, y + half)
+    lit = cell.id in held.path
     hovered = imgui.is_window_hovered() and ui.at_pointer(rect)
-    draw_cell(pen, number, cell, lit=lit, hovered=hovered, held=held.at == cell.key)
+    draw_cell(pen, number, cell, lit=lit, hovered=hovered, held=held.at == cell.id)
     if not hovered:
         return []
     _draw_tip(state, ui, found, cell)
     if not imgui.is_mouse_clicked(0):
         return []
-    held.at = cell.key
+    held.at = cell.id
     return _go(held, cell)
 
 
 def _go(held: HeldMap, cell: MapCell) -> list[Action]:
     if cell.count == 1:
-        return [ShowMessage(cell.key)]
+        return [ShowMessage(cell.id)]
     held.unfolded.add(cell.index)
     held.made, held.seek = None, True
     return []
@@ -262,8 +262,8 @@ def _draw_tip(state: AppState, ui: Ui, found: TreeMap, cell: MapCell) -> None:
         text(ui, words.format(n=f"{cell.count:,}"), style="small", bold=True)
         text(ui, tr("Click to see each"), "muted", "small")
     else:
-        message = found.messages[cell.key]
-        if cell.index < len(state.messages) and state.messages[cell.index].key == cell.key:
+        message = found.messages[cell.id]
+        if cell.index < len(state.messages) and state.messages[cell.index].id == cell.id:
             message = state.messages[cell.index]
         text(ui, _title(message), style="small", bold=True)
         imgui.dummy(ImVec2(ui.u(70), 0))
@@ -297,13 +297,13 @@ def _keys(held: HeldMap, found: TreeMap) -> list[Action]:
         wanted = above[0] if above else None
     elif imgui.is_key_pressed(KEY.down_arrow) and number + 1 < len(found.rows):
         below = [c for c in found.rows[number + 1].cells if c.above == cell.column]
-        wanted = next((c for c in below if c.key in held.path), below[0] if below else None)
+        wanted = next((c for c in below if c.id in held.path), below[0] if below else None)
     elif imgui.is_key_pressed(KEY.home):
         wanted = found.rows[0].cells[0]
     elif imgui.is_key_pressed(KEY.end):
         wanted = found.cell(held.by_index[-1])
     if wanted is not None:
-        held.at, held.seek = wanted.key, True
+        held.at, held.seek = wanted.id, True
     return []
 
 

@@ -26,15 +26,18 @@ from llm_lite.desktop.features.presets.model import UsePreset
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result, end_edit, leave_answer
+from llm_lite.desktop.features.program.requests import (
+    Result,
+    end_edit,
+    leave_answer,
+    show_tree,
+)
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.translator.model import RestoreTarget, restore
 from llm_lite.desktop.features.tree.model import (
     ContinueFrom,
     ContinueText,
     ShowMessage,
-    along,
-    places_of,
 )
 from llm_lite.desktop.features.undo.state import (
     ChatStep,
@@ -112,6 +115,8 @@ def _with_step(action: object, before: AppState, after: AppState, now: float) ->
     if not label or after is before or after.chat != before.chat:
         return after
     old, new = _shown(before), _shown(after)
+    if old.leaf is None or after.tree.index(old.leaf) is not None:
+        new = replace(new, leaf=old.leaf)  # nothing else is shown than before, but what was added
     if old == new:
         return after
     if isinstance(action, Send):
@@ -129,8 +134,8 @@ def _with_step(action: object, before: AppState, after: AppState, now: float) ->
 
 
 def _shown(state: AppState) -> ConversationSnapshot:
-    way, gains = places_of(state.messages), state.steering.gains
-    return ConversationSnapshot(way, state.system_prompt, state.sampling, state.options, gains)
+    leaf, gains = state.tree.leaf, state.steering.gains
+    return ConversationSnapshot(leaf, state.system_prompt, state.sampling, state.options, gains)
 
 
 def _newest(state: AppState, back: bool) -> Step | None:
@@ -187,16 +192,13 @@ def _show(
         for name in ConversationSnapshot.__struct_fields__
         if getattr(before, name) != getattr(after, name)
     }
-    if "way" in differs:
-        # Where nothing had to be chosen then, the first version was the only one.
-        first = {index: 0 for index, _ in before.way}
-        state = along(state, tuple(sorted((first | dict(after.way)).items())))
-        changed = set(before.way) ^ set(after.way)
-        index = min((index for index, _ in changed), default=len(state.messages))
-        if index < len(state.messages):
-            key = state.messages[index].key
-            state = replace(state, history=replace(state.history, reveal=key))
-        state = replace(end_edit(state), comparing=None)
+    if "leaf" in differs and after.leaf is not None:
+        shown = state.messages
+        state = show_tree(state, state.tree.showing(after.leaf))
+        pairs = zip(state.messages, shown, strict=False)
+        other = next((one.id for one, was in pairs if one.id != was.id), state.history.reveal)
+        state = replace(end_edit(state), history=replace(state.history, reveal=other))
+        state = replace(state, comparing=None)
     if "system_prompt" in differs:
         state = replace(state, system_prompt=after.system_prompt)
     if "sampling" in differs:

@@ -1,8 +1,8 @@
 """The journal of steps that can be undone and done again, the newest last.
 
-A conversation is never overwritten, so a step in it is two snapshots: which versions were shown,
-and which settings it had. Steps of the list (a conversation renamed or deleted) are carried out by
-the history's host; here they only have their place in the order.
+A conversation is never overwritten, so a step in it is two snapshots: up to which message it was
+shown, and which settings it had. Steps of the list (a conversation renamed or deleted) are carried
+out by the history's host; here they only have their place in the order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from msgspec import Struct
 from llm_lite.core.messages import EngineOptions, Gains, SamplingOptions
 from llm_lite.core.records import replace
 
-Way = tuple[tuple[int, int], ...]  # as in tree.model
 MOST = 200  # steps
 TYPING = 5.0  # seconds without a key after which a text is changed anew
 
@@ -20,7 +19,7 @@ TYPING = 5.0  # seconds without a key after which a text is changed anew
 class ConversationSnapshot(Struct, frozen=True):
     """The part of a conversation that a step can change."""
 
-    way: Way
+    leaf: int | None  # the id of the last message that was shown
     system_prompt: str
     sampling: SamplingOptions
     options: EngineOptions

@@ -17,6 +17,7 @@ from llm_lite.desktop.features.history.model import (
     SearchHistory,
 )
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.tokens import has_versions
 from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 KEEP_LIMIT = 5.0  # seconds; a file is there in one
@@ -95,7 +96,7 @@ def _look_at_the_tree(driver: InputDriver, picture: Picture, name: str, after: s
     index = next((i for i, m in enumerate(driver.state.messages) if m.role == "assistant"), None)
     if index is None:
         return
-    driver.program.do(Reveal(driver.state.messages[index].key))
+    driver.program.do(Reveal(driver.state.messages[index].id))
     driver.frames(6)
     x0, y0, _, _ = driver.rect(f"message.{index}")
     line = driver.program.interface.ui.theme.line
@@ -117,14 +118,15 @@ def open_first(driver: InputDriver) -> None:
 
 
 def _edited(state: AppState) -> int | None:
-    edited = (i for i, m in enumerate(state.messages) if m.role == "user" and m.versions)
+    asked = (i for i, m in enumerate(state.messages) if m.role == "user")
+    edited = (i for i in asked if has_versions(state, i))
     return next(edited, None)
 
 
 def _show_versions(driver: InputDriver) -> None:
     index = _edited(driver.state)
     if index is not None:
-        driver.program.do(Reveal(driver.state.messages[index].key))
+        driver.program.do(Reveal(driver.state.messages[index].id))
         driver.frames(4)
         driver.point(f"message.{index}")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -108,13 +109,13 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
     stats = GenerationStats(310, 0, 74, 400.0, 25.0, 120.0, 384)
     asks = Message("assistant", split.visible_text, stop_reason="end", stats=stats, calls=split)
     messages = (Message("user", QUESTION), asks)
-    program.state = replace(driver.state, messages=messages)
+    program.state = replace(driver.state, tree=ConversationTree(messages))
     driver.leave()
     picture(f"{name}-asks")
     program.do(RunCall(0))
     driver.frames(2)
     picture(f"{name}-runs")
-    program.do(CallAnswered(asks.key, 0, RESULT, 0.31, False))
+    program.do(CallAnswered(asks.id, 0, RESULT, 0.31, False))
     driver.frames(2)
     driver.click("call.1.1.hand")
     driver.click("call.1.1.text")
@@ -126,7 +127,7 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
         Message("tool", '{"degrees": -2}', reply=ToolReply("get_weather", "hand")),
         Message("assistant", SAID, stop_reason="end", stats=stats),
     )
-    program.state = replace(driver.state, messages=(*messages, *replies))
+    program.state = replace(driver.state, tree=ConversationTree((*messages, *replies)))
     program.do(UnfoldResult(2, True))
     driver.leave()
     picture(f"{name}-results")
@@ -139,7 +140,7 @@ def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: 
     pieces = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
     begun = replace(
         kept,
-        messages=(Message("user", THOUGHT_QUESTION), Message("assistant", "")),
+        tree=ConversationTree((Message("user", THOUGHT_QUESTION), Message("assistant", ""))),
         running=Running(asked, 0.0),
     )
     started = GenerationStarted(40, 0, (), Thinking("think", inside=True))

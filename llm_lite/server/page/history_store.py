@@ -8,7 +8,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -131,12 +131,12 @@ def summary_of(summary: ConversationSummary) -> Json:
 def conversation_of(conversation: StoredConversation) -> Json:
     """Return the path that is shown; each message names the versions that stand in its place."""
     tree = ConversationTree.of(conversation)
-    path = [message_of(message, tree) for message in tree.path()]
+    path = [message_of(m, tree.versions(index)) for index, m in enumerate(tree.path)]
     return {**summary_of(conversation.summary), "messages": path}
 
 
-def message_of(message: StoredMessage, tree: ConversationTree | None = None) -> Json:
-    versions = tree.versions(message) if tree else (message,)
+def message_of(message: StoredMessage, versions: Sequence[int] = ()) -> Json:
+    """Return a message; `versions` are the ids of all in its place, itself included."""
     made: Json = {
         "id": str(message.id),
         "parent": str(message.parent) if message.parent is not None else None,
@@ -145,7 +145,7 @@ def message_of(message: StoredMessage, tree: ConversationTree | None = None) -> 
         "thought": message.thought,
         "created": message.created,
         "finished": message.finished,
-        "versions": [str(version.id) for version in versions],
+        "versions": [str(version) for version in versions or (message.id,)],
         "has_tokens": bool(message.tokens),
     }
     if message.attachments:  # what the model is told, and what a person sees

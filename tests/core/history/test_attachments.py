@@ -22,7 +22,7 @@ FILES = (
 
 
 def kept(history, talk):
-    return ConversationTree.of(history.conversation(talk)).path()[0].attachments
+    return ConversationTree.of(history.conversation(talk)).path[0].attachments
 
 
 def test_they_are_there_after_a_restart(tmp_path):

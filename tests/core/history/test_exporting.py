@@ -181,7 +181,7 @@ def test_markdown(history):
     assert "## Model: tiny\n\nSo:\n\n```python\nx = 1\n```\n" in text  # the fence is closed
     assert "Let me" not in text and "> Let me\n> see" in to_markdown(whole, thoughts=True)
     assert text.endswith("*This answer was not finished.*\n")
-    assert answer_to_markdown(ConversationTree.of(whole).path()[0]) == "Why?\n\nTell me."
+    assert answer_to_markdown(ConversationTree.of(whole).path[0]) == "Why?\n\nTell me."
 
 
 HOSTILE = [

@@ -6,7 +6,8 @@ from contextlib import closing
 import pytest
 
 from llm_lite.core.attached_text import Attachment, ConversationExtras, DraftedFile
-from llm_lite.core.history import ConversationTree, History
+from llm_lite.core.history import History
+from llm_lite.core.history import fork as fork_of
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import schema
 from llm_lite.core.history.database.salvage import _copy
@@ -46,7 +47,7 @@ def test_they_are_read_before_and_behind_the_disk(kept):
 def test_a_fork_has_the_gains_and_not_the_draft(kept):
     history, talk = kept
     stored = history.conversation(talk)
-    fork = history.add(ConversationTree.of(stored).fork(stored.messages[-1].id, "Fork"))
+    fork = history.add(fork_of(stored, stored.messages[-1].id, "Fork"))
     assert history.conversation(fork.id).extras == ConversationExtras(gains=GAINS)
 
 

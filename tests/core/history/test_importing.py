@@ -22,7 +22,7 @@ LM_STUDIO = json.loads((FILES / "lm_studio.conversation.json").read_text("utf-8"
 
 
 def shown(conversation: StoredConversation) -> list[tuple[str, str]]:
-    return [(m.role, m.text) for m in ConversationTree.of(conversation).path()]
+    return [(m.role, m.text) for m in ConversationTree.of(conversation).path]
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def test_chatgpt():
         ("assistant", "It is `[1, 2]`.\n\nHalf a pair: �"),
     ]
     tree = ConversationTree.of(first)
-    path = tree.path()
+    path = tree.path
     assert path[1].attachments == (Attachment("file-service://file-abc"),)
     assert path[1].created == 1700000001.0
     assert path[2].thought == "Looking at the list\nIt has numbers."
     assert path[-1].run.model.name == "o3"
-    assert [version.text for version in tree.versions(path[2])] == ["Use `sorted`.", ""]
+    assert [tree.find(one).text for one in tree.versions(2)] == ["Use `sorted`.", ""]
     assert shown(second) == [("user", "Hi")] and second.summary.title == ""
 
 
@@ -84,9 +84,9 @@ def test_lm_studio():
         ("user", "Thanks"),
     ]
     tree = ConversationTree.of(talk)
-    question, answer, _ = tree.path()
-    assert tree.versions(question)[0].attachments == (Attachment("1727-notes.txt"),)
-    assert [version.text for version in tree.versions(answer)] == [
+    _, answer, _ = tree.path
+    assert tree.find(tree.versions(0)[0]).attachments == (Attachment("1727-notes.txt"),)
+    assert [tree.find(one).text for one in tree.versions(1)] == [
         "Disorder, roughly.",
         "A count of states.",
     ]
@@ -94,14 +94,14 @@ def test_lm_studio():
     assert answer.run.model.name == "org/tiny/tiny-Q4_K_M.gguf"
     stats = GenerationStats(20, 0, 9, 0.0, 41.5, 250.0)
     assert answer.end == AnswerEnd("end", stats)
-    assert tree.versions(answer)[1].end.stop_reason == "stopped"
+    assert tree.find(tree.versions(1)[1]).end.stop_reason == "stopped"
 
 
 def test_what_the_terminal_saved():
     (talk,) = read_conversations(FILES / "terminal.json").conversations
     assert shown(talk) == [("user", "What is **this**?"), ("assistant", "A test.")]
     assert (talk.summary.title, talk.summary.system_prompt) == ("What is this?", "Be brief.")
-    answer = ConversationTree.of(talk).path()[1]
+    answer = ConversationTree.of(talk).path[1]
     assert (answer.tokens, answer.thought, answer.run.model.name) == ((5, 6), "hm", "SmolLM2")
 
 
@@ -226,7 +226,7 @@ def test_a_part_that_is_wrong_is_noted_and_the_rest_is_kept(read, document, sent
     assert len(imported.conversations) == (2 if kept else 1)
     if kept:
         assert len(first.messages) == kept
-        assert ConversationTree.of(first).path()
+        assert ConversationTree.of(first).path
 
 
 def test_a_very_long_chain(read, history):
@@ -301,4 +301,4 @@ def test_anything_anywhere_is_a_conversation_or_a_sentence(tmp_path_factory, num
             for message in conversation.messages:
                 assert message.parent in seen
                 seen.add(message.id)
-            ConversationTree.of(conversation).path()
+            assert {None, *(m.id for m in ConversationTree.of(conversation))} == seen

@@ -58,7 +58,7 @@ def test_two_processes_write_at_once(history):
     assert len(expected) == 181 and set(history.all_ids()) == expected
     for talk in attachment_text[0][0]:
         whole = history.conversation(talk)
-        assert [m.text for m in ConversationTree.of(whole).path()][1:] == [
+        assert [m.text for m in ConversationTree.of(whole).path][1:] == [
             "words " * 200,
             "More?",
             "Yes",

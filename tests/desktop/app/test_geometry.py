@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Generate, GenerationStats
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program import status_bar
@@ -26,7 +27,7 @@ TALK = (
     Message("user", "And then?"),
     Message("assistant", "So.\n\n" * 40, stats=STATS, stop_reason="end"),
 )
-TALKING = replace(READY, messages=TALK)
+TALKING = replace(READY, tree=ConversationTree(TALK))
 NOTICES = (
     Notice(1, "info", "Undone: a fork.", 1e12, undo=True),
     Notice(2, "warning", "The connection was lost. " * 5, 1e12),
@@ -149,7 +150,7 @@ def test_choices_of_two_runs_show_their_values(headless, size, font, language):
 def test_figures_of_an_answer_stay_where_they_are(headless):
     """Under the pointer, and while the next answer is written."""
     short = tuple(replace(message, text="So.") for message in TALK)
-    one = headless(replace(READY, messages=short))
+    one = headless(replace(READY, tree=ConversationTree(short)))
     places = []
     for pointer in (AWAY, "message.1", "message.3"):
         if pointer == AWAY:
@@ -219,7 +220,7 @@ def test_the_tab_in_front_has_a_mark_that_can_be_seen(headless):
 def test_the_status_bar_names_the_format_and_never_a_loss(headless):
     lost = replace(STATS, drafted=90, accepted=80, saved_ms=-1800.0)
     talk = (*TALK[:-1], replace(TALK[-1], stats=lost))
-    one = headless(replace(TALKING, messages=talk))
+    one = headless(replace(TALKING, tree=ConversationTree(talk)))
     assert "Q4_1" in status_bar._executor_label(one.state)[0]
     assert "a8" not in status_bar._executor_label(one.state)[0]
     shown = " ".join(words for _, words, _ in status_bar._measures(one.state))

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Cancel, Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import Send, StopAnswer
@@ -91,7 +92,9 @@ def test_the_model_has_its_whole_name_where_there_is_room(headless):
     message = Message("user", "Where is rain?")
     widths, model = [], replace(MODEL, name="A long name " * 12)
     for messages in ((), (message,)):
-        one = headless(replace(READY, messages=messages, model=model), size=(1000, 800))
+        one = headless(
+            replace(READY, tree=ConversationTree(messages), model=model), size=(1000, 800)
+        )
         one.driver.frames(3)
         x0, _, x1, _ = one.driver.rect("chat.model")
         assert x1 < one.driver.rect("layout.read")[0]
@@ -215,7 +218,11 @@ def test_escape_stops_and_keeps_the_text(headless):
 
 def test_enter_while_an_answer_runs_is_refused_and_loses_nothing(headless):
     one = headless(
-        replace(READY, running=Running(Generate(()), 0.0), messages=(Message("user", "q"),))
+        replace(
+            READY,
+            running=Running(Generate(()), 0.0),
+            tree=ConversationTree((Message("user", "q"),)),
+        )
     )
     one.driver.click("chat.input")
     one.driver.type("too early")
@@ -252,7 +259,7 @@ def test_whole_conversation_with_the_mouse(headless):
 
 def test_edit_of_an_earlier_message(headless):
     messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
-    one = headless(replace(READY, messages=messages))
+    one = headless(replace(READY, tree=ConversationTree(messages)))
     one.driver.point("message.0")
     one.driver.frames(2)
     one.driver.click("message.0.edit")
@@ -264,7 +271,9 @@ def test_edit_of_an_earlier_message(headless):
 
 def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
     messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
-    one = headless(replace(READY, messages=messages, load=Load("x.gguf", "reading", 0.4)))
+    one = headless(
+        replace(READY, tree=ConversationTree(messages), load=Load("x.gguf", "reading", 0.4))
+    )
     assert one.driver.shows("chat.loading")
     one.driver.click("chat.cancel_load")
     assert one.did(CancelLoading)
@@ -272,7 +281,7 @@ def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
 
 
 def test_shortcuts(headless):
-    one = headless(replace(READY, messages=(Message("user", "q"),)))
+    one = headless(replace(READY, tree=ConversationTree((Message("user", "q"),))))
     one.driver.click("chat.input")
     one.driver.press(KEY.mod_ctrl, KEY.equal)
     assert one.state.font_size == 16.0
@@ -312,7 +321,7 @@ def test_following_the_answer_ends_when_the_person_scrolls_up(headless):
     messages = tuple(
         Message("user" if n % 2 == 0 else "assistant", ANSWER, stop_reason="end") for n in range(20)
     )
-    one = headless(replace(READY, messages=messages))
+    one = headless(replace(READY, tree=ConversationTree(messages)))
     assert one.ui.local(Scroll).follows_end
     assert not one.driver.shows("chat.jump")
     one.driver.point("view.chat")
@@ -328,7 +337,7 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
         Message("user" if n % 2 == 0 else "assistant", f"{n} {ANSWER}", stop_reason="end")
         for n in range(200)
     )
-    one = headless(replace(READY, messages=messages))
+    one = headless(replace(READY, tree=ConversationTree(messages)))
     while one.ui.local(Stack).measuring:
         one.driver.frames(1)
     shown = [name for name in one.ui.rects if name.startswith("message.") and name.count(".") == 1]
@@ -344,11 +353,14 @@ def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, mo
 
     head = "\n\n".join(f"Paragraph {n} of many words." for n in range(50))
     state = replace(READY, running=Running(Generate(()), 0.0, "decode"))
-    one = headless(replace(state, messages=(Message("user", "q"), Message("assistant", head))))
+    one = headless(
+        replace(state, tree=ConversationTree((Message("user", "q"), Message("assistant", head))))
+    )
     laid, lay_out = [], rich_text.lay_out
     monkeypatch.setattr(rich_text, "lay_out", lambda *args: laid.append(args[1]) or lay_out(*args))
     one.program.state = replace(
-        one.state, messages=(Message("user", "q"), Message("assistant", head + " More"))
+        one.state,
+        tree=ConversationTree((Message("user", "q"), Message("assistant", head + " More"))),
     )
     one.driver.frames(1)
     assert len(laid) == 1

@@ -4,6 +4,7 @@ import pytest
 from imgui_bundle import imgui
 from msgspec import Struct, field
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import EditMessage
@@ -71,7 +72,7 @@ def test_tabs_of_a_panel_are_turned(headless):
 
 
 def test_the_rail_is_used_with_the_keyboard(headless):
-    one = headless(replace(READY, messages=(Message("user", "q"),)))
+    one = headless(replace(READY, tree=ConversationTree((Message("user", "q"),))))
     to(one, "##rail")
     assert imgui.get_io().nav_visible
     go(one, KEY.space)  # its first button
@@ -105,7 +106,7 @@ def test_conversations_are_opened_with_the_keyboard(headless):
 
 def test_buttons_of_messages_are_reached(headless):
     messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
-    one = headless(replace(READY, messages=messages))
+    one = headless(replace(READY, tree=ConversationTree(messages)))
     one.driver.click("chat.input")
     one.driver.leave()
     assert not one.driver.shows("message.0.edit")  # while a person writes it stays quiet

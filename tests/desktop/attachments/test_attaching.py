@@ -3,6 +3,7 @@
 import pytest
 
 from llm_lite.core.attached_text import Attachment, attachment_text, message_text
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import CountTokens, Ended, Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import (
@@ -32,6 +33,7 @@ from llm_lite.desktop.features.program.requests import beside_messages
 from llm_lite.desktop.features.program.state import AppState, Counted, Message
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.other_versions import others, with_beside
 
 READY = AppState(model=replace(MODEL, context=1024), executor=EXECUTOR)
 
@@ -165,7 +167,7 @@ def test_what_cannot_be_counted_is_not_asked_for_for_ever():
 
 def test_the_conversation_before_is_counted_where_the_cache_does_not_hold_it():
     said = (Message("user", "word " * 100), Message("assistant", "word " * 100))
-    state = settled(with_file(state=replace(READY, messages=said)))
+    state = settled(with_file(state=replace(READY, tree=ConversationTree(said))))
     assert budget(state).before == pytest.approx(250, abs=10)
     counted = Counted(state.messages, beside_messages(state), 77)
     assert budget(settled(replace(state, counted=counted))).before == 77
@@ -180,12 +182,12 @@ def test_an_edit_brings_the_files_back_and_a_version_keeps_them():
     assert doing(edited, CancelEdit()).files.files == ()
     again = doing(settled(edited), Send("Why?"))
     assert again.messages[0].attachments[0].text == first[0].text
-    assert again.messages[0].versions[0][0].attachments == first
+    assert others(again, 0)[0].attachments == first
 
 
 def test_the_draft_s_own_files_wait_while_a_message_is_edited():
     said = (Message("user", "a", attachments=(Attachment("n.md", "t"),)), Message("assistant", "b"))
-    state = with_file(state=replace(READY, messages=said))
+    state = with_file(state=replace(READY, tree=ConversationTree(said)))
     edited = doing(state, EditMessage(0), EditMessage(1), EditMessage(0))
     assert [f.name for f in edited.files.files] == ["n.md"]
     assert doing(edited, CancelEdit()).files.files == state.files.files
@@ -195,10 +197,11 @@ def test_the_draft_s_own_files_wait_while_a_message_is_edited():
 
 
 SAID = (
-    Message("user", "a", versions=((Message("user", "c"), Message("assistant", "d")),), place=1),
+    Message("user", "a"),
     Message("assistant", "b"),
     Message("user", "e"),
 )
+VERSIONS = with_beside(SAID, 0, Message("user", "c"))
 LEAVES = {
     "given up": (CancelEdit(),),
     "an answer is sent": (EditMessage(1), Send("B")),
@@ -210,7 +213,10 @@ LEAVES = {
 
 @pytest.mark.parametrize("leaves", LEAVES)
 def test_an_edit_leaves_the_draft_of_before_as_it_was(leaves):
-    state = doing(with_file(state=replace(READY, messages=SAID)), SetDraft("half a thought"))
+    state = doing(
+        with_file(state=replace(READY, tree=VERSIONS)),
+        SetDraft("half a thought"),
+    )
     edited = doing(state, EditMessage(2))
     assert (edited.draft, edited.files.files) == ("e", ())
     ended = doing(edited, *LEAVES[leaves])
@@ -220,21 +226,27 @@ def test_an_edit_leaves_the_draft_of_before_as_it_was(leaves):
 
 
 def test_an_edit_goes_on_where_its_message_stays():
-    state = doing(replace(READY, messages=SAID), SetDraft("x"), EditMessage(0))
+    state = doing(
+        replace(READY, tree=VERSIONS),
+        SetDraft("x"),
+        EditMessage(0),
+    )
     again = doing(state, Regenerate(1))
     assert (again.editing, again.draft, again.aside) == (0, "a", "x")
 
 
 def test_running_again_tells_the_kept_text():
     state = replace(doing(settled(with_file("kept words")), Send("What?")), running=None)
-    state = replace(state, messages=(state.messages[0], Message("assistant", "This.")))
+    state = replace(
+        state, tree=ConversationTree((state.messages[0], Message("assistant", "This.")))
+    )
     _, commands = act(Regenerate(), state, 0.0)
     asked = next(command for command in commands if isinstance(command, Generate))
     assert "kept words" in asked.messages[-1].content
 
 
 def test_files_do_not_go_with_an_answer():
-    state = replace(READY, messages=(Message("user", "a"), Message("assistant", "b")))
+    state = replace(READY, tree=ConversationTree((Message("user", "a"), Message("assistant", "b"))))
     state = doing(state, EditMessage(1), AttachFiles(("/x/a.txt",)))
     assert state.files.files == () and "not with an answer" in state.notices[-1].text
 
@@ -248,7 +260,9 @@ def test_they_are_removed_one_or_all():
 
 
 def test_unfolding_is_no_change_of_what_was_said():
-    state = replace(READY, messages=(Message("user", "a", attachments=(Attachment("n", "t"),)),))
+    state = replace(
+        READY, tree=ConversationTree((Message("user", "a", attachments=(Attachment("n", "t"),)),))
+    )
     shown = doing(state, UnfoldAttachment(0, 0))
-    assert shown.messages[0].unfolded == 0 and shown.messages[0].key == state.messages[0].key
+    assert shown.messages[0].unfolded == 0 and shown.messages[0].id == state.messages[0].id
     assert doing(shown, UnfoldAttachment(7, 0)) is shown

@@ -4,6 +4,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.attached_text import Attachment
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments import text_box
 from llm_lite.desktop.features.attachments.chip import about, note
@@ -89,7 +90,7 @@ def test_many_files_take_three_lines_and_scroll(chat):
 def test_a_message_unfolds_the_text_that_was_clicked(chat):
     files = (Attachment("a.md", "text " * 50), Attachment("cat.png", kind="picture"))
     said = (Message("user", "What?", attachments=files), Message("assistant", "This."))
-    one = chat(state=replace(READY, messages=said))
+    one = chat(state=replace(READY, tree=ConversationTree(said)))
     height = one.driver.rect("message.0")
     one.driver.click("message.0.file.0")
     assert one.did(UnfoldAttachment) == [UnfoldAttachment(0, 0)]

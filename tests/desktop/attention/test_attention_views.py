@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.cells import Cell
@@ -175,7 +176,7 @@ def test_what_is_read_again_for_maps_is_read_afresh():
     from llm_lite.desktop.features.program.act import act
 
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
-    state = AppState(model=MODEL, executor=EXECUTOR, messages=messages)
+    state = AppState(model=MODEL, executor=EXECUTOR, tree=ConversationTree(messages))
     for afresh in (False, True):
         _, (command,) = act(ReadAgain(afresh), state, 0.0)
         assert command.afresh is afresh and command.conversation == 0
@@ -235,7 +236,9 @@ def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, m
     said = []
     monkeypatch.setattr(heads, "wrapped", lambda ui, words, *rest, **named: said.append(words))
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
-    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40, messages=messages))
+    one = headless(
+        AppState(model=MODEL, executor=EXECUTOR, context_used=40, tree=ConversationTree(messages))
+    )
     one.ui.maps = NoRows()
     choice = replace(one.state.attention, locked=((0, 1),))
     one.program.do(SetAttention(choice))
@@ -265,7 +268,7 @@ def test_an_opened_conversation_is_read_before_it_has_maps(headless, monkeypatch
     one.driver.click("tab.attention")
     assert set(drawn) == {NoText.problem, grid.EMPTY} and not one.driver.shows("attention.read")
     drawn.clear()
-    one.program.state = replace(one.state, messages=messages)
+    one.program.state = replace(one.state, tree=ConversationTree(messages))
     one.driver.frames(2)
     assert set(drawn) == {heads.UNREAD}
     one.driver.click("attention.read")

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -37,6 +38,7 @@ from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
 from llm_lite.desktop.features.tree import model as forking
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.other_versions import others
 from tests.desktop.program.test_state import READY, STATS, asked, play
 
 OTHER = Alternative(9, " other", 0.2)
@@ -147,7 +149,7 @@ def test_continue_from_another_choice_keeps_the_old_answer():
     tokens = state.messages[1].tokens
     assert [(t.id, t.probability) for t in tokens] == [(11, 0.5), (9, 0.2), (14, 0.7)]
     assert tokens[0].alternatives == BEST, "as it was judged before"
-    assert state.messages[1].place == 1
+    assert state.tree.version(1) == 1
     back, commands = play(state, inspecting.SwitchVersion(1, 0))
     assert (texts(back), commands) == (["hi", "one two"], [])
     assert back.messages[1].tokens == before.messages[1].tokens
@@ -215,8 +217,8 @@ def test_what_followed_goes_and_comes_with_its_version():
 
 def test_answering_again_keeps_the_answer():
     state, _ = play(answered(), Regenerate())
-    assert [tail[0].text for tail in state.messages[1].versions] == ["one two"]
-    assert state.messages[1].versions[0][0].sampling.seed != state.messages[1].sampling.seed
+    assert [one.text for one in others(state, 1)] == ["one two"]
+    assert others(state, 1)[0].sampling.seed != state.messages[1].sampling.seed
 
 
 @pytest.mark.parametrize(
@@ -281,12 +283,12 @@ def test_the_steered_answer_has_the_random_numbers_of_the_first():
     state, commands = play(state, inspecting.Steer(ABLATED), inspecting.AnswerSteered())
     command = commands[-1]
     assert (command.gains, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
-    assert command.sampling == state.messages[1].versions[0][0].sampling
+    assert command.sampling == others(state, 1)[0].sampling
     assert command.sampling.seed is not None
     assert (state.comparing.index, state.comparing.base) == (1, 0)
     state, _ = play(state, GenerationFinished("end", STATS), inspecting.AnswerSteered())
     assert state.comparing.base == 0, "still beside the first"
-    assert len(state.messages[1].versions) == 2
+    assert len(others(state, 1)) == 2
     assert (
         play(state, GenerationFinished("end", STATS), inspecting.EndComparison())[0].comparing
         is None
@@ -314,5 +316,5 @@ def test_why_there_is_no_lens_is_shown():
 
 
 def test_an_answer_that_said_nothing_is_not_kept():
-    state = replace(READY, messages=(Message("user", "hi"), Message("assistant", "")))
-    assert play(state, Regenerate())[0].messages[1].versions == ()
+    state = replace(READY, tree=ConversationTree((Message("user", "hi"), Message("assistant", ""))))
+    assert others(play(state, Regenerate())[0], 1) == []

@@ -20,6 +20,7 @@ from llm_lite.desktop.features.tokens.lens import leads_words, settled
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import sent
+from tests.desktop.other_versions import others
 from tests.desktop.tokens import test_token_views
 from tests.desktop.tokens.test_token_views import ask
 
@@ -90,11 +91,11 @@ def test_the_steered_answer_stands_beside_the_first(talk):
     one.driver.frames(2)
     (command,) = sent(engine, Generate)
     assert command.gains == one.state.steering.gains
-    base, other = one.state.messages[1].versions[0][0], one.state.messages[1]
+    base, other = others(one.state, 1)[0], one.state.messages[1]
     assert first_difference(base, other) == 2
     one.driver.click("compare.close")
     assert not one.driver.shows("compare")
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
 
 
 def test_where_answers_part():

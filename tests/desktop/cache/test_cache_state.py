@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import (
     CacheLayerInfo,
@@ -191,7 +192,7 @@ def test_turns_and_how_many_still_fit():
 def test_the_system_prompt_is_no_part_of_a_turn():
     owners = (TEMPLATE, SYSTEM, SYSTEM, TEMPLATE, 0, 0, TEMPLATE, 1, TEMPLATE, 2, 3)
     said = tuple(Message(role, "x") for role in ("user", "assistant") * 2)
-    state = with_turns(replace(READY, messages=said, owners=owners))
+    state = with_turns(replace(READY, tree=ConversationTree(said), owners=owners))
     assert state.cache.turns == (5, 3)
 
 

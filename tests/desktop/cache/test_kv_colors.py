@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.map import whose
@@ -32,7 +33,7 @@ def test_places_of_a_ring_are_those_where_positions_were_written(length):
 
 def test_kinds_follow_owners():
     said = (Message("user", "x"), Message("assistant", "y"))
-    state = replace(READY, messages=said, owners=(-1, -2, 0, 0, 1), context_used=5)
+    state = replace(READY, tree=ConversationTree(said), owners=(-1, -2, 0, 0, 1), context_used=5)
     assert kinds(state).tolist() == [1, 2, 3, 3, 4]
     assert [whose(state, p) for p in (0, 1, 2, 4)] == [
         "the chat template's own", "system prompt", "you, message 1", "answer, message 2",

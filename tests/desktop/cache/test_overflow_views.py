@@ -2,6 +2,7 @@
 
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import fullness, headroom
@@ -36,7 +37,7 @@ def test_the_meter_warns_at_80_and_95_percent():
         "accent", "accent", "warning", "warning", "error", "error",
     ]  # fmt: skip
     said = (Message("user", "x"), Message("assistant", "y"))
-    state = with_turns(replace(READY, messages=said, owners=(0,) * 100 + (1,) * 900))
+    state = with_turns(replace(READY, tree=ConversationTree(said), owners=(0,) * 100 + (1,) * 900))
 
     def taking(tokens, **changes):
         counted = Counted(state.messages, (), tokens)

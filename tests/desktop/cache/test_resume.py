@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.handles import Report
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     CacheKept,
     CheckKept,
@@ -346,7 +347,7 @@ def test_idle_work_waits_for_rest_and_is_done_once(chat):  # noqa: F811
     kept = replace(state, resume=replace(state.resume, kept_tokens=state.context_used))
     fresh = IdleWork()
     assert fresh.poll(kept, 0.0) == [] and KeepNow() not in fresh.poll(kept, 60.0)
-    busy = replace(state, messages=state.messages[:-1])
+    busy = replace(state, tree=ConversationTree(state.messages[:-1]))
     assert work.poll(busy, 300.0) == [], "another chat begins its own time"
 
 

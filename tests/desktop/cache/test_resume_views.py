@@ -2,6 +2,7 @@
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import AnswerRun, GenerationStats
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import OpenConversation
@@ -32,7 +33,10 @@ KEPT = tuple(KeptCache(n, f"Talk {n}", n << 20, 1e9 + n) for n in range(1, 6))
 def offering(offer=OFFER, **changes):
     history = HistoryState(open=7)
     return replace(
-        READY, messages=TALK, history=history, resume=ResumeState(offer=offer, **changes)
+        READY,
+        tree=ConversationTree(TALK),
+        history=history,
+        resume=ResumeState(offer=offer, **changes),
     )
 
 
@@ -68,7 +72,7 @@ def test_what_nobody_measured_is_not_guessed():
     other = replace(TALK[1], written=replace(WRITTEN, mode="fp16"))
     few = replace(TALK[1], stats=replace(READ, reused_tokens=2430))
     for answer in (other, few, replace(TALK[1], stats=None)):
-        state = replace(offering(), messages=(TALK[0], answer))
+        state = replace(offering(), tree=ConversationTree((TALK[0], answer)))
         assert seconds_to_read(state, 2469) == 0.0
         assert offer_words(state, OFFER)[1] == ""
 

@@ -3,7 +3,12 @@ are chosen where the model advises something."""
 
 import pytest
 
-from llm_lite.core.history import ConversationSummary, StoredConversation, StoredMessage
+from llm_lite.core.history import (
+    ConversationSummary,
+    ConversationTree,
+    StoredConversation,
+    StoredMessage,
+)
 from llm_lite.core.messages import Alternative, Generate, SamplingDefault, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import parse, remember, restore
@@ -25,6 +30,7 @@ from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.sampling.model import advice, completes, sampler
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.other_versions import has_versions
 
 BASE = AppState(model=replace(MODEL, has_chat_template=False), executor=EXECUTOR)
 CHAT = AppState(model=MODEL, executor=EXECUTOR)
@@ -49,7 +55,7 @@ def ended(state):
     last = state.messages[-1]
     tokens = tuple(Token(n, f" w{n}", 0.5) for n in range(4))
     last = replace(last, text=" w0 w1 w2 w3", tokens=tokens, stop_reason="end")
-    return replace(state, running=None, messages=(*state.messages[:-1], last))
+    return replace(state, running=None, tree=ConversationTree((*state.messages[:-1], last)))
 
 
 def roles(command):
@@ -97,7 +103,7 @@ def test_an_edited_text_is_a_version_of_it():
     state, _ = act(EditMessage(0), state, 0.0)
     state, command = asked(state, Send("Twice "))
     assert [(m.role, m.content) for m in command.messages] == [("text", "Twice ")]
-    assert state.messages[0].versions
+    assert has_versions(state, 0)
 
 
 def test_it_opens_as_it_was_kept():
@@ -108,9 +114,9 @@ def test_it_opens_as_it_was_kept():
             StoredMessage(3, 1, 2, "assistant", " a time"),
         ),
     )
-    messages, _ = in_chat(stored)
-    assert [message.role for message in messages] == ["text", "assistant"]
-    assert completes(replace(CHAT, messages=messages))
+    tree = in_chat(stored)
+    assert [message.role for message in tree.path] == ["text", "assistant"]
+    assert completes(replace(CHAT, tree=tree))
 
 
 ADVICE = (
@@ -152,5 +158,5 @@ def test_what_was_set_to_the_programs_own_value_is_remembered():
 
 
 def test_a_message_of_a_text_is_no_question_of_a_chat():
-    state = replace(BASE, messages=(Message("text", "Once"),))
+    state = replace(BASE, tree=ConversationTree((Message("text", "Once"),)))
     assert completes(state) and completes(replace(state, model=MODEL))

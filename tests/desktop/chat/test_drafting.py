@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.handles import Report
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     DraftedToken,
     DraftModelInfo,
@@ -56,7 +57,7 @@ def answered():
     """A state behind an answer of drafts: one token came as drafted, one did not."""
     command = Generate(())
     running = Running(command, 0.0)
-    asked = replace(READY, messages=(Message("user", "Go on"),), running=running)
+    asked = replace(READY, tree=ConversationTree((Message("user", "Go on"),)), running=running)
     prompt = tuple(PromptToken(n, "x", 0) for n in range(2))
     rejected = (DraftedToken(8, " was"), DraftedToken(9, " red"))
     events = (
@@ -74,7 +75,7 @@ def measured(stats):
     """A state behind an answer with such figures; None: behind none."""
     state = answered()
     messages = () if stats is None else (state.messages[0], replace(state.messages[1], stats=stats))
-    return replace(state, messages=messages)
+    return replace(state, tree=ConversationTree(messages))
 
 
 @pytest.fixture

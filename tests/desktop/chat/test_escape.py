@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import StopAnswer
@@ -11,7 +12,7 @@ from tests.desktop.headless import READY
 
 ANSWERING = replace(
     READY,
-    messages=(Message("user", "Go on"), Message("assistant", "and on")),
+    tree=ConversationTree((Message("user", "Go on"), Message("assistant", "and on"))),
     running=Running(Generate(()), 0.0, "decode"),
 )
 

@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.selection.find import FindBar
@@ -22,7 +23,7 @@ MESSAGES = (
 
 @pytest.fixture
 def talk(headless):
-    one = headless(replace(READY, messages=MESSAGES), size=(1200, 700))
+    one = headless(replace(READY, tree=ConversationTree(MESSAGES)), size=(1200, 700))
     one.program.start(FakeEngine(0.0))
     one.driver.press(KEY.mod_ctrl, KEY.f)
     return one
@@ -95,5 +96,5 @@ def test_the_bar_goes_and_the_input_has_the_keys(talk):
 def test_an_answer_that_goes_on_is_searched_again(talk):
     talk.driver.type("rain")
     grown = replace(MESSAGES[-1], text=MESSAGES[-1].text + " More rain.")
-    talk.program.state = replace(talk.state, messages=(*MESSAGES[:-1], grown))
+    talk.program.state = replace(talk.state, tree=ConversationTree((*MESSAGES[:-1], grown)))
     assert len(find(talk).places(talk.state)) == 4

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.panels import SavePanel
 from llm_lite.desktop.features.program.model import OpenLink, SaveText
@@ -21,7 +22,9 @@ CODE = "```python\ndef f(x):\n    return x\n```"
 
 
 def answered(text, *more):
-    return replace(READY, messages=(Message("user", "q"), Message("assistant", text), *more))
+    return replace(
+        READY, tree=ConversationTree((Message("user", "q"), Message("assistant", text), *more))
+    )
 
 
 def page(one, text):
@@ -149,13 +152,14 @@ def test_libraries_are_imported_when_they_are_needed():
     """The first frame needs no parser; lexers and formulas belong to the process apart."""
     code = (
         "import sys\n"
+        "from llm_lite.core.history import ConversationTree\n"
         "from llm_lite.core.records import replace\n"
         "from llm_lite.desktop.features.program.state import Message\n"
         "from tests.desktop.headless import Headless, READY\n"
         "names = ('markdown_it', 'pygments', 'ziamath')\n"
-        "one = Headless(READY)\n"
+        "one, said = Headless(READY), Message('assistant', '*a* $x$')\n"
         "print([name in sys.modules for name in names])\n"
-        "one.program.state = replace(READY, messages=(Message('assistant', '*a* $x$'),))\n"
+        "one.program.state = replace(READY, tree=ConversationTree((said,)))\n"
         "one.driver.frames(2)\n"
         "print([name in sys.modules for name in names])\n"
         "one.close()\n"

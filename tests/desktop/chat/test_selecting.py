@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Thinking
 from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import Split
@@ -33,7 +34,7 @@ The end of [a link](https://example.com/a)."""
 
 def talk(answer=ANSWER, question="What is the question?", **more):
     messages = (Message("user", question), Message("assistant", answer, stop_reason="end", **more))
-    return replace(READY, messages=messages)
+    return replace(READY, tree=ConversationTree(messages))
 
 
 def move(one, x, y):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Cancel,
     Ended,
@@ -222,7 +223,7 @@ def test_what_belongs_to_a_chat_says_why_it_cannot_be(action):
     chat = (Message("user", "a"), Message("assistant", "b", stop_reason="end"))
     choices = replace(READY.quantization.choices, prompt="a")
     held = replace(READY.quantization, choices=choices)
-    state, commands = do(replace(READY, messages=chat, quantization=held), action)
+    state, commands = do(replace(READY, tree=ConversationTree(chat), quantization=held), action)
     assert commands == () and state.notices and state.messages == chat
 
 

@@ -36,16 +36,18 @@ from llm_lite.desktop.features.history.view import cut
 from llm_lite.desktop.features.program.state import Message
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
+from tests.desktop.other_versions import with_beside
 
 KEY = imgui.Key
 NOW = time.time()
 WROTE = AnswerRun.by(MODEL, EXECUTOR)
 TALK = (
-    Message("user", "Second", versions=((Message("user", "First"),),), place=1),
+    Message("user", "Second"),
     Message("assistant", "Said.", stop_reason="end", written=WROTE, sampling=READY.sampling),
     Message("user", "More"),
     Message("assistant", "More said.", stop_reason="end", written=WROTE),
 )
+TREE = with_beside(TALK, 0, Message("user", "First"))
 
 
 def rows(count, **changes):
@@ -318,7 +320,9 @@ def test_a_page_joins_rows_that_changed_since_it_was_asked_for(listed):
 def test_new_chat_ends_what_was_open(listed):
     one = listed()
     one.program.state = replace(
-        one.state, messages=TALK, history=replace(one.state.history, open=1000)
+        one.state,
+        tree=with_beside(TALK, 0, Message("user", "First")),
+        history=replace(one.state.history, open=1000),
     )
     one.driver.press(KEY.mod_ctrl, KEY.n)
     assert one.did(NewChat)

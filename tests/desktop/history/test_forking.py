@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Generate, LoadModel, ModelLoaded, SpellTokens
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
@@ -21,6 +22,7 @@ from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import sent
 from tests.desktop.history.test_tree import chain
+from tests.desktop.other_versions import others
 
 KEY = imgui.Key
 
@@ -87,7 +89,7 @@ def xray(one):
 
 def show_top(one):
     """The first answer, in sight."""
-    one.do(ShowMessage(one.state.messages[1].key))
+    one.do(ShowMessage(one.state.messages[1].id))
     one.driver.frames(6)
 
 
@@ -102,8 +104,9 @@ def test_an_older_answer_goes_on_behind_a_token(talk):
     one.ended()
     assert one.last().forced == tuple(t.id for t in before[1].tokens[:5])
     assert len(one.state.messages) == 2
-    assert one.state.messages[1].versions[0][0].tokens == before[1].tokens
-    assert len(one.state.messages[1].versions[0]) == 3  # what followed stays with it
+    assert others(one.state, 1)[0].tokens == before[1].tokens
+    kept = one.state.tree.showing(before[1].id).path
+    assert [m.id for m in kept] == [m.id for m in before]  # what followed stays with it
 
 
 def test_another_token_is_taken_instead(talk):
@@ -157,7 +160,7 @@ def test_another_models_answer_is_told_as_text_and_that_is_said(talk):
     assert any(n.text.startswith(words) for n in one.state.notices)
     one.do(Send("Third"))
     assert one.last().messages[-2].tokens != ()  # this one's own
-    one.do(ShowMessage(one.state.messages[1].versions[0][0].key))
+    one.do(ShowMessage(others(one.state, 1)[0].id))
     one.do(Send("Fourth"))
     assert [m.tokens for m in one.last().messages if m.role == "assistant"] == [(), ()]
 
@@ -203,7 +206,7 @@ def test_the_menu_of_a_text_continues_behind_the_word_and_forks(talk):
     one.driver.click("selection.menu.fork")
     until = lambda s: s.history.open not in (None, number) and s.history.opening is None  # noqa: E731
     one.driver.wait("the fork", until, PATIENCE, 0.001)
-    assert len(one.state.messages) == 2 and not one.state.messages[1].versions
+    assert one.state.tree.count == len(one.state.messages) == 2
 
 
 @pytest.mark.parametrize(
@@ -225,16 +228,16 @@ def test_the_map_shows_the_tree_and_leads_there(talk):
     one.do(Send("First"), Send("Second"), EditMessage(2), Send("Otherwise"), Regenerate(1))
     one.driver.click("chat.map")
     assert one.driver.shows("tree.map")
-    old = one.state.messages[1].versions[0]
-    one.driver.click(f"tree.map.{old[0].key}")
-    assert one.state.messages[1].key == old[0].key
+    old = others(one.state, 1)[0]
+    one.driver.click(f"tree.map.{old.id}")
+    assert one.state.messages[1].id == old.id
     assert one.state.messages[2].text == "Otherwise"
-    question = one.state.messages[2].versions[0][0]
+    question = others(one.state, 2)[0]
     one.driver.press(KEY.down_arrow)
     one.driver.press(KEY.left_arrow)
     one.driver.press(KEY.enter)
     one.driver.frames(3)
-    assert one.state.messages[2].key == question.key and question.text == "Second"
+    assert one.state.messages[2].id == question.id and question.text == "Second"
     one.driver.click("tree.map.undo")
     assert one.state.messages[2].text == "Otherwise"
     one.driver.click("tree.map.redo")
@@ -244,25 +247,25 @@ def test_the_map_shows_the_tree_and_leads_there(talk):
 def test_keys_undo_in_the_chat_and_not_in_a_text_field(talk):
     one = talk()
     one.do(Send("First"), Regenerate(1))
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
     one.driver.click("chat.input")
     one.driver.type("words")  # which the input can undo
     one.driver.press(KEY.mod_ctrl, KEY.z)
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
     one.driver.click("tab.log")  # the focus leaves the input
     one.driver.press(KEY.mod_ctrl, KEY.z)
-    assert one.state.messages[1].place == 0
+    assert one.state.tree.version(1) == 0
     one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.z)
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
 
 
 def test_a_frame_of_a_large_map_draws_what_is_in_sight(talk, monkeypatch):
     one = talk()
-    messages = list(chain(2000))
-    messages[401] = replace(
-        messages[401], versions=tuple(chain(401 % 2 + 3, f"v{n}") for n in range(50))
-    )
-    one.program.state = replace(one.state, messages=tuple(messages))
+    messages = chain(2000)
+    tree = ConversationTree(messages)
+    for number in range(50):
+        tree = tree.with_path((*messages[:401], *chain(4, f"v{number}")))
+    one.program.state = replace(one.state, tree=tree.with_path(messages))
     keeper = one.program.hosts.pop("history")
     one.driver.frames(2)
     one.driver.click("chat.map")

@@ -120,11 +120,8 @@ def chat(tmp_path):
 
 
 def shape(messages):
-    """What is told, and what else was said, without keys."""
-    return [
-        (m.role, m.text, len(m.tokens), m.stop_reason, m.place, [shape(v) for v in m.versions])
-        for m in messages
-    ]
+    """What is told, without ids."""
+    return [(m.role, m.text, len(m.tokens), m.stop_reason) for m in messages]
 
 
 def test_a_conversation_is_found_again_as_it_was(chat):
@@ -138,13 +135,15 @@ def test_a_conversation_is_found_again_as_it_was(chat):
     one.do(SetSystemPrompt("Another."))
     state = one.open(number)
     assert shape(state.messages) == shape(before.messages)
+    assert [m.id for m in state.tree] == [m.id for m in before.tree]
+    assert state.tree.places == before.tree.places
     assert state.system_prompt == "Be brief."
     last, told = before.messages[-1], state.messages[-1]
     assert (told.written, told.sampling, told.stats) == (last.written, last.sampling, last.stats)
     assert told.as_chat() == last.as_chat()
     one.do(Send("Go on."))
-    assert len(one.stored().path()) == 6
-    assert [m.run.model.name for m in one.stored().path()[1::2]] == [last.written.model.name] * 3
+    assert len(one.stored().path) == 6
+    assert [m.run.model.name for m in one.stored().path[1::2]] == [last.written.model.name] * 3
     one.do(NewChat())
     assert one.state.system_prompt == "Another."
     assert one.state.history.open is None
@@ -160,7 +159,7 @@ def test_nothing_that_was_said_is_lost_by_edits_and_other_answers(chat):
     one.do(Regenerate(1))
     assert len(one.state.messages) == 2
     one.do(EditMessage(1), Send("What I make of it."))
-    assert one.state.messages[1].edited and one.state.messages[1].place == 2
+    assert one.state.messages[1].edited and one.state.tree.version(1) == 2
     one.do(SwitchVersion(1, 0), Regenerate(3), Send("Fourth"))
     before, number = one.state.messages, one.state.history.open
     one = chat()
@@ -179,8 +178,8 @@ def test_a_fork_from_a_token_says_where_it_came_from(chat):
     one.do(Send("Why?"))
     choice = one.state.messages[1].tokens[3].alternatives[1]
     one.do(ContinueFrom(1, 3, choice))
-    fork = one.stored().path()[-1]
-    other = one.stored().versions(fork)[0]
+    fork, (other, _) = one.stored().path[-1], one.stored().versions(1)
+    other = one.stored().find(other)
     assert (fork.based_on, fork.kept_tokens) == (other.id, 3)
     assert fork.tokens[:4] == (*other.tokens[:3], OTHER_ID)
 
@@ -198,7 +197,7 @@ def test_an_answer_is_stopped_and_continued(chat):
     one.do(ContinueAnswer())
     assert one.state.messages[-1].text.startswith(said)
     assert len(one.state.messages[-1].text) > len(said)
-    (_, answer) = one.stored().path()
+    (_, answer) = one.stored().path
     assert (answer.text, answer.finished) == (one.state.messages[-1].text, True)
 
 
@@ -242,7 +241,7 @@ def test_a_message_that_was_found_is_shown_with_its_version(chat):
     assert hits and any(f.snippet[a:b] == "sparrows" for f in hits for a, b in f.marks)
     state = one.open(hits[0].conversation, hits[0].message)
     assert state.messages[0].text == "about sparrows"
-    assert state.history.reveal == state.messages[0].key
+    assert state.history.reveal == state.messages[0].id
     one.program.do(SearchHistory(""))
     assert one.state.history.found == ()
 
@@ -322,16 +321,6 @@ def conversation_of(parents, chosen):
     return StoredConversation(ConversationSummary(1, selected=picked.get(0)), messages)
 
 
-def all_of(messages):
-    """Every message once, without recursion."""
-    found, waiting = [], [messages]
-    while waiting:
-        for message in waiting.pop():
-            found.append(message)
-            waiting += message.versions
-    return found
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_every_message_of_any_tree_is_in_the_chat_once(data):
@@ -339,17 +328,17 @@ def test_every_message_of_any_tree_is_in_the_chat_once(data):
     parents = [data.draw(st.integers(0, number)) for number in range(count)]
     chosen = data.draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
     stored = conversation_of(parents, chosen)
-    messages, opened = in_chat(stored)
-    numbers = [opened.kept[m.key].stored.id for m in messages]
-    assert numbers == [m.id for m in ConversationTree.of(stored).path()]
-    everything = [opened.kept[m.key].stored.id for m in all_of(messages)]
-    assert sorted(everything) == [m.id for m in stored.messages]
-    for message in all_of(messages):
-        known = opened.kept[message.key].stored
-        beside = [m.id for m in stored.messages if m.parent == known.parent]
-        if message.versions:
-            assert beside[message.place] == known.id
-            assert len(beside) == len(message.versions) + 1
+    tree = in_chat(stored)
+    assert [m.id for m in tree.path] == [m.id for m in ConversationTree.of(stored).path]
+    assert sorted(m.id for m in tree) == [m.id for m in stored.messages]
+    for message in stored.messages:
+        there = tree.showing(message.id)
+        beside = [m.id for m in stored.messages if m.parent == message.parent]
+        index = there.index(message.id)
+        assert list(there.versions(index)) == beside
+        assert there.version(index) == beside.index(message.id)
+        assert sorted(m.id for m in there) == [m.id for m in stored.messages]
+        assert there.showing(tree.leaf).path == tree.path, "as it was left"
 
 
 @pytest.mark.parametrize("branching", [False, True])
@@ -359,8 +348,7 @@ def test_a_long_or_deep_tree_is_opened_without_recursion(branching):
     if branching:  # two messages beside each other, the second with all that follows
         parents = [max(0, number - 1 - number % 2) for number in range(count)]
     stored = conversation_of(parents, [0] * count)
-    messages, _ = in_chat(stored)
-    assert len(all_of(messages)) == count
+    assert in_chat(stored).count == count
 
 
 def test_what_a_tool_or_a_system_said_keeps_its_role(chat):
@@ -373,7 +361,7 @@ def test_what_a_tool_or_a_system_said_keeps_its_role(chat):
     state = one.open(talk.id)
     assert [(m.role, m.text) for m in state.messages] == said
     one.do(SetSystemPrompt(""), EditMessage(2), Send("43 degrees"))
-    assert [(m.role, m.text) for m in one.stored().path()[:3]] == [
+    assert [(m.role, m.text) for m in one.stored().path[:3]] == [
         *said[:2],
         ("tool", "43 degrees"),
     ]

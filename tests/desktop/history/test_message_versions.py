@@ -1,5 +1,6 @@
 """Versions of messages in an opened conversation, who wrote them, and a message that was found."""
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import ModelIdentity
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SwitchVersion
@@ -10,11 +11,11 @@ from llm_lite.desktop.features.history.model import (
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
-from tests.desktop.history.test_conversations import TALK, WROTE
+from tests.desktop.history.test_conversations import TALK, TREE, WROTE
 
 
 def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):
-    one = headless(replace(READY, messages=TALK))
+    one = headless(replace(READY, tree=TREE))
     one.driver.click("message.0.before")
     assert one.did(SwitchVersion) == [SwitchVersion(0, 0)]
     assert [m.text for m in one.state.messages] == ["First"]
@@ -32,13 +33,16 @@ def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):
 def test_an_answer_of_another_model_says_which_and_offers_it(headless):
     other = replace(WROTE, model=ModelIdentity("Another", "/models/another.gguf"))
     talk = (TALK[0], replace(TALK[1], written=other))
-    one = headless(replace(READY, messages=talk))
+    one = headless(replace(READY, tree=ConversationTree(talk)))
     one.driver.click("message.1.exactly")
     assert not one.did(Regenerate)
     one.driver.click("chat.again.load")
     assert one.did(OpenModel) == [OpenModel("/models/another.gguf")]
     one = headless(
-        replace(READY, messages=(TALK[0], replace(TALK[1], written=replace(WROTE, mode="int4"))))
+        replace(
+            READY,
+            tree=ConversationTree((TALK[0], replace(TALK[1], written=replace(WROTE, mode="int4")))),
+        )
     )
     one.driver.click("message.1.exactly")
     one.driver.click("chat.again.load")
@@ -50,9 +54,9 @@ def test_a_message_that_was_found_is_scrolled_to(headless):
         Message("user" if n % 2 == 0 else "assistant", f"{n} " * 300, stop_reason="end")
         for n in range(20)
     )
-    one = headless(replace(READY, messages=talk))
+    one = headless(replace(READY, tree=ConversationTree(talk)))
     assert not one.driver.shows("message.3")
-    one.program.do(Reveal(talk[3].key))
+    one.program.do(Reveal(talk[3].id))
     one.driver.frames(5)
     assert one.driver.shows("message.3")
     assert one.state.history.reveal is None

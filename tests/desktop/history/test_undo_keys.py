@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.history.model import RedoHistory, UndoHistory
@@ -49,7 +50,9 @@ def test_in_another_chat_the_input_begins_anew(empty):
     empty.driver.type("rain")
     for _ in range(4):
         empty.driver.press(KEY.backspace)
-    empty.program.state = replace(empty.state, messages=(Message("user", "Where is rain?"),))
+    empty.program.state = replace(
+        empty.state, tree=ConversationTree((Message("user", "Where is rain?"),))
+    )
     empty.program.do(NewChat())
     empty.driver.frames(4)
     assert imgui.get_io().want_text_input, "the keys stay in the input"

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Cancel, Generate, Thinking
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.calls import CallSplit
@@ -32,7 +33,8 @@ from llm_lite.desktop.features.program.requests import leave_answer
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.tree.model import ContinueFrom, ShowMessage
 from llm_lite.desktop.features.undo.model import undo_label
-from tests.desktop.history.test_history import Chat, all_of
+from tests.desktop.history.test_history import Chat
+from tests.desktop.other_versions import others
 
 
 @pytest.fixture
@@ -53,7 +55,8 @@ def chat(tmp_path):
 
 def look(state):
     """What is shown, and what it was told."""
-    return [(m.role, m.text, m.place) for m in state.messages], state.system_prompt
+    places = [state.tree.version(index) for index in range(len(state.messages))]
+    return [(m.role, m.text) for m in state.messages], places, state.system_prompt
 
 
 def steps_of(one):
@@ -65,7 +68,7 @@ def steps_of(one):
         "fork from a token": (ContinueFrom(1, 3, choice),),
         "choice of a version": (SwitchVersion(1, 0),),
         "edit of an answer": (EditMessage(1), Send("What I make of it.")),
-        "choice on the map": (ShowMessage(one.state.messages[3].key),),
+        "choice on the map": (ShowMessage(one.state.messages[3].id),),
         "change of the system prompt": (SetSystemPrompt("Be long."),),
         "preset": (UsePreset(Preset("X", "Be a pirate.", one.state.sampling)),),
     }
@@ -81,7 +84,7 @@ def test_each_thing_is_undone_and_done_again(chat):
         assert undo_label(one.state) == label
         looks.append(look(one.state))
     assert all(a != b for a, b in pairwise(looks))
-    everything = len(all_of(one.state.messages))
+    everything = one.state.tree.count
     for label, before in zip(reversed(steps), reversed(looks[:-1]), strict=True):
         one.do(UndoHistory())
         assert look(one.state) == before
@@ -91,8 +94,8 @@ def test_each_thing_is_undone_and_done_again(chat):
         assert undo_label(one.state, back=False) == label
         one.do(RedoHistory())
         assert look(one.state) == after
-    assert len(all_of(one.state.messages)) == everything  # nothing is lost on the way
-    assert [m.text for m in one.stored().path()] == [m.text for m in one.state.messages]
+    assert one.state.tree.count == everything  # nothing is lost on the way
+    assert [m.text for m in one.stored().path] == [m.text for m in one.state.messages]
 
 
 def test_the_list_and_the_chat_are_undone_in_one_order(chat):
@@ -103,15 +106,15 @@ def test_the_list_and_the_chat_are_undone_in_one_order(chat):
     one.do(RenameConversation(number, "Mine"), SwitchVersion(1, 0), PinConversation(number, True))
     one.do(UndoHistory())  # before the history has answered
     one.wait(lambda s: not s.undoing.waiting and not s.history.rows[0].pinned)
-    assert (one.state.messages[1].place, one.state.history.rows[0].title) == (0, "Mine")
+    assert (one.state.tree.version(1), one.state.history.rows[0].title) == (0, "Mine")
     one.do(UndoHistory())
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
     one.do(UndoHistory())
     one.rows(lambda t: t == ["First"])
     one.do(RedoHistory())
     one.rows(lambda t: t == ["Mine"])
     one.do(RedoHistory())
-    assert one.state.messages[1].place == 0
+    assert one.state.tree.version(1) == 0
 
 
 def test_a_defect_of_one_change_is_not_taken_for_the_next_one(chat, monkeypatch):
@@ -156,13 +159,13 @@ def test_undo_while_an_answer_is_written_keeps_what_it_said(chat):
     assert not one.state.busy and one.state.messages[1].text == first
     one.wait(lambda s: one.engine.is_idle)
     one.program.update()
-    said = one.state.messages[1].versions[0][0]
+    said = others(one.state, 1)[0]
     assert said.stop_reason == "stopped" and said.text and first.startswith(said.text)
-    kept = {m.text: m.finished for m in one.stored().by_id.values() if m.role == "assistant"}
+    kept = {m.text: m.finished for m in one.stored() if m.role == "assistant"}
     assert kept == {first: True, said.text: True}, "also while it is not shown"
     one.program.do(RedoHistory())
     assert one.state.messages[1].text == said.text
-    assert one.stored().path()[-1].text == said.text
+    assert one.stored().path[-1].text == said.text
 
 
 def test_an_answer_that_is_left_shows_no_marks_of_its_call():
@@ -172,7 +175,9 @@ def test_an_answer_that_is_left_shows_no_marks_of_its_call():
     calls = CallSplit("tags").fed(thought.split.visible_text)
     answer = Message("assistant", calls.visible_text, thought=thought, calls=calls)
     asked = Generate(())
-    state = AppState(messages=(Message("user", "a"), answer), running=Running(asked, 0.0))
+    state = AppState(
+        tree=ConversationTree((Message("user", "a"), answer)), running=Running(asked, 0.0)
+    )
     state, commands = leave_answer(state)
     (_, left) = state.messages
     assert (left.text, left.stop_reason, left.calls.begun) == ("I look.", "stopped", None)
@@ -187,26 +192,26 @@ def test_steps_are_those_of_the_conversation_in_the_chat(chat):
     one.do(NewChat(), Send("Other"), Regenerate(1))
     other = one.state.history.open
     one.do(UndoHistory(), UndoHistory())
-    assert one.state.messages[1].place == 0
+    assert one.state.tree.version(1) == 0
     assert one.state.notices[-1].text == "There is nothing to undo."
     one.open(first)
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
     one.do(UndoHistory())
-    assert one.state.messages[1].place == 0
+    assert one.state.tree.version(1) == 0
     one.open(other)
     one.do(RedoHistory())
-    assert one.state.messages[1].place == 1
+    assert one.state.tree.version(1) == 1
 
 
 def test_a_fork_is_a_conversation_of_the_path_so_far(chat):
     one = chat()
     one.do(Send("First"), Send("Second"), Regenerate(1), Send("Third"))
     number, before = one.state.history.open, one.state.messages
-    one.program.do(ForkConversation(one.state.messages[1].key))
+    one.program.do(ForkConversation(one.state.messages[1].id))
     one.wait(lambda s: s.history.open != number and s.history.opening is None)
     fork = one.state.history.open
     assert [m.text for m in one.state.messages] == [m.text for m in before[:2]]
-    assert not any(m.versions for m in one.state.messages)
+    assert not one.state.tree.aside
     assert [t.id for t in one.state.messages[1].tokens] == [t.id for t in before[1].tokens]
     one.rows(lambda t: t == ["First (fork)", "First"])
     one.do(UndoHistory())

@@ -9,6 +9,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.engine.lesson_requests import traced
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.lesson.collecting import part
 from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
@@ -43,8 +44,8 @@ def showing(trace):
     """The page of the lesson with a trace, as the engine gives it."""
     count = trace.position + 1
     state = replace(
-        READY, messages=(Message("user", "text"),), context_used=count, positions=("a",) * count,
-        owners=(0,) * count, less_motion=True,
+        READY, tree=ConversationTree((Message("user", "text"),)), context_used=count,
+        positions=("a",) * count, owners=(0,) * count, less_motion=True,
     )  # fmt: skip
     known = LessonState(shown=True, position=trace.position, compared_text=BESIDE)
     known = known.with_trace(trace, trace.texts)
@@ -286,7 +287,7 @@ def test_another_text_is_asked_for():
     assert state.lesson.compared_text == "a text"
     lesson = replace(state.lesson, shown=True)
     state = replace(
-        state, messages=(Message("user", "a"),), context_used=1, positions=("a",), owners=(0,),
-        lesson=lesson,
+        state, tree=ConversationTree((Message("user", "a"),)), context_used=1, positions=("a",),
+        owners=(0,), lesson=lesson,
     )  # fmt: skip
     assert wanted_key(state).compared_text == "a text"

@@ -31,7 +31,7 @@ NAMES_ITS_OWN = {
 }
 # What holds a conversation's own words: those of a fork are its parent's too.
 OF_WORDS = {
-    "messages",
+    "tree",
     "positions",
     "cache.prompt",
     "counted.messages",

@@ -51,6 +51,7 @@ from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.sampling.model import with_asked
 from llm_lite.desktop.features.tree import model as forking
 from tests.children import PATIENCE
+from tests.desktop.other_versions import has_versions
 from tests.desktop.person import checks
 from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words
 
@@ -383,10 +384,10 @@ class Person:
             self.do(forking.ContinueFrom(index, at, choice))
 
     def switch_version(self):
-        versions = [i for i, m in enumerate(self.state.messages) if m.versions]
+        versions = [i for i in range(len(self.state.messages)) if has_versions(self.state, i)]
         if versions:
             index = self.rng.choice(versions)
-            place = self.rng.randrange(len(self.state.messages[index].versions) + 1)
+            place = self.rng.randrange(len(self.state.tree.versions(index)))
             self.do(inspecting.SwitchVersion(index, place))
 
     def fork(self):
@@ -397,7 +398,7 @@ class Person:
         at = self.rng.randrange(len(self.state.messages))
         before, known = self.front, [m.tokens for m in self.state.messages[: at + 1]]
         self.look()
-        self.do(history.ForkConversation(self.state.messages[at].key))
+        self.do(history.ForkConversation(self.state.messages[at].id))
         self.settle()
         assert self.front != before, "the fork did not come to the front"
         found = [message.tokens for message in self.state.messages]

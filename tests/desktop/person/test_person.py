@@ -243,7 +243,7 @@ def test_a_planted_defect_is_found(tmp_path, monkeypatch, plant):
 
 # What is set by name when another conversation comes, or has ended before.
 NEVER_LEFT = {
-    "messages",
+    "tree",
     "draft",
     "system_prompt",
     "running",

@@ -13,6 +13,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from llm_lite.core.handles import Report
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     AnalyzeTensors,
     CacheKept,
@@ -212,7 +213,7 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
     """`state` as it is when the command is under way, of whatever kind it is."""
     return replace(
         state,
-        messages=state.messages or (Message("user", "why is it so?"),),
+        tree=ConversationTree(state.messages or (Message("user", "why is it so?"),)),
         running=Running(asked, time.monotonic()),
         reading=ReadingBack(asked),
         resume=replace(state.resume, offer=Offer(*KEPT[:2], "checking", asked=asked)),

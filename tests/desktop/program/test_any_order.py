@@ -59,7 +59,6 @@ from llm_lite.desktop.features.program.model import (
     SetOptions,
     SetTheme,
 )
-from llm_lite.desktop.features.program.requests import versions
 from llm_lite.desktop.features.program.state import (
     AppState,
 )
@@ -166,12 +165,13 @@ def test_any_order_of_events_and_actions_keeps_the_state_sound(steps):
         commands += more
     assert state.running is None or state.messages
     assert state.editing is None or state.messages[state.editing].role == "user"
-    for message in state.messages:
-        assert 0 <= message.place <= len(message.versions)
-        assert all(tail and not tail[0].versions for tail in message.versions)
+    for index, message in enumerate(state.messages):
+        assert message.id in state.tree.versions(index)
+    for message in state.tree:
+        assert state.tree.path_to(message.id)[-1] is message
     comparing = state.comparing
     if comparing is not None:
-        assert comparing.base < len(versions(state, comparing.index))
+        assert comparing.base in state.tree.versions(comparing.index)
     for command in commands:
         if isinstance(command, Generate):
             assert command.messages[-1].role == ("assistant" if command.continue_last else "user")

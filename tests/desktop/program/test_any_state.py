@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import (
@@ -76,7 +77,7 @@ def random_state(rng):
         positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
         owners=tuple(sorted(owners)),
         comparing=AnswerComparison(last, 0) if answered and rng.random() < 0.3 else None,
-        messages=tuple(messages),
+        tree=ConversationTree(tuple(messages)),
         draft=rng.choice(TEXTS).replace("\x00", ""),
         running=running if busy else None,
         model=model,

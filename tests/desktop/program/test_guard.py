@@ -4,6 +4,7 @@ import pytest
 from imgui_bundle import imgui, implot
 
 from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import LoadStarted, Logged
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import program
@@ -73,7 +74,7 @@ def nowhere(ui):
     "begin", [nowhere, in_child, in_table, in_plot, in_tooltip, in_popup, in_ours]
 )
 def test_what_a_view_began_is_ended_and_the_others_are_drawn(headless, monkeypatch, begin):
-    one = headless(replace(READY, messages=(Message("user", "hello"),)))
+    one = headless(replace(READY, tree=ConversationTree((Message("user", "hello"),))))
 
     def broken(state, ui):
         begin(ui)
@@ -170,7 +171,7 @@ def test_an_action_that_cannot_be_done_changes_nothing(headless, monkeypatch):
         return act(action, state, now)
 
     monkeypatch.setattr(program, "act", broken)
-    one.program.state = replace(one.state, messages=(Message("user", "kept"),))
+    one.program.state = replace(one.state, tree=ConversationTree((Message("user", "kept"),)))
     one.program.do(NewChat())
     assert one.state.messages == (Message("user", "kept"),)
     assert "planted" in one.state.log[-1].text

@@ -6,6 +6,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core import history as kept
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import parse, remember, restore
 from llm_lite.desktop.features.chat.model import NewChat
@@ -224,14 +225,16 @@ def test_it_works_while_an_answer_comes(headless):
     state = replace(
         READY,
         running=Running(1, 0.0, "decode"),
-        messages=(Message("user", "q"), Message("assistant", "a")),
+        tree=ConversationTree((Message("user", "q"), Message("assistant", "a"))),
     )
     one = opened(headless, state)
     one.driver.type("stop the answer")
     assert titles(one)[0] == "Stop the answer"
     for n in range(5):  # tokens come: what is chosen stays chosen
         last = replace(one.state.messages[-1], text="a" * n)
-        one.program.state = replace(one.state, messages=(*one.state.messages[:-1], last))
+        one.program.state = replace(
+            one.state, tree=ConversationTree((*one.state.messages[:-1], last))
+        )
         one.driver.frames(1)
     assert titles(one)[0] == "Stop the answer"
     one.driver.press(KEY.enter)

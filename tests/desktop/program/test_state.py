@@ -5,6 +5,7 @@ import math
 import pytest
 
 from llm_lite.core.handles import Report
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Cancel,
     ChatMessage,
@@ -170,7 +171,7 @@ def test_continue_sends_the_answer_with_its_tokens_and_appends():
 
 
 def test_continue_of_an_empty_answer_asks_again():
-    failed = replace(READY, messages=(Message("user", "q"), Message("assistant", "")))
+    failed = replace(READY, tree=ConversationTree((Message("user", "q"), Message("assistant", ""))))
     state, (command,) = play(failed, ContinueAnswer())
     assert not command.continue_last
     assert command.messages == (ChatMessage("user", "q"),)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Generate, GenerationFinished, GenerationStats, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.performance.speed import RATE_PERIOD, RATE_SAMPLES
@@ -14,13 +15,17 @@ from tests.desktop.reports import fold_reports
 
 STATS = GenerationStats(new_tokens=20, decode_tok_s=400.0, ttft_ms=33.0)
 
-ASKED = AppState(messages=(Message("user", "hello"),), running=Running(Generate(()), 9.9))
+ASKED = AppState(
+    tree=ConversationTree((Message("user", "hello"),)), running=Running(Generate(()), 9.9)
+)
 
 
 def answer(state, count, each, start, ttft_ms=33.0):
     """The state after an answer of `count` tokens that come every `each` seconds."""
     messages = (*state.messages, Message("user", "hello"))
-    state = replace(state, messages=messages, running=Running(Generate(()), start - 0.05))
+    state = replace(
+        state, tree=ConversationTree(messages), running=Running(Generate(()), start - 0.05)
+    )
     for number in range(count):
         first = ttft_ms if number == 0 else 0.0
         event = TokenDecoded(number, "x", 1.0, number, step_ms=2.0, ttft_ms=first)
@@ -40,7 +45,9 @@ def test_the_spans_of_an_answer_begin_and_end_with_it():
 def test_the_first_second_is_told_as_it_went():
     """Half a second of a slow beginning, then four times as fast: no mean of both."""
     state = replace(
-        AppState(), messages=(Message("user", "hello"),), running=Running(Generate(()), 9.9)
+        AppState(),
+        tree=ConversationTree((Message("user", "hello"),)),
+        running=Running(Generate(()), 9.9),
     )
     times = [10 + n * 0.02 for n in range(26)] + [10.5 + n * 0.005 for n in range(1, 101)]
     for number, now in enumerate(times):
@@ -62,7 +69,9 @@ def test_the_time_of_a_token_is_that_of_its_tokens_a_second():
 def test_the_steps_of_drafted_tokens_are_shared_among_them():
     """A step of 6 ms that brings three tokens is 2 ms a token."""
     state = replace(
-        AppState(), messages=(Message("user", "hello"),), running=Running(Generate(()), 9.9)
+        AppState(),
+        tree=ConversationTree((Message("user", "hello"),)),
+        running=Running(Generate(()), 9.9),
     )
     for number in range(90):
         step = 6.0 if number % 3 == 0 else 0.0
@@ -99,7 +108,9 @@ def test_old_answers_go_whole_and_spans_of_long_ones_are_joined():
 
 def test_the_first_token_has_one_time():
     state = replace(
-        AppState(), running=Running(Generate(()), 1.0), messages=(Message("user", "hello"),)
+        AppState(),
+        running=Running(Generate(()), 1.0),
+        tree=ConversationTree((Message("user", "hello"),)),
     )
     event = TokenDecoded(3, "x", 1.0, 3, ttft_ms=33.0)
     state = fold_reports(state, event, now=9.0)  # the window hears of it much later

@@ -122,7 +122,7 @@ def test_an_answer_from_elsewhere_is_asked_again_there(window: Headless) -> None
         connected(window, server.url)
         ask(window)
         window.driver.click("message.1.exactly")
-        window.driver.wait("again", lambda s: not s.busy and s.messages[-1].place == 1)
+        window.driver.wait("again", lambda s: not s.busy and s.tree.version(1) == 1)
         assert server.chats[0]["seed"] == server.chats[1]["seed"]
         window.program.do(Disconnect())
         window.driver.wait("the model here", lambda s: s.model == MODEL)
@@ -149,7 +149,7 @@ def test_the_conversation_goes_on_with_versions(window: Headless) -> None:
         ask(window)
         window.program.do(Regenerate())
         window.driver.wait("another", lambda s: not s.busy)
-        assert window.state.messages[-1].place == 1
+        assert window.state.tree.version(1) == 1
         window.program.do(ContinueFrom(1, 2))
         window.driver.wait("a fork", lambda s: not s.busy)
         assert window.state.messages[-1].text == "The sky" + WHOLE

@@ -2,12 +2,14 @@
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import AllowedTokens, Alternative, Generate, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message, Token
 from llm_lite.desktop.features.tokens.choices import has_choices, rows_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
+from tests.desktop.other_versions import has_versions
 
 
 def one_way(number, text):
@@ -40,7 +42,7 @@ def test_a_free_answer_has_no_tree():
 @pytest.fixture
 def talk(headless):
     question = Message("user", "A colour, as JSON")
-    one = headless(replace(READY, messages=(question, ANSWER)), size=(1400, 900))
+    one = headless(replace(READY, tree=ConversationTree((question, ANSWER))), size=(1400, 900))
     one.program.start(FakeEngine(0.0))
     return one
 
@@ -52,12 +54,12 @@ def test_another_branch_is_taken(talk):
     talk.driver.click(name)
     (command,) = sent(talk.program.engine, Generate)
     assert command.forced == (1, 2, RED.token)
-    assert talk.state.messages[1].versions, "what was there stays beside it"
+    assert has_versions(talk.state, 1), "what was there stays beside it"
 
 
 def test_an_answer_that_was_free_has_no_such_button(talk):
     free = replace(ANSWER, tokens=(Token(1, "Hello", 0.5),))
-    talk.program.state = replace(talk.state, messages=(talk.state.messages[0], free))
+    talk.program.state = replace(talk.state, tree=ConversationTree((talk.state.messages[0], free)))
     talk.driver.frames(2)
     assert not talk.driver.shows("message.1.choices")
 

@@ -7,6 +7,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import (
     Alternative,
@@ -38,6 +39,7 @@ from tests.counting import python_calls
 from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, pieces_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
+from tests.desktop.other_versions import others
 from tests.runners import BACKENDS, exact
 
 KEY = imgui.Key
@@ -245,7 +247,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     calls = {}
     for count in (20, 200):
         messages, owners, labels = long_chat(count)
-        state = replace(READY, messages=messages, owners=owners, positions=labels)
+        state = replace(READY, tree=ConversationTree(messages), owners=owners, positions=labels)
         one = headless(replace(state, xray=XRay(shown=True, at=5)))
         while one.ui.local(Stack).measuring:
             one.driver.frames(1)
@@ -293,7 +295,7 @@ def check_choice(one, ids):
     tokens = one.state.messages[1].tokens
     assert [token.id for token in tokens[:5]] == [*ids[:4], other.token]
     assert tokens[4].probability == pytest.approx(other.probability, abs=1e-4)
-    assert tokens[1].alternatives == one.state.messages[1].versions[0][0].tokens[1].alternatives
+    assert tokens[1].alternatives == others(one.state, 1)[0].tokens[1].alternatives
 
 
 def check_steering(one):
@@ -303,7 +305,7 @@ def check_steering(one):
     one.driver.click("tab.steer")
     one.driver.click("steer.again")
     one.driver.wait("the answer", lambda s: not s.busy)
-    base, other = (one.state.messages[1].versions[-1][0], one.state.messages[1])
+    base, other = (others(one.state, 1)[-1], one.state.messages[1])
     assert other.sampling == base.sampling
     assert first_difference(base, other) is not None
 
@@ -339,7 +341,7 @@ def test_likelihood_has_an_effect_when_it_is_switched_on(headless):
         Message("user", "Why?"),
         Message("assistant", " t0 t1 t2 t3", tokens, stop_reason="end"),
     )
-    one = headless(replace(READY, messages=messages, xray=XRay(shown=True, at=3)))
+    one = headless(replace(READY, tree=ConversationTree(messages), xray=XRay(shown=True, at=3)))
     one.driver.click("xray.likely")
     one.driver.frames(2)
     assert one.state.xray.probabilities and one.state.xray.at is None, "no token is held any more"
@@ -348,4 +350,4 @@ def test_likelihood_has_an_effect_when_it_is_switched_on(headless):
     assert likely(one.ui, 0.5) >> 24 > 40, "half likely can be told from certain"
     assert likely(one.ui, 1.0) == 0
     unknown = replace(messages[1], tokens=tuple(replace(t, probability=nan) for t in tokens))
-    assert legend(replace(one.state, messages=(messages[0], unknown)), one.ui) is None
+    assert legend(replace(one.state, tree=ConversationTree((messages[0], unknown))), one.ui) is None

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit, read_calls
@@ -62,7 +63,7 @@ def asking(headless, *said):
     one.program.do(SetServerStatus("test", "on", tools))
     one.program.do(SetFunctions(""))
     messages = (Message("user", "Weather?"), *(answer(text) for text in said))
-    one.program.state = replace(one.state, messages=messages)
+    one.program.state = replace(one.state, tree=ConversationTree(messages))
     one.driver.frames(3)
     one.done.clear()
     return one
@@ -104,7 +105,7 @@ def test_a_half_written_call_is_a_card_without_buttons(headless):
     writing = Message("assistant", begun.visible_text, calls=begun)
     running = Running(1, 0.0, "decode", tool_style="tags")
     messages = (Message("user", "Weather?"), writing)
-    one.program.state = replace(one.state, messages=messages, running=running)
+    one.program.state = replace(one.state, tree=ConversationTree(messages), running=running)
     one.driver.frames(3)
     low, high = one.driver.rect("message.1")[1::2]
     assert high - low > 80 and not any(name.startswith("call.1.0") for name in one.ui.rects)
@@ -115,7 +116,7 @@ def test_a_result_unfolds(headless):
     one = headless(READY, size=(1280, 1200))
     told = Message("tool", "12 degrees\n" * 20, reply=ToolReply("weather", "server", "test", 0.25))
     messages = (Message("user", "Hi"), answer(OSLO), told, Message("assistant", "12."))
-    one.program.state = replace(one.state, messages=messages)
+    one.program.state = replace(one.state, tree=ConversationTree(messages))
     one.driver.frames(3)
     one.driver.click("message.2.result")
     assert one.done == [UnfoldResult(2, True)]
@@ -130,7 +131,9 @@ def test_after_many_rounds_a_person_is_asked(headless):
     said = []
     for _ in range(8):
         said += [answer(OSLO), Message("tool", "12", reply=ToolReply("weather", "hand"))]
-    one.program.state = replace(one.state, messages=(Message("user", "Hi"), *said[:-1]))
+    one.program.state = replace(
+        one.state, tree=ConversationTree((Message("user", "Hi"), *said[:-1]))
+    )
     one.driver.frames(3)
     one.program.do(AnswerCall(0, "12"))
     one.driver.frames(3)
@@ -237,7 +240,7 @@ def test_many_calls_cost_no_frame_more_than_those_in_sight(headless):
     one = headless(READY)
     told = [Message("tool", "12 degrees", reply=ToolReply("weather", "hand"))]
     many = (Message("user", "Hi"), *([answer(OSLO), *told] * 60))
-    one.program.state = replace(one.state, messages=many)
+    one.program.state = replace(one.state, tree=ConversationTree(many))
     one.driver.frames(6)
     drawn = [name for name in one.ui.rects if name.startswith("call.")]
     assert 0 < len(drawn) < 30

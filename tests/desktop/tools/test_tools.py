@@ -270,7 +270,7 @@ def test_of_an_answer_that_was_stopped_nothing_runs_without_asking(chat):
     one.rest()
     assert allowed_calls(one.state) == [RunCall(0)]
     last = replace(one.state.messages[-1], stop_reason="stopped")
-    stopped = replace(one.state, messages=(*one.state.messages[:-1], last))
+    stopped = replace(one.state, tree=ConversationTree((*one.state.messages[:-1], last)))
     assert allowed_calls(stopped) == [] and may_run(stopped, 0) == "s"
     one.program.use_tools(ToolHost(one.folder / "tools.json", lambda: None))
 
@@ -280,7 +280,7 @@ def test_a_call_has_one_result(chat):
     one = chat(OSLO + OSLO, "Done.")
     on_a_server(one, '{"type": "object"}')
     one.say()
-    key = one.state.messages[-1].key
+    key = one.state.messages[-1].id
     one.do(RefuseCall(0), CallAnswered(key, 0, "late", 1.0, False))
     assert len(one.state.messages) == 2 and len(one.state.tools.round.answered) == 1
     one.do(AnswerCall(1, "b"))
@@ -409,7 +409,7 @@ def test_calls_and_results_are_kept_and_open_again(chat, tmp_path):
     kept = history.conversation(number)
     text = to_markdown(kept)
     history.close(PATIENCE)
-    assert [m.role for m in ConversationTree.of(kept).path()].count("tool") == 3
+    assert [m.role for m in ConversationTree.of(kept).path].count("tool") == 3
     assert "Call of `weather`:\n\n```json" in text and "<tool_call>" not in text
     assert "## Tool: weather\n\n```\n`3` degrees\n```" in text
 

@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.scripts import NAMES, cannot_draw
@@ -48,7 +49,7 @@ def test_a_letter_of_each_named_script_has_no_glyph(headless):
 
 def test_a_message_says_so_and_is_copied_whole(headless):
     messages = (Message("user", ARABIC), Message("assistant", f"So: {HINDI}", stop_reason="end"))
-    one = headless(replace(READY, messages=messages))
+    one = headless(replace(READY, tree=ConversationTree(messages)))
     one.driver.frames(2)
     for index in (0, 1):
         low = one.driver.rect(f"message.{index}.lack")
@@ -56,6 +57,6 @@ def test_a_message_says_so_and_is_copied_whole(headless):
         assert low[0] >= whole[0] and low[2] <= whole[2] + 1 and low[3] <= whole[3]
     one.driver.click("message.1.copy")
     assert imgui.get_clipboard_text() == f"So: {HINDI}"
-    one.program.state = replace(one.state, messages=(Message("user", "So"),))
+    one.program.state = replace(one.state, tree=ConversationTree((Message("user", "So"),)))
     one.driver.frames(2)
     assert not one.driver.shows("message.0.lack")

@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.widgets.markdown import table
@@ -18,7 +19,7 @@ WIDE = "\n".join(
 @pytest.fixture
 def one(headless):
     messages = (Message("user", "?"), Message("assistant", WIDE, stop_reason="end"))
-    return headless(replace(READY, messages=messages))
+    return headless(replace(READY, tree=ConversationTree(messages)))
 
 
 def page_of(one, text, width=500.0):
