@@ -70,7 +70,7 @@ export class Conversation extends EventTarget {
   async regenerate(message, model) {
     const at = this.messages.indexOf(message);
     this.messages.length = at;
-    await this.reply(this.messages[at - 1], model, message);
+    await this.reply(this.messages[at - 1], model);
   }
 
   /** Another version of what a person said, and an answer to it. */
@@ -80,7 +80,7 @@ export class Conversation extends EventTarget {
     const said = this.add("user", text, message.parent, message);
     await this.keep(async () => {
       const body = { text, parent: message.parent, based_on: message.id };
-      this.kept(said, await json(this.path("messages"), { method: "POST", body }), message);
+      this.kept(said, await json(this.path("messages"), { method: "POST", body }));
     });
     await this.reply(said, model);
   }
@@ -95,15 +95,15 @@ export class Conversation extends EventTarget {
     if (this.id) await this.keep(() => json(this.path(), { method: "PATCH", body: { system_prompt: text } }));
   }
 
-  async reply(said, model, before = null) {
-    const message = this.add("assistant", "", said?.id ?? null, before);
+  async reply(said, model) {
+    const message = this.add("assistant", "", said?.id ?? null);
     message.model = model;
     const answer = (this.answer = new Answer(this, message, model, () => this.changed(message)));
     this.dispatchEvent(new Event("busy"));
     await this.keep(async () => {
       if (!said?.id) return;
       const body = { parent: said.id, sampling: samplingFields() };
-      this.kept(message, await json(this.path("answers"), { method: "POST", body }), before);
+      this.kept(message, await json(this.path("answers"), { method: "POST", body }));
     });
     if (this.id) live.set(this.id, this);
     if (!answer.stopped) await answer.run(this.asked(message));
@@ -131,7 +131,7 @@ export class Conversation extends EventTarget {
       role,
       text,
       thought: "",
-      versions: before?.versions || [],
+      versions: [],
       finished: role === "user",
       tokens: null,
       attachments: before?.attachments,
@@ -142,11 +142,11 @@ export class Conversation extends EventTarget {
   }
 
   /** What the history says of a message that is said now. */
-  kept(message, record, before = null) {
+  kept(message, record) {
     message.id = record.id;
     message.parent = record.parent;
     message.content = record.content;
-    message.versions = [...(before?.versions || []), record.id];
+    message.versions = record.versions;
     this.changed(message);
   }
 

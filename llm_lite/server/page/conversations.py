@@ -25,7 +25,7 @@ from llm_lite.core.records import replace
 from llm_lite.server.failures import ApiError
 from llm_lite.server.openai.sampling import Seed, converted, type_of
 from llm_lite.server.page import history_store as stored
-from llm_lite.server.page.history_store import HistoryStore
+from llm_lite.server.page.history_store import HistoryStore, Json
 from llm_lite.server.page.requests import Id, LongText, PageRoute, body_of, count, id_in_path
 from llm_lite.server.shared import Shared
 
@@ -113,14 +113,14 @@ class AnswerWriter:
         body = await body_of(self._shared, request, NewAnswer)
         parent, run = _plain(body.parent), self._run(body)
 
-        def begin(history: History) -> StoredMessage:
+        def begin(history: History) -> Json:
             found = history.conversation(at)
             known = {message.id for message in found.messages} if found else set()
             if found is None or found.summary.deleted is not None or parent not in known:
                 raise ApiError(404, "parent: there is no message of this number")
-            return history.begin_answer(at, parent, run)
+            return stored.added_to(found, history.begin_answer(at, parent, run))
 
-        return JSONResponse(stored.message_of(await self._store.run(begin)), 201)
+        return JSONResponse(await self._store.run(begin), 201)
 
     async def write(self, request: Request) -> Response:
         """Save all of an answer so far; with `finished`, also how it ended."""
@@ -335,15 +335,17 @@ class Conversations:
         body = await body_of(self._shared, request, NewMessage)
         parent, base = _plain(body.parent), _plain(body.based_on)
 
-        def write(history: History) -> StoredMessage:
-            known = {message.id: message for message in whole(history, at).messages}
+        def write(history: History) -> Json:
+            found = whole(history, at)
+            known = {message.id: message for message in found.messages}
             if parent is not None and parent not in known:
                 raise ApiError(404, "parent: there is no message of this number")
             before = known.get(base) if base is not None else None
             files = before.attachments if before is not None else ()
-            return history.add_message(at, parent, body.text, attachments=files, based_on=before)
+            added = history.add_message(at, parent, body.text, attachments=files, based_on=before)
+            return stored.added_to(found, added)
 
-        return JSONResponse(stored.message_of(await self._store.run(write)), 201)
+        return JSONResponse(await self._store.run(write), 201)
 
 
 def whole(history: History, number: int) -> StoredConversation:

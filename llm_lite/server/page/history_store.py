@@ -135,8 +135,14 @@ def conversation_of(conversation: StoredConversation) -> Json:
     return {**summary_of(conversation.summary), "messages": path}
 
 
-def message_of(message: StoredMessage, versions: Sequence[int] = ()) -> Json:
-    """Return a message; `versions` are the ids of all in its place, itself included."""
+def added_to(conversation: StoredConversation, message: StoredMessage) -> Json:
+    """Return a message that was just added beside those that the conversation had."""
+    beside = [one.id for one in conversation.messages if one.parent == message.parent]
+    return message_of(message, (*beside, message.id))
+
+
+def message_of(message: StoredMessage, versions: Sequence[int]) -> Json:
+    """Return a message; `versions` are the ids of all in its place, the oldest first."""
     made: Json = {
         "id": str(message.id),
         "parent": str(message.parent) if message.parent is not None else None,
@@ -145,7 +151,7 @@ def message_of(message: StoredMessage, versions: Sequence[int] = ()) -> Json:
         "thought": message.thought,
         "created": message.created,
         "finished": message.finished,
-        "versions": [str(version) for version in versions or (message.id,)],
+        "versions": [str(version) for version in versions],
         "has_tokens": bool(message.tokens),
     }
     if message.attachments:  # what the model is told, and what a person sees

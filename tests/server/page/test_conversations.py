@@ -56,10 +56,10 @@ def test_an_edit_and_a_regeneration_are_versions(client, talk):
     other = talk.begin(turn.said["id"])
     talk.finish(other, "Another one")
     assert talk.texts == ["First", "Another one"]
-    assert talk.shown[1]["versions"] == [turn.answered["id"], other["id"]]
+    assert talk.shown[1]["versions"] == [turn.answered["id"], other["id"]] == other["versions"]
     edited = talk.say("Edited", None, based_on=turn.said["id"])
     assert talk.texts == ["Edited"]
-    assert talk.shown[0]["versions"] == [turn.said["id"], edited["id"]]
+    assert talk.shown[0]["versions"] == [turn.said["id"], edited["id"]] == edited["versions"]
     chosen = client.post(f"{talk.at}/select", json={"message": turn.answered["id"]})
     assert [one["text"] for one in chosen.json()["messages"]] == ["First", "One"]
 
