@@ -71,16 +71,6 @@ def available_bytes() -> int | None:
         return None
 
 
-def resident_bytes() -> int:
-    """Return the memory that this process has resident now; 0 if the system does not tell."""
-    import psutil
-
-    try:
-        return int(psutil.Process().memory_info().rss)
-    except (OSError, psutil.Error):
-        return 0
-
-
 def trim_heap() -> None:
     """Return memory that was freed to the system, where the C library otherwise keeps it."""
     gc.collect()

@@ -240,9 +240,6 @@ class History:
     def set_pinned(self, conversation: int, pinned: bool) -> None:
         self.submit(change.SetPinned(conversation, pinned))
 
-    def set_archived(self, conversation: int, archived: bool) -> None:
-        self.submit(change.SetArchived(conversation, archived))
-
     def set_system_prompt(self, conversation: int, text: str) -> None:
         self.submit(change.SetSystemPrompt(conversation, text))
 

@@ -15,7 +15,7 @@ import time
 from itertools import product
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.memory import resident_bytes, trim_heap
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     ChatMessage,
     Ended,
@@ -29,6 +29,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
+from tests.resident import resident_bytes
 
 MODES = ("int4", "fp16", "int8")
 QUESTION = "Write a long story about a lighthouse keeper and the sea."

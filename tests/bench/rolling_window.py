@@ -22,9 +22,9 @@ from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.sampling import Sampler
 from llm_lite.core.generation.session import Session
 from llm_lite.core.loading import loader
-from llm_lite.core.memory import resident_bytes
 from llm_lite.core.messages import EngineOptions, KvType, SamplingOptions
 from tests.paths import ROOT
+from tests.resident import resident_bytes
 
 ROLLING = PrefillOptions("rolling")
 TEXT = ROOT / "ARCHITECTURE.md"

@@ -99,6 +99,38 @@ def test_commands_change_how_it_answers(talk):
     leave(talk)
 
 
+def test_nothing_that_was_said_is_lost_by_another_answer_or_question(talk, tmp_path):
+    assert "/retry and /edit do that" in say(talk, "/version")
+    say(talk, "/temperature 1.5")
+    say(talk, "Hello there")
+    first = say(talk, "/show")
+    say(talk, "/retry")
+    second = say(talk, "/show")
+    assert first != second
+    assert "message 2, version 2 of 2: " in say(talk, "/version")
+    say(talk, "/version 1")
+    assert say(talk, "/show") == first
+    say(talk, "And then?")
+    longer = say(talk, "/show")
+    assert longer.startswith(first) and longer.count("user:") == 2
+    say(talk, "/version 2.2")
+    assert say(talk, "/show") == second
+    say(talk, "/edit Good evening")
+    assert "message 1, version 2 of 2: Good evening" in say(talk, "/version")
+    file = tmp_path / "talk.json"
+    assert "2 messages, 5 of other versions left out" in say(talk, f"/save {file}").replace(
+        "\r\n", ""
+    )
+    say(talk, "/version 1.1")
+    assert say(talk, "/show") == second, "as it was left"
+    say(talk, "/version 1")
+    assert say(talk, "/show") == longer
+    assert "expected 1 to 2, found 3" in say(talk, "/version 3")
+    assert "expected message 1, 2, found '4'" in say(talk, "/version 4.1")
+    assert "expected a whole number, found 'x'" in say(talk, "/version x")
+    leave(talk)
+
+
 def test_a_slash_twice_is_text(talk):
     assert "[length]" in say(talk, "//tmp is a folder")
     assert "  /tmp is a folder" in say(talk, "/show")

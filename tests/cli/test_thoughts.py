@@ -149,7 +149,7 @@ def test_thoughts_are_saved_and_opened(tmp_path, capsys):
     talk.submit("Why?")
     said = talk.messages
     saved.save(talk, str(tmp_path / "talk.json"))
-    talk.clear()
+    talk.begin()
     saved.open_kept(talk, str(tmp_path / "talk.json"))
     assert talk.messages == said
     assert said[-1].thought == "so it is"

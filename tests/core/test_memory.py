@@ -1,5 +1,3 @@
-import mmap
-
 import psutil
 import pytest
 
@@ -19,21 +17,12 @@ def test_available_memory_is_plausible():
     assert found is not None and 1 << 20 < found < 1 << 50
 
 
-def test_resident_memory_counts_what_is_written():
-    size = 32 << 20
-    with mmap.mmap(-1, size) as pages:  # new ones, as the C library keeps what was freed
-        before = memory.resident_bytes()
-        pages.write(b"x" * size)
-        assert memory.resident_bytes() - before > size // 2
-
-
 def test_a_system_that_does_not_tell(monkeypatch):
     def refuse(*_):
         raise PermissionError("/proc is not mounted")
 
     monkeypatch.setattr(psutil, "virtual_memory", refuse)
-    monkeypatch.setattr(psutil.Process, "memory_info", refuse)
-    assert (memory.available_bytes(), memory.resident_bytes()) == (None, 0)
+    assert memory.available_bytes() is None
 
 
 def test_what_a_context_takes():

@@ -85,7 +85,7 @@ def _system(talk: Conversation, argument: str) -> None:
 
 
 def _new(talk: Conversation, argument: str) -> None:
-    talk.clear()
+    talk.begin()
     note("a new conversation")
 
 
@@ -105,6 +105,30 @@ def _edit(talk: Conversation, argument: str) -> None:
 
 def _undo(talk: Conversation, argument: str) -> None:
     note(f"taken back: {talk.undo()[:200]}")
+
+
+def _version(talk: Conversation, argument: str) -> None:
+    """Show another version of a message, the last that has several, or list all that have."""
+    places = [at for at in range(len(talk.tree.path)) if len(talk.tree.versions(at)) > 1]
+    if not places:
+        raise RequestError("/version: nothing was said in another way; /retry and /edit do that")
+    if argument:
+        at, dot, version = argument.rpartition(".")
+        index = _whole(at, "version") - 1 if dot else places[-1]
+        if index not in places:
+            known = ", ".join(str(place + 1) for place in places)
+            raise RequestError(f"/version: expected message {known}, found {at[:40]!r}")
+        count, wanted = len(talk.tree.versions(index)), _whole(version, "version")
+        if not 1 <= wanted <= count:
+            raise RequestError(f"/version: expected 1 to {count}, found {wanted}")
+        talk.show_version(index, wanted - 1)
+        for turn in talk.tree.path[index:]:
+            _print(turn.message)
+        return
+    for index in places:
+        words = " ".join(talk.messages[index].content.split())[:60]
+        shown, count = talk.tree.version(index) + 1, len(talk.tree.versions(index))
+        note(f"message {index + 1}, version {shown} of {count}: {words}")
 
 
 def _continue(talk: Conversation, argument: str) -> None:
@@ -318,9 +342,13 @@ def _stats(talk: Conversation, argument: str) -> None:
 def _say_again(talk: Conversation, argument: str) -> None:
     """Print the conversation as it is."""
     for message in _all(talk):
-        note(f"{message.role}:")
-        for line in message.content.split("\n"):
-            note(f"  {line}")
+        _print(message)
+
+
+def _print(message: ChatMessage) -> None:
+    note(f"{message.role}:")
+    for line in message.content.split("\n"):
+        note(f"  {line}")
 
 
 def _all(talk: Conversation) -> tuple[ChatMessage, ...]:
@@ -353,9 +381,10 @@ COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand("", "this list", _help),
     "system": SlashCommand("[TEXT|off]", "the system prompt, from the next answer on", _system),
     "new": SlashCommand("", "begin a new conversation", _new),
-    "retry": SlashCommand("", "another answer to the last question, with another seed", _retry),
+    "retry": SlashCommand("", "another answer to the last question, beside the first", _retry),
     "edit": SlashCommand("[TEXT]", "change the last question and ask it again", _edit),
     "undo": SlashCommand("", "take the last question and its answer back", _undo),
+    "version": SlashCommand("[[MESSAGE.]N]", "another version of what was said", _version),
     "continue": SlashCommand("", "go on with the last answer", _continue),
     "show": SlashCommand("", "the conversation so far", _say_again),
     "model": SlashCommand("[MODEL]", "another model", _model, takes_path=True),

@@ -11,6 +11,8 @@ from llm_lite.cli.terminal.answering import StreamedAnswer, execute, generate, l
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
 from llm_lite.core.handles import WaitingEngine
+from llm_lite.core.history.ids import new_id
+from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -33,6 +35,13 @@ PROMPT, CONTINUED = "> ", ". "  # before a line that is typed, and before its fu
 Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 
 
+class Turn(Struct, frozen=True):
+    """A question, or an answer."""
+
+    message: ChatMessage
+    id: int = field(default_factory=new_id)
+
+
 class Conversation(Struct):
     engine: WaitingEngine
     model: ModelInfo
@@ -44,13 +53,18 @@ class Conversation(Struct):
     raw: bool = False
     thinking: bool = True  # where the template has a switch for it
     system: str = ""
-    messages: tuple[ChatMessage, ...] = ()  # questions and answers in turns
+    tree: ConversationTree[Turn] = field(default_factory=ConversationTree)
     draft: str = ""  # what the next line begins with, to be edited
     over: bool = False
     gains: Heads = field(default_factory=dict)
     finished: GenerationFinished | None = None  # the last answer
     cache: CacheStatus | None = None
     forgotten: bool = False  # of this conversation, and it was said
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        """Return the questions and answers on the path that is shown, in turns."""
+        return tuple(turn.message for turn in self.tree.path)
 
     @property
     def sampling(self) -> SamplingOptions:
@@ -64,53 +78,60 @@ class Conversation(Struct):
 
     def submit(self, question: str) -> None:
         """Errors: RequestError where no answer could be made; nothing was said then."""
-        asked = self._in_form((*self.messages, ChatMessage("user", question)))
+        asked = self._in_form((*self.tree.path, Turn(ChatMessage("user", question))))
         answer = self._answer(asked, self.sampling)
-        self.messages = (*asked, _message(answer))
+        self._show((*asked, Turn(_message(answer))))
 
     def retry(self) -> None:
-        """Answer again with another seed, in the place of the last answer."""
+        """Answer again with another seed. The last answer stays beside it as another version."""
         before = self._in_form(self.last_turn()[0])
         if self.sampling.temperature == 0:
             note("at temperature 0 the answer is the same for every seed")
         answer = self._answer(before, replace(self.sampling, seed=secrets.randbelow(1 << 32)))
-        self.messages = (*before, _message(answer))
+        self._show((*before, Turn(_message(answer))))
 
     def continue_last(self) -> None:
         """Go on with the last answer, where it was stopped or at its limit."""
         before, last = self.last_turn()
         before = self._in_form(before)
         answer = self._answer((*before, last), self.sampling, continue_last=True)
-        more = _message(answer)
+        begun, more = last.message, _message(answer)
         joined = ChatMessage(
             "assistant",
-            last.content + more.content,
-            (*last.tokens, *more.tokens),
-            more.thought or last.thought,
+            begun.content + more.content,
+            (*begun.tokens, *more.tokens),
+            more.thought or begun.thought,
         )
-        self.messages = (*before, joined)
+        self._show((*before, replace(last, message=joined)))
 
     def undo(self) -> str:
-        """Take the last question and its answer back; the question."""
+        """Take the last question and its answer back; the question. What is asked in its place
+        is another version of it."""
         before = self.last_turn()[0]
-        self.messages = before[:-1]
-        return before[-1].content
+        self._show(before[:-1])
+        return before[-1].message.content
 
-    def last_turn(self) -> tuple[tuple[ChatMessage, ...], ChatMessage]:
-        """Return the messages up to the last question, and its answer. RequestError if there is no
+    def show_version(self, index: int, version: int) -> None:
+        """Show a version of message `index`, both from 0, and what followed it."""
+        self.tree = self.tree.showing(self.tree.versions(index)[version])
+
+    def last_turn(self) -> tuple[tuple[Turn, ...], Turn]:
+        """Return what was said up to the last question, and its answer. RequestError if there is no
         answer yet."""
-        if not self.messages:
+        if not self.tree.path:
             raise RequestError("there is no answer yet")
-        return self.messages[:-1], self.messages[-1]
+        return self.tree.path[:-1], self.tree.path[-1]
 
-    def clear(self) -> None:
-        self.messages, self.forgotten, self.draft = (), False, ""
+    def begin(self, messages: tuple[ChatMessage, ...] = ()) -> None:
+        """Begin another conversation, with these messages."""
+        self.tree = ConversationTree(tuple(map(Turn, messages)))
+        self.forgotten, self.draft = False, ""
 
     def load(self, source: str) -> None:
         """Another model goes on with what was said, as text: its tokens are others."""
         loaded = load(self.engine, LoadModel(source, self.options), cancel=True)
         self.model, self.executor, self.gains = loaded.model, loaded.executor, {}
-        self.messages = tuple(replace(message, tokens=()) for message in self.messages)
+        self.tree = self.tree.mapped(lambda turn: _with(turn, tokens=()))
 
     def reconfigure(self, options: EngineOptions) -> None:
         """Run the model otherwise. RequestError where that cannot be; it stays as it was then."""
@@ -134,23 +155,26 @@ class Conversation(Struct):
                 "model here"
             )
 
-    def _in_form(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-        """Return the messages with the person's as questions, or as pieces of the text that is
-        continued."""
+    def _show(self, path: tuple[Turn, ...]) -> None:
+        self.tree = self.tree.with_path(path)
+
+    def _in_form(self, path: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        """Return what was said with the person's part as questions, or as pieces of the text that
+        is continued."""
         role: Role = "text" if self.completes else "user"
         own = ("user", "text")
-        return tuple(replace(m, role=role) if m.role in own else m for m in messages)
+        return tuple(_with(one, role=role) if one.message.role in own else one for one in path)
 
     def _answer(
         self,
-        messages: tuple[ChatMessage, ...],
+        path: tuple[Turn, ...],
         sampling: SamplingOptions,
         *,
         continue_last: bool = False,
     ) -> StreamedAnswer:
         system = (ChatMessage("system", self.system),) if self.system else ()
         command = Generate(
-            (*system, *messages),
+            (*system, *(turn.message for turn in path)),
             sampling,
             continue_last=continue_last,
             raw=self.raw,
@@ -169,6 +193,10 @@ class Conversation(Struct):
 def completes(model: ModelInfo, form: str, *, raw: bool = False) -> bool:
     """Return True if the conversation is one text, which the model continues."""
     return not raw and (form == "completion" or (form == "auto" and not model.has_chat_template))
+
+
+def _with(turn: Turn, **changes: Any) -> Turn:
+    return replace(turn, message=replace(turn.message, **changes))
 
 
 def _message(answer: StreamedAnswer) -> ChatMessage:

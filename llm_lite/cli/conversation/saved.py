@@ -30,7 +30,11 @@ def save(talk: Conversation, argument: str) -> None:
     path = _place(argument, "save")
     text = json.dumps(_document(talk), indent=1)
     write_file(path, text.encode(), new=True)
-    note(f"{path}: {len(talk.messages)} messages")
+    others = len(talk.tree.aside)
+    note(
+        f"{path}: {len(talk.messages)} messages"
+        + (f", {others} of other versions left out" if others else "")
+    )
 
 
 def save_cache(talk: Conversation, argument: str) -> None:
@@ -90,8 +94,8 @@ def _restore(talk: Conversation, document: dict[str, Any], path: Path) -> None:
     if len(messages) % 2:
         raise FileError(path, "messages: expected questions and answers in turns")
     system = document.get("system", "")
-    talk.clear()
-    talk.system, talk.messages = _text(system, path, "system"), messages
+    talk.system = _text(system, path, "system")
+    talk.begin(messages)
     if any(message.role == "text" for message in messages):
         talk.form = "completion"
 

@@ -6,10 +6,11 @@ import tempfile
 from pathlib import Path
 
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.memory import resident_bytes, trim_heap
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import ExecutorChanged, Reconfigure
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_gguf import write_tiny_llama
+from tests.resident import resident_bytes
 from tests.runners import exact
 
 MODES = ("fp16", "int8", "fp32")

@@ -14,6 +14,7 @@ from llm_lite.core.history import (
     History,
     HistoryRefused,
     HistorySaved,
+    Journal,
     history_path,
 )
 from llm_lite.core.history.database.changes import AddMessage
@@ -153,7 +154,7 @@ def test_pages_follow_each_other_and_see_what_waits(history, monkeypatch):
     talks = [add_talk(history, f"Question {number}?") for number in range(25)]
     assert history.flush()
     history.set_pinned(talks[3], True)
-    history.set_archived(talks[5], True)
+    Journal(history).archive(talks[5])
     history.delete([talks[7]])
     expected = [talks[3], *(t for t in reversed(talks) if t not in (talks[3], talks[5], talks[7]))]
     for saved in (False, True):

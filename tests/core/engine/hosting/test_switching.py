@@ -6,7 +6,7 @@ import pytest
 
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import loader
-from llm_lite.core.memory import resident_bytes, trim_heap
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     Cancel,
     ExecutorChanged,
@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from tests.children import answer_of
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
+from tests.resident import resident_bytes
 from tests.runners import BACKENDS, exact
 from tests.tiers import thorough
 
