@@ -21,6 +21,7 @@ from unittest import mock
 from msgspec.structs import force_setattr
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import EngineOptions, Generate, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import layout
@@ -95,7 +96,7 @@ def grown(state: AppState, count: int) -> AppState:
     last = replace(again[1], stop_reason=None, stats=None)
     return replace(
         state,
-        messages=(*again[: count - 1], last),
+        tree=ConversationTree((*again[: count - 1], last)),
         running=Running(Generate(()), time.monotonic(), "decode"),
     )
 
@@ -107,7 +108,7 @@ def written(state: AppState) -> AppState:
     last = replace(last, text=last.text + token.text, tokens=(*last.tokens, token))
     return replace(
         state,
-        messages=(*state.messages[:-1], last),
+        tree=state.tree.with_path((*state.messages[:-1], last)),
         positions=(*state.positions, token.text),
         owners=(*state.owners, len(state.messages) - 1),
     )
