@@ -22,6 +22,7 @@ class Identified(Protocol):
     def id(self) -> int: ...
 
 
+_NOWHERE = -1  # the id of no message
 M = TypeVar("M", bound=Identified)
 N = TypeVar("N", bound=Identified)
 
@@ -51,17 +52,21 @@ class ConversationTree(Struct, Generic[M], frozen=True):
     @classmethod
     def of(cls, conversation: StoredConversation) -> ConversationTree[StoredMessage]:
         """Return the tree of a conversation that is kept. Where it says no child of a message to
-        show, the newest is: else none would be seen, nor could be chosen."""
+        show, the newest is: else none would be seen, nor could be chosen. A message whose parent is
+        not before it, as in a file that was damaged, is in the tree, and no path leads there."""
         below: defaultdict[int | None, list[int]] = defaultdict(list)
+        parents: dict[int, int | None] = {}
         for message in conversation.messages:
-            below[message.parent].append(message.id)
+            is_behind = message.parent is None or message.parent in parents
+            parents[message.id] = message.parent if is_behind else _NOWHERE
+            below[parents[message.id]].append(message.id)
         chosen = {message.id: message.selected for message in conversation.messages}
         child = {
             parent: wanted if wanted in ids else ids[-1]
             for parent, ids in below.items()
             for wanted in [conversation.summary.selected if parent is None else chosen.get(parent)]
         }
-        asides = {m.id: Aside(m, m.parent, child.get(m.id)) for m in conversation.messages}
+        asides = {m.id: Aside(m, parents[m.id], child.get(m.id)) for m in conversation.messages}
         places = {parent: tuple(ids) for parent, ids in below.items() if len(ids) > 1}
         path = tuple(asides.pop(at).message for at in list(_down(child, child.get(None))))
         return ConversationTree(path, asides, places)

@@ -94,3 +94,10 @@ def test_a_message_without_its_parent_hurts_nobody():
     assert [m.id for m in tree.path] == [1, 2] and tree.find(5) is not None
     assert tree.path_to(5) == () and tree.showing(5) is tree
     assert fork(whole, 5, "Fork").messages == ()
+
+
+def test_messages_behind_each_other_in_a_circle_end_somewhere():
+    tree = ConversationTree.of(kept((1, None, 1), (2, 3, 3), (3, 2, 2), (4, 4, 4), first=2))
+    assert [m.id for m in tree.path] == [1] and tree.count == 4
+    assert tree.path_to(2) == tree.path_to(3) == tree.path_to(4) == ()
+    assert tree.showing(3) is tree and tree.children()[None] == tree.path

@@ -33,7 +33,6 @@ from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
 from llm_lite.desktop.features.program.model import OpenModel, SetAttention
-from llm_lite.desktop.features.program.requests import versions
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
 from llm_lite.desktop.features.tree import model as forking
@@ -155,7 +154,7 @@ def test_continue_from_another_choice_keeps_the_old_answer():
     assert back.messages[1].tokens == before.messages[1].tokens
     assert back.owners == (TEMPLATE, 0), "the cache holds the other one"
     assert texts(play(back, inspecting.SwitchVersion(1, 1))[0]) == ["hi", "one other end"]
-    assert versions(back, 1) == versions(state, 1)
+    assert back.tree.versions(1) == state.tree.versions(1)
 
 
 def other_version():
@@ -285,7 +284,7 @@ def test_the_steered_answer_has_the_random_numbers_of_the_first():
     assert (command.gains, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
     assert command.sampling == others(state, 1)[0].sampling
     assert command.sampling.seed is not None
-    assert (state.comparing.index, state.comparing.base) == (1, 0)
+    assert (state.comparing.index, state.comparing.base) == (1, others(state, 1)[0].id)
     state, _ = play(state, GenerationFinished("end", STATS), inspecting.AnswerSteered())
     assert state.comparing.base == 0, "still beside the first"
     assert len(others(state, 1)) == 2
