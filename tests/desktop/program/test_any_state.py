@@ -70,13 +70,14 @@ def random_state(rng):
     results, problems = [None, LensResult(5, lens())], ["", "no such position"]
     last = len(messages) - 1
     answered = last > 0 and messages[last].role == "assistant"
+    compared = AnswerComparison(last, messages[last].id) if answered else None
     return AppState(
         xray=xray,
         attention_rows=rng.choice([None, rows, replace(rows, weights=(), note="not kept")]),
         lens=Lens((), None, rng.choice(results), rng.choice(problems)),
         positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
         owners=tuple(sorted(owners)),
-        comparing=AnswerComparison(last, 0) if answered and rng.random() < 0.3 else None,
+        comparing=compared if answered and rng.random() < 0.3 else None,
         tree=ConversationTree(tuple(messages)),
         draft=rng.choice(TEXTS).replace("\x00", ""),
         running=running if busy else None,
