@@ -5,6 +5,7 @@ import pytest
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from tests.core.inspect.test_attention_rows import rollout_of
 from tests.encoder_checks import TOLERANCE, stored, write_case
 from tests.encoder_families import family_of
 
@@ -26,6 +27,9 @@ def test_vectors_candidates_and_arrays(model):
     assert np.abs(model.logits(tokens) - known["logits"]).max() < TOLERANCE
     assert np.abs(model.hidden_states(tokens) - known["hidden"]).max() < TOLERANCE
     assert np.abs(model.attention(tokens) - known["maps"]).max() < TOLERANCE
+    expected = rollout_of(known["maps"])
+    assert np.abs(model.rollout(tokens, 1) - expected[1]).max() < TOLERANCE
+    assert np.abs(model.rollout(tokens, 1, to=True) - expected[:, 1]).max() < TOLERANCE
     pair = model.pair("the cat", "sat on")
     assert model.tokens(pair).count("[SEP]") == 2
 

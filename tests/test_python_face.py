@@ -18,6 +18,7 @@ import llm_lite
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.messages import ChatMessage
+from tests.core.inspect.test_attention_rows import rollout_of
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
@@ -187,6 +188,23 @@ def test_perplexity_is_that_of_the_second_half(model):
     assert model.perplexity(text, 8) > 1
     with pytest.raises(RequestError, match="too few for a chunk of 64"):
         model.perplexity(text, 64)
+
+
+@pytest.mark.parametrize("without_first", [False, True])
+def test_rollout_multiplies_the_maps_of_all_layers(model, without_first):
+    text = "The capital of France is Paris, on the Seine"
+    expected = rollout_of(model.attention(text), without_first)
+    n = len(expected)
+    for position in (n - 1, 3):
+        row = model.rollout(text, position, without_first=without_first)
+        assert row.dtype == np.float32
+        np.testing.assert_allclose(row, expected[position], atol=1e-5)
+        column = model.rollout(text, position, to=True, without_first=without_first)
+        np.testing.assert_allclose(column, expected[:, position], atol=1e-5)
+    with pytest.raises(RequestError, match="two tokens or more"):
+        model.rollout("The")
+    with pytest.raises(RequestError, match="position 99 is not in the text"):
+        model.rollout(text, 99)
 
 
 def test_the_lens_ends_with_what_the_model_says(model):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +14,8 @@ from llm_lite.api.model import Model
 from llm_lite.core.encoding import masked
 from llm_lite.core.encoding.texts import encode_pair
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.text_maps import text_maps
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.inspect.text_maps import Prefills
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_starting import start_encoder
 from llm_lite.core.messages import ExecutorInfo, ModelInfo
@@ -112,9 +114,8 @@ class Encoder(Model):
     def _use_gains(self, *, throughout: bool) -> None:
         self._encoder.session.set_gains(gains_of(self._gains))
 
-    def _maps(
-        self, ids: Sequence[int], layers: Sequence[int], heads: Sequence[int]
-    ) -> NDArray[np.float32]:
+    @contextmanager
+    def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
         if self._encoder.attention.note:
             raise RequestError(self._encoder.attention.note)
-        return text_maps(self._encoder.attention, self._encoder.session, ids, layers, heads)
+        yield self._encoder.attention, self._encoder.session

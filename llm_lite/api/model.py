@@ -34,8 +34,10 @@ from llm_lite.core.generation.sampling import check, check_bias
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect import lens
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.inspect.attention_rows import AttentionRowsReader, check_rollout
 from llm_lite.core.inspect.hidden_states import hidden_states
-from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
+from llm_lite.core.inspect.text_maps import EVERY_QUERY, Prefills, check_maps, text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import (
@@ -43,9 +45,11 @@ from llm_lite.core.messages import (
     EngineOptions,
     ExecutorInfo,
     ModelInfo,
+    ReadAttentionRows,
     SamplingOptions,
 )
 from llm_lite.core.messages.encoding import Mask
+from llm_lite.core.messages.inspecting.inside import Direction
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.records import replace
@@ -209,8 +213,8 @@ class Model(ClosedByWith):
         layers = chosen_of("layer", layer, shape.layers)
         heads = chosen_of("head", head, shape.heads)
         check_maps(ids, layers, heads, shape)
-        with self._using():
-            maps = self._maps(ids, layers, heads)
+        with self._using(), self._attending(ids) as (source, session):
+            maps = text_maps(source, session, ids, layers, heads)
         maps = maps[0] if isinstance(layer, int | np.integer) else maps
         return maps[..., 0, :, :] if isinstance(head, int | np.integer) else maps
 
@@ -221,6 +225,25 @@ class Model(ClosedByWith):
         (layer,) = chosen_of("layer", layer, info.layers)
         (head,) = chosen_of("head", head, info.heads)
         return HeadMap(self.tokens(ids), self.attention(ids, layer, head), layer, head)
+
+    def rollout(
+        self, text: Text, position: int = -1, *, to: bool = False, without_first: bool = False
+    ) -> NDArray[np.float32]:
+        """Return how much a token draws on each token of the text through all layers: float32 [n],
+        the attention rollout of Abnar and Zuidema (2020), means over heads with the residual
+        stream. `to`: how much each token draws on this one. `without_first` leaves the first token
+        out of every layer, as it takes nearly everything otherwise."""
+        ids, layers = self._ids(text), self.info.layers
+        place = place_of(position, len(ids))
+        check_rollout(layers, len(ids))
+        direction: Direction = "to" if to else "from"
+        asked = ReadAttentionRows(place, direction, "rollout", without_first=without_first)
+        check_maps(ids, (), (), self._file.model.shape)
+        with self._using(), self._attending(ids) as (source, session):
+            session.prefill(ids)
+            read = AttentionRowsReader(source).read(asked)
+        assert read is not None, "there is no limit of time"
+        return np.array(read.weights, np.float32)
 
     def highlight(self, text: Text, weights: ArrayLike) -> TokenText:
         """Return a text with a number for each of its tokens, [n], which a notebook shows as tints:
@@ -314,16 +337,16 @@ class Model(ClosedByWith):
             self._runner.session.set_gains(gains_of(self._gains), throughout=throughout)
             self._in_force = self._gains.copy()
 
-    def _maps(
-        self, ids: Sequence[int], layers: Sequence[int], heads: Sequence[int]
-    ) -> NDArray[np.float32]:
-        """Return attention maps of the model as it runs if it keeps enough, else of a copy that
-        keeps all."""
+    @contextmanager
+    def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
+        """Yield the attention of a text that is to be read, and what reads it: of the model as it
+        runs if it keeps enough, else of a copy that keeps all."""
         source, session = self._runner.attention, self._runner.session
         kept = [source.ring_rows, session.context, *(layer.key_rows for layer in source.layers)]
         if len(ids) <= min(kept):
             session.clear()
-            return text_maps(source, session, ids, layers, heads)
+            yield source, session
+            return
         options = replace(
             self._options,
             context=len(ids),
@@ -334,7 +357,7 @@ class Model(ClosedByWith):
         runner = loader.start(self._file, options, None, lambda *_: None)
         try:
             runner.session.set_gains(gains_of(self._gains))
-            return text_maps(runner.attention, runner.session, ids, layers, heads)
+            yield runner.attention, runner.session
         finally:
             runner.close()
 
