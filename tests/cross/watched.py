@@ -52,8 +52,8 @@ class Witness:
             app.program.do(NewChat())
             app.program.do(Send("hello there, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"))
         for message in state.messages:
-            if message.stop_reason and id(message) not in self._told:
-                self._told.add(id(message))
+            if message.stop_reason and message.id not in self._told:
+                self._told.add(message.id)
                 self.note("answered", f"{message.stop_reason}: {message.problem}")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     ChatMessage,
     Ended,
@@ -139,7 +140,8 @@ def use(case: Case) -> None:
 def _fold(command: Generate, events: list[Event], problem: str) -> None:
     """As the window takes them: one ending, with a sentence where something was wrong."""
     state = AppState(
-        messages=(Message("user", "Why?"),), running=Running(command, 0.0, tool_style="tags")
+        tree=ConversationTree((Message("user", "Why?"),)),
+        running=Running(command, 0.0, tool_style="tags"),
     )
     for number, event in enumerate((*events, Ended(problem))):
         state = apply(event, state, float(number), command)
