@@ -26,7 +26,7 @@ from llm_lite.core.tools.json_values import MOST_CHARS, read_json
 from llm_lite.desktop.features.chat.reading import calls_of, source_of, waiting
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tools.model import (
     CallAnswered,
     CallHostAction,
@@ -99,7 +99,7 @@ class ToolHost(Host):
         elif isinstance(action, StopCall):
             message = waiting(state)
             if message is not None and self._servers is not None:
-                self._servers.cancel(f"{message.id}.{action.number}")
+                self._servers.cancel(_run_of(state, message, action.number))
         return []
 
     def poll(self, state: AppState) -> list[Action]:
@@ -108,7 +108,7 @@ class ToolHost(Host):
         actions: list[Action] = []
         if self._servers is not None:
             for event in self._servers.poll():
-                actions += self._actions_of(event)
+                actions += self._actions_of(event, state)
         return actions or list(allowed_calls(state))
 
     def close(self, state: AppState, timeout: float = CLOSE_SECONDS) -> None:
@@ -132,10 +132,10 @@ class ToolHost(Host):
         assert found is not None and spec is not None
         arguments = read_json(coerced(call, found[1]).arguments)
         seconds = spec.spec.call_seconds
-        number = f"{message.id}.{action.number}"
-        self._running().call(number, server, call.name, arguments, seconds)
+        run = _run_of(state, message, action.number)
+        self._running().call(run, server, call.name, arguments, seconds)
 
-    def _actions_of(self, event: ServerEvent) -> list[Action]:
+    def _actions_of(self, event: ServerEvent, state: AppState) -> list[Action]:
         from llm_lite.core.tools import servers
 
         if isinstance(event, servers.ServerReady):
@@ -145,9 +145,10 @@ class ToolHost(Host):
                 return [SetServerStatus(event.server, "ended", (), event.problem)]
             return [SetServerStatus(event.server, "off")]
         if isinstance(event, servers.CallEnded):
-            key, number = event.call.split(".")
-            text, seconds = event.text, event.seconds
-            return [CallAnswered(int(key), int(number), text, seconds, event.failed)]
+            chat, key, number = map(int, event.call.split("."))
+            if chat != state.chat:  # its conversation was left meanwhile
+                return []
+            return [CallAnswered(key, number, event.text, event.seconds, event.failed)]
         self.log(f"{event.server}: {event.text}")
         return []
 
@@ -237,3 +238,8 @@ def read_functions_file(path: Path) -> str:
         return typed(raw.decode())
     except UnicodeDecodeError as error:
         raise FileError(path, f"is not valid UTF-8 at byte {error.start}") from None
+
+
+def _run_of(state: AppState, message: Message, number: int) -> str:
+    """Return the name of a call that runs: a conversation that is opened again runs it anew."""
+    return f"{state.chat}.{message.id}.{number}"

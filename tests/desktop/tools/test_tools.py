@@ -11,6 +11,7 @@ from llm_lite.core.history import ConversationTree, History
 from llm_lite.core.history.exchange.markdown import to_markdown
 from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec, ToolSpec
 from llm_lite.core.records import replace
+from llm_lite.core.tools.servers import CallEnded
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.chat.model import NewChat, Send
@@ -39,7 +40,7 @@ from llm_lite.desktop.features.tools.model import (
     may_run,
     why_not,
 )
-from llm_lite.desktop.features.tools.state import ToolServer, approval_of
+from llm_lite.desktop.features.tools.state import CallRound, ToolServer, approval_of
 from tests.children import PATIENCE
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
@@ -285,6 +286,43 @@ def test_a_call_has_one_result(chat):
     assert len(one.state.messages) == 2 and len(one.state.tools.round.answered) == 1
     one.do(AnswerCall(1, "b"))
     assert [m.text for m in one.state.messages[2:4]] == [REFUSED, "b"]
+
+
+class NotedServers:
+    """Servers that note which calls run, and answer when a test says so."""
+
+    def __init__(self):
+        self.calls, self.ended = [], []
+
+    def call(self, name, *about):
+        self.calls.append(name)
+
+    def poll(self):
+        ended, self.ended = self.ended, []
+        return ended
+
+    def close(self, timeout):
+        pass
+
+
+def test_a_late_result_is_not_taken_for_that_of_a_conversation_opened_again(chat):
+    """Its message has the id that it had, and its call may run again."""
+    one, servers = chat(OSLO, "Mild."), NotedServers()
+    on_a_server(one, '{"type": "object"}')
+    one.say()
+    one.program.hosts["tools"]._servers = servers
+    one.do(RunCall(0))
+    again = replace(one.state.tools, round=CallRound(), chat=one.state.chat + 1)
+    one.program.state = replace(one.state, chat=one.state.chat + 1, tools=again)
+    servers.ended = [CallEnded(servers.calls[0], "late", 1.0, False)]
+    one.program.update()
+    assert len(one.state.messages) == 2 and not one.state.tools.round.answered
+    one.do(RunCall(0))
+    assert len(set(servers.calls)) == 2
+    servers.ended = [CallEnded(servers.calls[1], "3 degrees", 1.0, False)]
+    one.program.update()
+    one.rest()
+    assert [m.text for m in one.state.messages][2:] == ["3 degrees", "Mild."]
 
 
 def test_further_rounds_are_granted_until_the_next_question(chat):
