@@ -30,8 +30,8 @@ class CacheMemory(Struct, frozen=True):
 def cache_memory(
     layout: CacheLayout, built: int, context: int, available: int | None
 ) -> CacheMemory:
-    """Return the memory of `context` tokens, by the layout of a cache that was built for `built`
-    tokens.
+    """Return the memory of `context` tokens, in whole pages, by the layout of a cache that was
+    built for `built` tokens.
 
     Layers that keep fewer rows than that are rings: they take the same whatever the context.
     """
@@ -39,14 +39,15 @@ def cache_memory(
     largest = None if available is None else largest_context(layout, built, spared(available))
     if largest is not None and not each:
         largest = context
-    return CacheMemory(context, fixed + context * each, available, largest)
+    whole = -(-context // layout.page) * layout.page
+    return CacheMemory(context, fixed + whole * each, available, largest)
 
 
 def largest_context(layout: CacheLayout, built: int, spare: int) -> int:
-    """Return the most tokens whose cache takes no more than `spare` bytes; `built` if the context
-    does not matter."""
+    """Return the most tokens, of whole pages, whose cache takes no more than `spare` bytes; `built`
+    if the context does not matter."""
     fixed, each = _fixed_and_each(layout, built)
-    return max(0, (spare - fixed) // each) if each else built
+    return max(0, (spare - fixed) // (each * layout.page)) * layout.page if each else built
 
 
 def _fixed_and_each(layout: CacheLayout, built: int) -> tuple[int, int]:

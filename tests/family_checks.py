@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
 
-from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.generation.session import Session
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.models.registry import architecture_of, read_model
-from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.models.registry import architecture_of
+from llm_lite.core.plan.step import PAGE
 from tests.families import TOKENS, VOCABULARY, Family
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import write_folder
@@ -80,19 +77,17 @@ def check_logits(family: Family, case: str, backend: str, folder: Path, device: 
 
 
 def check_rings(family: Family, case: str, folder: Path) -> None:
-    """Sliding layers keep less than the text: steps of 4 tokens at most."""
-    known, path = reference(family, case), write_case(family, case, folder)
-    source = open_source(path)
-    model = read_model(source.metadata, source.tensors, source.path)
-    options = BuildOptions(32, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)))
-    program, weights = model.build(options), dict(source.tensors)
-    assert min(t.shape[0] for t in program.plans[0].tensors if "k_cache" in t.name) < TOKENS
-    executor = CpuExecutor(program, weights)
-    try:
-        logits = Session(executor, weights).logits(known.tokens)
-        assert np.abs(logits - known.logits).max() < TOLERANCE
-    finally:
-        executor.close()
+    """Sliding layers keep less than a long text; its logits are those of whole caches."""
+    path = write_case(family, case, folder, max_position_embeddings=4 * PAGE)
+    tokens = (reference(family, case).tokens * PAGE)[: 3 * PAGE]
+    found = []
+    for whole in (False, True):
+        options = exact("cpu", context=4 * PAGE, whole_caches=whole)
+        with running(path, options, every_output=True) as runner:
+            rows = {layer.rows for layer in runner.session.cache.layers}
+            assert (min(rows) < len(tokens)) is not whole
+            found.append(runner.session.logits(tokens))
+    assert np.abs(found[0] - found[1]).max() < TOLERANCE
 
 
 def check_gguf(family: Family, case: str, folder: Path) -> None:

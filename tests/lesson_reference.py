@@ -45,8 +45,8 @@ def whole_target(path: Path, source: tuple[int, ...], tokens: tuple[int, ...]) -
     """Of an encoder-decoder."""
     with running(path, exact("numpy")) as runner:
         runner.read_source(source)
-        plan = runner.executor.program.plan_for(len(tokens), 1)
-        step = Step(np.array(tokens, np.int32), 0, 1, source=len(source))
+        step = runner.session.step(tokens, 0)
+        plan = runner.executor.program.plan_of(step)
         rows = keys_of(runner.source_encoder, source) | every_output(runner.executor, plan, step)
         last = [runner.session.prefill(tokens[: n + 1]) for n in range(len(tokens))]
         rows["source"] = runner.source_encoder.hidden

@@ -66,7 +66,7 @@ THOROUGH: Mapping[str, str] = {
     "tests/core/hub/fit/test_guard.py::test_what_is_offered": "quantizes the bundled model",
     "tests/core/hub/fit/test_estimate.py::test_an_encoder_decoder_counts": "starts a translator",
     "tests/core/hub/remote/test_hostile_answers.py::test_of_one_model": "hundreds of answers",
-    "tests/core/generation/speculation/test_stepwise.py::test_long": "thousands of tokens",
+    "tests/core/generation/speculation/test_verified.py::test_long": "thousands of tokens",
     "tests/core/generation/speculation/test_slice.py::test_bits_are_those": "a model of 35 layers",
     "tests/core/generation/speculation/test_distribution.py": "thousands of answers",
     "tests/desktop/attention/test_slots.py::test_no_frame_overflows": "random conversations",

@@ -64,9 +64,9 @@ def collect(
     done = 0
     for chunk in chunks:
         for start in range(0, len(chunk), plan.max_tokens):
-            part = np.asarray(chunk[start : start + plan.max_tokens], np.int32)
+            part = chunk[start : start + plan.max_tokens]
             outputs = min(len(part), plan.max_outputs)
-            _add_step(executor, plan, Step(part, start, outputs), sums, rest)
+            _add_step(executor, plan, executor.program.step(part, start, outputs), sums, rest)
             done += len(part)
             progress(done / tokens)
     for total in sums.values():

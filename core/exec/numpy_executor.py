@@ -89,9 +89,6 @@ class NumpyExecutor:
         return sum(self._weights[name].nbytes for name in names)
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
-        if step.stepwise and step.count > 1:
-            rows = [self.run(single, should_stop) for single in step.singles()]
-            return np.concatenate(rows[step.count - step.outputs :])
         plan = self.program.plan_of(step)
         for op in plan.ops:
             if should_stop and should_stop():

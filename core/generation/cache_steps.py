@@ -56,9 +56,10 @@ class CacheSteps:
         self.made_by = made_by
         self._model = model
         self._rows = CommittedRows(_countable_rows(executor.program))
-        # Pages follow each other, so that a position is in the row of its number.
         pages = executor.program.pages
-        self._table = None if pages is None else np.arange(pages.table, dtype=np.int32)
+        assert pages is not None, "a program whose sequences lie in pages"
+        # Pages follow each other, so that a position is in the row of its number.
+        self._table = np.arange(pages.table, dtype=np.int32)
         self._ahead = NOTHING_AHEAD
         self._gains = HeadGains(executor)
         self._source: tuple[int, ...] = ()
@@ -82,26 +83,13 @@ class CacheSteps:
 
     def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
         """Return the step over tokens of the conversation, from position `start` on."""
-        return self._step(tokens, outputs, [(start, len(tokens), outputs)])
+        return self.executor.program.step(tokens, start, outputs, self.source)
 
     def step_by_step(self, tokens: Sequence[int], start: int) -> Step:
         """Return the step in which each token gets the bits and the logits of a step of its own."""
-        places = [(start + index, 1, 1) for index in range(len(tokens))]
-        return replace(
-            self._step(tokens, len(tokens), places),
-            stepwise=self._table is None and len(tokens) > 1,
-        )
-
-    def _step(
-        self, tokens: Sequence[int], outputs: int, parts: Sequence[tuple[int, int, int]]
-    ) -> Step:
-        """Return a step of `parts` that follow each other, each a start, a count of tokens and one
-        of outputs: segments where the conversation is in pages."""
-        ids, table = np.asarray(tokens, np.int32), self._table
-        if table is None:
-            return Step(ids, parts[0][0], outputs, source=self.source)
-        segments = tuple(Segment(*part, table) for part in parts)
-        return Step(ids, 0, outputs, segments, source=self.source)
+        count = len(tokens)
+        parts = tuple(Segment(start + i, 1, 1, self._table) for i in range(count))
+        return Step(np.asarray(tokens, np.int32), 0, count, parts, source=self.source)
 
     @property
     def context_used(self) -> int:
@@ -182,7 +170,7 @@ class CacheSteps:
         """Return how many tokens one step can verify behind the one that it decodes; 0: it
         cannot."""
         fitting = self.context - len(self.cache) - 1
-        return max(0, min(self.executor.program.stepwise_tokens - 1, fitting))
+        return max(0, min(self.executor.program.most_drafted, fitting))
 
     @contextmanager
     def beside(self, start: int, count: int) -> Iterator[None]:
@@ -268,4 +256,4 @@ def _countable_rows(program: Program) -> int:
     needs none."""
     ring = ring_tensor(program)
     rows = ring.ring_rows if ring else 0
-    return rows if rows >= program.context else max(0, rows - program.drafted_rows)
+    return rows if rows >= program.context else max(0, rows - program.most_drafted)

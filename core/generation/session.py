@@ -196,7 +196,7 @@ class Session(CacheSteps):
     @property
     def max_outputs(self) -> int:
         """Return for how many tokens one step can give the logits."""
-        return self.executor.program.score_outputs
+        return self.executor.program.max_outputs
 
     def make_room(self, reading: PrefillOptions) -> bool:
         """Return True if one more token fits, after forgetting something if the context is full."""

@@ -37,7 +37,7 @@ def hidden_states(
     store. Not while a step runs.
     """
     executor, at = session.executor, 0
-    most = executor.program.score_outputs
+    most = executor.program.max_outputs
     while at < len(tokens):
         part = tokens[at : at + most]
         step = session.step(part.tolist(), start + at, len(part))

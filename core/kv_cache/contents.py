@@ -79,7 +79,7 @@ class KvCache:
         self._oldest = {layer.layer: 0 for layer in self.layers if layer.window}
         self._rings = {layer.layer for layer in self.layers if layer.rows < context}
         self._none_lost = (0,) * len(self.layers)
-        self._spare = executor.program.drafted_rows  # of a ring, for tokens that may not follow
+        self._spare = executor.program.most_drafted  # of a ring, for tokens that may not follow
         self.precision = precision_of(t.dtype for layer in self.layers for t in layer.tensors)
 
     def __len__(self) -> int:

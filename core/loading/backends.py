@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from llm_lite.core.messages import Activations, EngineOptions, KvType, Speculate
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import PAGE, PageShape, beam_pages, pages_for
+from llm_lite.core.plan.step import PAGE, beam_pages, chat_pages
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
 
@@ -36,12 +36,8 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "cpu": (1, 128),
     "numpy": (1, 128),
 }
-# Likewise, of steps that verify drafted tokens; no larger than what is multiplied as one token is.
-_STEPWISE_BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
-    "vulkan": (8,),
-    "cpu": (32,),
-    "numpy": (8,),
-}
+# Tokens of a step that verifies drafted ones; no more than are multiplied as one token is.
+_VERIFIED: Mapping[Chosen, int] = {"vulkan": 8, "cpu": 32, "numpy": 8}
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
@@ -146,8 +142,12 @@ def build_options(
     context: int,
     every_output: bool = False,
     draft_slice: Slice | None = None,
+    answers: int = 0,
+    pages: int = 0,
 ) -> BuildOptions:
-    """Return how the model's program is built for this executor.
+    """Return how the program of a model that writes is built for this executor: the chat's pages
+    hold the whole context, or rings where layers slide, and behind them lie `pages` for so many
+    `answers` of clients at once.
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     `draft_slice`: the model's, which the program has too where `options` draft by it; RequestError
@@ -155,62 +155,55 @@ def build_options(
     """
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
-    fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
-    plain = [Bucket(n, n if every_output else 1) for n in fitting]
-    drafted = [] if every_output or not drafts(choice, options) else _stepwise(choice, context)
-    cut = slice_to_draft(options.speculate, draft_slice) if drafted else None
-    drafted += [_SLICED] if cut else []
-    sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise, b.sliced)))
-    step = plain[-1].max_tokens
+    prompts = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
+    verified = 1
+    if not every_output and drafts(choice, options):
+        verified = min(_VERIFIED[choice.backend], context)
+    cut = slice_to_draft(options.speculate, draft_slice) if verified > 1 else None
+    chunk = prompts[-1]
+    kept = affordable if affordable >= chunk else 0
     return BuildOptions(
         context=context,
         k_dtype=CACHE_DTYPES[options.keys],
         v_dtype=CACHE_DTYPES[options.values],
         q_dtype=_query_dtype(options),
         integer_activations=activations(choice, options.activations, shape) == "a8",
-        buckets=sizes,
-        query_rows=min(max(context, step), affordable) if affordable >= step else 0,
+        buckets=_in_order(
+            _step_sizes(prompts, verified, answers, every_output=every_output), sliced=bool(cut)
+        ),
+        query_rows=max(context, chunk) if kept >= context else kept // PAGE * PAGE,
         whole_caches=options.whole_caches,
+        pages=chat_pages(
+            context,
+            chunk,
+            segments=max(verified, 1 + answers),
+            others=pages,
+            slots=2 + answers if answers else 1,  # the chat's, 1 everywhere, and of each answer
+        ),
         source=context if shape.cross_attention else 0,
         draft_slice=cut,
     )
 
 
-def in_pages(build: BuildOptions, answers: int, pages: int) -> BuildOptions:
-    """Return how a program is built besides whose sequences lie in pages: the chat's, with pages
-    for the whole context, or rings where a cache of its own has these; and behind it `pages` for as
-    many `answers` of clients at once. Drafted tokens are segments of one token each, in the places
-    that clients' tokens have else. A step has room for as much of the chat's prompt as without
-    others beside a token of each, and for a page of their prompts beside tokens of all segments.
-    Gains have a slot for the chat, for 1 everywhere, and for each answer."""
-    drafted = [b.max_tokens for b in build.buckets if b.stepwise]
-    segments = max(*drafted, 1 + answers) if drafted else 1 + answers
-    largest = build.buckets[-1].max_tokens
-    plain = [b for b in build.buckets if not b.stepwise and not b.sliced]
-    outputs = {b.max_tokens + answers: b.max_outputs + answers for b in plain if b.max_tokens > 1}
-    most = max(largest + answers, PAGE + segments if answers else 0)
-    outputs[most] = outputs.pop(largest + answers, 1 + answers)
-    for n in (1, *drafted, *((*_SHARED_BUCKETS, segments) if answers else ())):
-        if n <= most:
-            outputs[n] = n
-    buckets = [Bucket(n, count) for n, count in outputs.items()]
-    buckets += [b for b in build.buckets if b.sliced]
-    buckets.sort(key=lambda b: (b.max_tokens, b.sliced))
-    own = pages_for(build.context)
-    kept = build.query_rows
-    return replace(
-        build,
-        buckets=tuple(buckets),
-        query_rows=kept if kept >= build.context else kept // PAGE * PAGE,
-        pages=PageShape(
-            own + pages,
-            segments,
-            own * PAGE,
-            slots=2 + answers if answers else 1,
-            ringed=own,
-            chunk=largest,
-        ),
-    )
+def _step_sizes(
+    prompts: Sequence[int], verified: int, answers: int, *, every_output: bool
+) -> dict[int, int]:
+    """Return outputs by tokens of the steps of a program. A step has room for as much of the chat's
+    prompt as without others beside a token of each answer, and for a page of their prompts beside
+    tokens of all segments; in small steps every token may be a segment."""
+    chunk, segments = prompts[-1], max(verified, 1 + answers)
+    each = {n: n if every_output else 1 for n in prompts}
+    sizes = {n + answers: each[n] + answers for n in prompts if n > 1}
+    most = max(chunk + answers, PAGE + segments if answers else 0)
+    sizes[most] = sizes.pop(chunk + answers, 1 + answers)
+    shared = (*_SHARED_BUCKETS, segments) if answers else ()
+    return sizes | {n: n for n in (1, verified, *shared) if n <= most}
+
+
+def _in_order(sizes: Mapping[int, int], *, sliced: bool) -> tuple[Bucket, ...]:
+    buckets = [Bucket(tokens, outputs) for tokens, outputs in sizes.items()]
+    buckets += [_SLICED] if sliced else []
+    return tuple(sorted(buckets, key=lambda b: (b.max_tokens, b.sliced)))
 
 
 def drafts(choice: ExecutorChoice, options: EngineOptions) -> bool:
@@ -232,16 +225,11 @@ def slice_to_draft(speculate: Speculate, draft_slice: Slice | None) -> Slice | N
     return draft_slice
 
 
-def _stepwise(choice: ExecutorChoice, context: int) -> list[Bucket]:
-    sizes = sorted({min(n, context) for n in _STEPWISE_BUCKETS[choice.backend]})
-    return [Bucket(n, n, stepwise=True) for n in sizes if n > 1]
-
-
 def encoder_build_options(build: BuildOptions) -> BuildOptions:
     """Return how the encoder's program is built besides its decoder's: a source is one step."""
     rows = build.source if build.query_rows else 0
     whole = (Bucket(build.source, build.source),)
-    return replace(build, context=build.source, buckets=whole, query_rows=rows)
+    return replace(build, context=build.source, buckets=whole, query_rows=rows, pages=None)
 
 
 def beam_build_options(build: BuildOptions, width: int) -> BuildOptions:
@@ -301,7 +289,7 @@ def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -
         return ""
     if options.query_budget <= 0:
         return "queries are not kept, so there are no attention maps: their memory budget is 0"
-    step = build.buckets[-1].max_tokens
+    step = build.pages.chunk if build.pages else build.buckets[-1].max_tokens
     needed = step * query_bytes(shape, options) / 2**20
     return (
         f"queries are not kept, so there are no attention maps: {needed:.1f} MiB are needed for "

@@ -33,8 +33,7 @@ MOST_ANSWERS = 64
 
 
 class ClientRoom(Struct, frozen=True):
-    """Room for so many answers at once, in so many pages of the cache. 0 answers: the chat is in
-    pages, and alone in them."""
+    """Room for so many answers at once, in so many pages of the cache."""
 
     answers: int
     pages: int
@@ -92,10 +91,9 @@ def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
         model.shape,
         context=runner.build.context,
         draft_slice=model.draft_slice,
+        answers=room.answers if room else 0,
+        pages=room.pages if room else 0,
     )
-    note = backends.query_note(build, model.shape, options)
-    if room is not None:
-        build = backends.in_pages(build, room.answers, room.pages)
     executor = backends.make_executor(
         replace(runner.choice, beside=runner.executor),
         model.build(build),
@@ -113,6 +111,7 @@ def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
         files=old.files,
     )
     session.speculation = _speculation(runner, session)
+    note = backends.query_note(build, model.shape, options)
     attention = AttentionSource(executor, session, note, runner.weights)
     return replace(runner, executor=executor, session=session, attention=attention, build=build)
 
@@ -127,7 +126,7 @@ def _speculation(runner: Runner, session: Session) -> Speculation | None:
     """Return drafts for the chat in another session, with what was learned: passes take other times
     there."""
     before = runner.session.speculation
-    if before is None or not session.executor.program.stepwise_tokens:
+    if before is None or not session.executor.program.most_drafted:
         return None
     speculation = speculation_of(runner.options.speculate, session)
     assert speculation is not None

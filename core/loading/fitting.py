@@ -95,7 +95,7 @@ class Fitting(Struct, frozen=True):
 
     def _shorter(self, plan: Planned, asked: Fit) -> Fit | None:
         """Return the same with the largest context that fits, or None."""
-        layout = cache_layout(plan.program.plans[0], plan.options.keys, plan.options.values)
+        layout = cache_layout(plan.program, plan.options.keys, plan.options.values)
         rooms = [
             free - sum(getattr(part, at) for part in asked.parts)
             for free, at in ((asked.host_free, "host"), (asked.device_free, "device"))
@@ -104,7 +104,7 @@ class Fitting(Struct, frozen=True):
         if not rooms:
             return None
         spare = min(rooms) + cache_bytes(plan.program.plans[0])
-        context = largest_context(layout, plan.program.context, spare) // 64 * 64
+        context = largest_context(layout, plan.program.context, spare)
         if not LEAST_CONTEXT <= context < plan.program.context:
             return None
         fit = estimate(self.plan(replace(plan.options, context=context)), self.machine)

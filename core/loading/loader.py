@@ -236,7 +236,7 @@ def _runner(
     shape = model_file.model.shape
     session = _session(model_file, options, choice, executor, weights)
     info = model_info(model_file, options, build.context, executor)
-    if backends.drafts(choice, options) and executor.program.stepwise_tokens:
+    if backends.drafts(choice, options) and executor.program.most_drafted:
         session.speculation = speculation_of(options.speculate, session)
     _add_learned_drafts(session, model_file, options, info.name)
     return Runner(

@@ -80,6 +80,12 @@ class Runner(Struct):
         """Return the model over the weights as this executor has them."""
         return read_model(self.model_file.file.metadata, self.weights, self.model_file.path)
 
+    @property
+    def has_client_room(self) -> bool:
+        """Return True if its cache has pages for clients of a server besides the chat's."""
+        pages = self.executor.program.pages
+        return pages is not None and pages.shared > 0
+
     def attention_of(self, part: AttentionPart) -> AttentionSource:
         """Return the source of maps of a part of an encoder-decoder; for other models that of all
         maps."""
@@ -159,7 +165,7 @@ def model_info(
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
     metadata = model_file.file.metadata
-    cache = cache_layout(executor.program.plans[0], options.keys, options.values)
+    cache = cache_layout(executor.program, options.keys, options.values)
     return ModelInfo(
         name=name_of(model_file.file),
         path=str(model_file.path),

@@ -132,6 +132,7 @@ class CacheLayout(Struct, frozen=True):
     keys: KvType = "fp16"
     values: KvType = "fp16"
     reserved_bytes: int = 0
+    page: int = 1  # positions that come into the cache together
 
     @property
     def token_bytes(self) -> int:

@@ -31,8 +31,8 @@ def pass_costs(runner: Runner, *, depth: int, repeat: int) -> tuple[PassCost, ..
     RequestError where the executor verifies no drafts, or the context is too small.
     """
     session = runner.session
-    most = session.executor.program.stepwise_tokens
-    if not most:
+    most = 1 + session.executor.program.most_drafted
+    if most == 1:
         raise RequestError("--curve: no drafts are verified here; expected --speculate lookup")
     if max(1, depth) + most > session.context:
         raise RequestError(

@@ -103,7 +103,7 @@ class BuildOptions(Struct, frozen=True):
         the sequences but the first."""
         if not ring or self.pages is None:
             return ring or self.cache_rows
-        return ring + (self.pages.pages - self.pages.ringed) * PAGE
+        return ring + self.pages.shared * PAGE
 
     @property
     def query_ring(self) -> int:

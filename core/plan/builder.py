@@ -41,7 +41,6 @@ class WeightSpec(Protocol):
 class Bucket(Struct, frozen=True):
     max_tokens: int
     max_outputs: int
-    stepwise: bool = False  # as `Plan.stepwise`
     sliced: bool = False  # as `Plan.sliced`
 
 
@@ -333,7 +332,6 @@ class PlanBuilder:
         return Plan(
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,
-            stepwise=self._bucket.stepwise,
             sliced=self.sliced,
             tensors=tensors,
             ops=tuple(self._ops),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout, KvType
-from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import PAGE
 
 
 class CacheLayer(Struct, frozen=True):
@@ -53,7 +54,8 @@ def cache_bytes(plan: Plan) -> int:
     return sum(t.shape[0] * tensor_row_bytes(t) for t in tensors)
 
 
-def cache_layout(plan: Plan, keys: KvType, values: KvType) -> CacheLayout:
+def cache_layout(program: Program, keys: KvType, values: KvType) -> CacheLayout:
+    plan = program.plans[0]
     layers = tuple(
         CacheLayerInfo(
             owner.layer,
@@ -66,4 +68,4 @@ def cache_layout(plan: Plan, keys: KvType, values: KvType) -> CacheLayout:
         )
         for owner in cache_layers(plan)
     )
-    return CacheLayout(layers, keys, values, cache_bytes(plan))
+    return CacheLayout(layers, keys, values, cache_bytes(plan), PAGE if program.pages else 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.plan.step import PageShape, Step, packed_words
+from llm_lite.core.plan.step import PageShape, Segment, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
 
 Rows = Literal["fixed", "tokens", "outputs"]
@@ -62,9 +62,6 @@ class Op(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """One bucket: steps of at most `max_tokens` tokens, logits of at most `max_outputs`.
 
-    stepwise: a step gives the same bits, in logits, caches and kept queries, as a step for each of
-    its tokens, one after the other; for tokens that were guessed and are to be verified.
-
     sliced: a step computes less of the model, over the same weights and caches, and writes rows
     that a step of the whole model writes again; for guessing tokens.
     """
@@ -77,7 +74,6 @@ class Plan(Struct, frozen=True):
     logits: int  # tensor id, f32 [max_outputs, vocabulary]; of an encoder without a head its
     # hidden states, f32 [max_tokens, width]
     layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
-    stepwise: bool = False
     sliced: bool = False
 
 
@@ -90,25 +86,31 @@ class Program(Struct, frozen=True):
     pages: PageShape | None = None  # of the caches, where several sequences share steps
     source: int = 0  # positions of an encoder's keys and values; 0: no cross-attention
 
-    def plan_for(
-        self, tokens: int, outputs: int, *, stepwise: bool = False, sliced: bool = False
-    ) -> Plan:
+    def plan_for(self, tokens: int, outputs: int, *, sliced: bool = False) -> Plan:
         """Return the smallest plan that takes a step of this size. ValueError if none does."""
         for plan in self.plans:
             fits = tokens <= plan.max_tokens and outputs <= plan.max_outputs
-            if fits and (plan.stepwise, plan.sliced) == (stepwise, sliced):
+            if fits and plan.sliced == sliced:
                 return plan
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
 
+    def step(self, tokens: Sequence[int], start: int, outputs: int = 1, source: int = 0) -> Step:
+        """Return the step over tokens of one sequence from position `start` on; where sequences lie
+        in pages, of the first, whose pages follow each other from 0 on."""
+        ids = np.asarray(tokens, np.int32)
+        if self.pages is None:
+            return Step(ids, start, outputs, source=source)
+        table = np.arange(self.pages.table, dtype=np.int32)
+        return Step(ids, 0, outputs, (Segment(start, len(ids), outputs, table),), source)
+
     def takes(self, tokens: int, outputs: int) -> bool:
         """Return whether there is a plan for a step of this size."""
-        plans = (plan for plan in self.plans if not (plan.stepwise or plan.sliced))
+        plans = (plan for plan in self.plans if not plan.sliced)
         return any(tokens <= plan.max_tokens and outputs <= plan.max_outputs for plan in plans)
 
     def plan_of(self, step: Step) -> Plan:
         """Return the smallest plan that takes this step. ValueError if none does."""
-        kind = {"stepwise": step.stepwise, "sliced": step.sliced}
-        return self.plan_for(step.count, step.outputs, **kind)
+        return self.plan_for(step.count, step.outputs, sliced=step.sliced)
 
     @property
     def max_tokens(self) -> int:
@@ -125,27 +127,15 @@ class Program(Struct, frozen=True):
         return max(plan.max_outputs for plan in self.plans)
 
     @property
-    def score_outputs(self) -> int:
-        """Return for how many tokens one step can give the logits, stepwise plans aside."""
-        return max(plan.max_outputs for plan in self.plans if not plan.stepwise)
-
-    @property
-    def stepwise_tokens(self) -> int:
-        """Return the most tokens of a step in which each gets the bits that it would get alone; 0:
-        there is no plan for one."""
-        if self.pages is not None:  # segments of one token each
-            return self.pages.segments if self.pages.segments > 1 else 0
-        return max((plan.max_tokens for plan in self.plans if plan.stepwise), default=0)
-
-    @property
     def has_slice(self) -> bool:
         """Return True if there is a plan of a slice of the model."""
         return any(plan.sliced for plan in self.plans)
 
     @property
-    def drafted_rows(self) -> int:
-        """Return how many rows a stepwise step writes of tokens that may turn out not to follow."""
-        return max(0, self.stepwise_tokens - 1)
+    def most_drafted(self) -> int:
+        """Return the most drafted tokens of a step, behind the token that it decodes. Each is a
+        segment, so that it gets the bits that it would get alone."""
+        return self.pages.segments - 1 if self.pages else 0
 
     @property
     def step_words(self) -> int:

@@ -13,8 +13,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.records import replace
-
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
 N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS, SOURCE_LENGTH = range(7)
@@ -37,9 +35,14 @@ class PageShape(Struct, frozen=True):
     ringed: int = 0  # pages of the first sequence, which are a ring in state with fewer rows
     chunk: int = 0  # tokens of the first sequence in one step, at most; 0: of a whole step
 
+    @property
+    def shared(self) -> int:
+        """Return the pages of all sequences but the first."""
+        return self.pages - self.ringed
+
     def places(self, pages: I32, rows: int) -> I32:
         """Return where pages lie in state with so many rows: a ring, and the other pages whole."""
-        ring = rows // PAGE - (self.pages - self.ringed)
+        ring = rows // PAGE - self.shared
         if ring == self.ringed:
             return pages
         return np.where(pages < self.ringed, pages % ring, pages - self.ringed + ring)
@@ -48,6 +51,15 @@ class PageShape(Struct, frozen=True):
     def table(self) -> int:
         """Return the most pages of one sequence."""
         return self.context // PAGE
+
+
+def chat_pages(
+    context: int, chunk: int, *, segments: int = 1, others: int = 0, slots: int = 1
+) -> PageShape:
+    """Return the size of the caches of a chat, whose pages hold `context` positions and come first,
+    and of `others` behind them."""
+    own = pages_for(context)
+    return PageShape(own + others, segments, own * PAGE, slots=slots, ringed=own, chunk=chunk)
 
 
 def beam_pages(width: int, context: int) -> PageShape:
@@ -85,7 +97,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
 
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
-    left out: that of the last `outputs`. `stepwise`, `sliced`: see `Plan`.
+    left out: that of the last `outputs`. `sliced`: see `Plan`.
     """
 
     tokens: I32
@@ -94,7 +106,6 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     segments: tuple[Segment, ...] = ()
     source: int = 0
     first_output: int | None = None
-    stepwise: bool = False
     sliced: bool = False
 
     @property
@@ -139,14 +150,6 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         counts = [segment.count for segment in self.segments] or [self.count]
         ends = np.cumsum(counts).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
-
-    def singles(self) -> list[Step]:
-        """Return the steps of one token each that a plain step consists of, in order."""
-        tokens = zip(self.tokens, self.positions.tolist(), strict=True)
-        return [
-            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1)
-            for token, start in tokens
-        ]
 
     @property
     def _first_output(self) -> int:

@@ -55,10 +55,10 @@ class Batch:
         self._tally = tally
         self.program = self.executor.program
         assert self.program.pages is not None, "an executor with room for clients"
-        pages, own = self.program.pages, self.program.pages.ringed  # the chat's come first
+        pages = self.program.pages
         self.context = context_of(runner, options)
         self.segments = pages.segments
-        self.pool = PagePool(pages.pages - own, own)
+        self.pool = PagePool(pages.shared, pages.ringed)  # the chat's come first
         self.slots = GainSlots(self.executor, 1, options.parallel)
         self.last_seconds = 0.0
 

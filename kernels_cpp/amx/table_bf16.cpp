@@ -24,12 +24,11 @@ static bool is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-// From a whole register of tokens on, of one sequence where several share a step. A stepwise step
-// takes none: its tokens get the bits of one token's product.
+// From a whole register of tokens on, of one sequence where several share a step.
 static bool may_be_by_bf16(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const bool floats = x.dtype == DType::kF32 && is_float(op.in[1]->dtype);
-  return floats && !step.stepwise && !op.as_alone && rows_in_use(x, step) >= kBf16Tokens;
+  return floats && !op.as_alone && rows_in_use(x, step) >= kBf16Tokens;
 }
 
 // How the tokens of a sequence meet the weights, by how many they are.

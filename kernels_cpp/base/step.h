@@ -17,7 +17,6 @@ struct StepShape {
   int64_t slots = 1;  // sequences that may have gains of their own at a time; 1: of a plain plan
   int64_t ringed;     // pages of the first sequence, which are a ring in caches with fewer rows
   int64_t source;     // positions of an encoder's keys and values; 0: none
-  bool stepwise;      // each token gets the bits that a step of its own would give it
 
   int64_t words() const {
     const int64_t plain = kStepHeaderWords + max_tokens;
@@ -25,8 +24,7 @@ struct StepShape {
   }
 };
 
-// Tokens of one sequence that follow each other: all of a plain step, one of a stepwise one, or a
-// part of a shared one.
+// Tokens of one sequence that follow each other: all of a plain step, or a part of a shared one.
 struct Segment {
   int32_t first;         // its first token, by its place in the step
   int32_t count;         // of tokens
@@ -46,7 +44,6 @@ struct Step {
   const int32_t* tokens;  // [n_tokens]
   int workers;            // threads that share the work
   int32_t source;         // positions of an encoder's keys and values, which cross-attention sees
-  bool stepwise;          // as StepShape
   // Of a shared step, else null or 0:
   int32_t n_segments;
   int32_t table;               // pages from one segment's table to the next
@@ -67,7 +64,7 @@ struct Step {
     const int64_t ring = rows / kPage - whole;
     return page < ringed ? page % ring : page - ringed + ring;
   }
-  int64_t parts() const { return shared() ? n_segments : stepwise ? n_tokens : 1; }
+  int64_t parts() const { return shared() ? n_segments : 1; }
   int64_t position(int64_t token) const { return shared() ? positions[token] : start + token; }
   int64_t output(int64_t index) const { return shared() ? outputs[index] : first_output + index; }
   // The row of a cache of so many rows in which what a token leaves lies.
@@ -77,12 +74,7 @@ struct Step {
     return place(pages[positions[token] / kPage], rows) * kPage + positions[token] % kPage;
   }
   Segment part(int64_t index) const {
-    if (!shared()) {
-      const auto token = static_cast<int32_t>(index);
-      const auto own = static_cast<int32_t>(position(token));
-      if (stepwise) return {token, 1, own, nullptr};
-      return {0, n_tokens, start, nullptr};
-    }
+    if (!shared()) return {0, n_tokens, start, nullptr};
     const int32_t first = first_token[index];
     const int32_t end = index + 1 < n_segments ? first_token[index + 1] : n_tokens;
     return {first, end - first, positions[first], tables + table * index, slots[index]};
@@ -99,7 +91,6 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.tokens = words + kStepHeaderWords;
   step.workers = workers;
   step.source = words[6];
-  step.stepwise = shape.stepwise;
   if (shape.segments == 0) return step;
   step.n_segments = words[5];
   step.table = static_cast<int32_t>(shape.table);

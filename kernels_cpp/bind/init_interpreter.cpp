@@ -31,14 +31,14 @@ struct ParamRow {
 };
 
 size_t add_plan(llm::Interpreter& self, const Array<int64_t>& tensors, const Array<int64_t>& ops,
-                const Array<double>& params, const std::array<int64_t, 9>& shape) {
+                const Array<double>& params, const std::array<int64_t, 8>& shape) {
   const auto op_rows = rows_of<llm::OpRow>(ops, "ops");
   const auto param_rows = rows_of<ParamRow>(params, "params");
   if (op_rows.size() != param_rows.size()) throw std::invalid_argument("params and ops differ");
   std::vector<double> flat;
   for (const ParamRow& row : param_rows) flat.insert(flat.end(), row.values, std::end(row.values));
-  const llm::StepShape of_steps = {shape[0], shape[1], shape[2], shape[3],     shape[4],
-                                   shape[5], shape[6], shape[7], shape[8] != 0};
+  const llm::StepShape of_steps = {shape[0], shape[1], shape[2], shape[3],
+                                   shape[4], shape[5], shape[6], shape[7]};
   return self.add_plan(
       llm::Plan(rows_of<llm::TensorRow>(tensors, "tensors"), op_rows, flat, of_steps));
 }
@@ -85,8 +85,7 @@ void init_interpreter(py::module_& module) {
            py::arg("shape"),
            "tensors: [n, 7], ops: [m, 8], params: [m, 6]; shape: tokens and outputs of a step at "
            "most; for shared steps segments, pages of a table and pages of a cache, else 0; slots, "
-           "1 or more; pages that may be a ring; positions of a source; whether a step is "
-           "stepwise; returns the plan's number.")
+           "1 or more; pages that may be a ring; positions of a source; returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),
            py::arg("budget_us"),
            "Run ops first..last-1 until the time is over; returns the op to go on with.")

@@ -322,26 +322,33 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   for (int64_t r = 0; r < n && whole; ++r) finish_query(op, queries[r], d);
 }
 
-// Whether the tokens of a step, each by itself, are cut alike: then all of them take a part of the
-// positions while it is in the processor's caches, before the next part.
+// Whether each token of a step is a segment, as drafted ones are, all begin alike and are cut
+// alike: then all of them take a part of the positions while it is in the processor's caches,
+// before the next part.
 static bool part_by_part(const Op& op, const Step& step) {
-  if (!step.stepwise) return false;
-  const int64_t tiles = tiling_of(op, step, step.part(0)).tiles();
+  if (step.n_segments != step.n_tokens) return false;
+  const Segment first = step.part(0);
+  const int64_t tiles = tiling_of(op, step, first).tiles();
   for (int64_t i = 1; i < step.parts(); ++i) {
-    if (tiling_of(op, step, step.part(i)).tiles() != tiles) return false;
+    const Segment segment = step.part(i);
+    if (segment.pages[0] != first.pages[0]) return false;
+    if (tiling_of(op, step, segment).tiles() != tiles) return false;
   }
   return true;
 }
 
 static void attention(const Op& op, const Step& step, const Task& task) {
-  if (part_by_part(op, step)) {
-    const int64_t i = task.index % step.parts();
-    const Segment segment = step.part(i);
-    const Tiling tiling = tiling_of(op, step, segment);
-    return attend_segment(op, step, segment, i, tiling, task.index / step.parts(), task);
-  }
   const bool several = step.shared() && task.count == kSharedTasksPerWorker * step.workers;
   const Range tiles = several ? share(task, tiles_of(op, step)) : Range{task.index, task.index + 1};
+  if (part_by_part(op, step)) {
+    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      const int64_t i = tile % step.parts();
+      const Segment segment = step.part(i);
+      const Tiling tiling = tiling_of(op, step, segment);
+      attend_segment(op, step, segment, i, tiling, tile / step.parts(), task);
+    }
+    return;
+  }
   int64_t before = 0;
   for (int64_t i = 0; i < step.parts() && before < tiles.end; ++i) {
     const Segment segment = step.part(i);

@@ -51,7 +51,7 @@ static Wanted wanted_of(const Op& op, const Step& step) {
   const int64_t tokens = rows_in_use(x, step);
   if (x.dtype == DType::kA8) return {tokens, tokens >= kPanelWorthA8, false};
   if (op.whole_sequences) return wanted_of_whole(tokens, *op.in[1]);
-  if (step.stepwise || op.as_alone) return {tokens, false, false};
+  if (op.as_alone) return {tokens, false, false};
   if (step.shared()) return {tokens, false, false};  // digits, or see parted
   return {tokens, tokens >= kPanelWorthA32, false};
 }

@@ -39,12 +39,12 @@ struct RowsOfOp {
   Op op;
   Step step;
 
-  RowsOfOp(const Op& of, const Step& in, int64_t first, int64_t rows, bool stepwise)
+  RowsOfOp(const Op& of, const Step& in, int64_t first, int64_t rows, bool as_alone)
       : x(rows_of(*of.in[0], first, rows)), y(rows_of(*of.out[0], first, rows)), op(of), step(in) {
     op.in[0] = &x;
     op.out[0] = &y;
+    op.as_alone = as_alone;
     step.n_segments = 0;
-    step.stepwise = stepwise;
   }
   RowsOfOp(const RowsOfOp&) = delete;  // `op` has pointers to `x` and `y`
 

@@ -31,7 +31,7 @@ struct Op {
   const Tensor* out[kMaxOutputs];  // and so
   Params params;                   // the member of the op's name, if it has any
   const float* angles;             // rope: as plan/rope_angles.h says
-  int64_t segments;                // of a step at most, where it is taken apart; else 0
+  int64_t segments;                // of a shared step at most; else 0
   int64_t positions;               // of a sequence at most, where several share a step; else 0
   int64_t slot_layers;             // attention: rows of gains of one sequence; else 0
   bool whole_sequences;            // of an encoder: the tokens of a sequence are all in one step

@@ -54,7 +54,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_pages(op, i);
     check_source(op, i);
     check_slots(op, i);
-    op.segments = shape.stepwise ? shape.max_tokens : shape.segments;
+    op.segments = shape.segments;
     op.positions = shape.segments > 0 ? shape.table * kPage : 0;
     if (op.code == OpCode::kAttention) op.slot_layers = op.in[3]->n_rows / shape.slots;
     if (op.code == OpCode::kRope) add_angles(op);

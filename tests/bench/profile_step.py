@@ -16,7 +16,6 @@ from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.loading.loader import open_model, start
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.plan.plan import Plan
-from llm_lite.core.plan.step import Step
 
 
 def main() -> None:
@@ -32,12 +31,12 @@ def main() -> None:
     executor = runner.executor
     assert isinstance(executor, CpuExecutor)
     random = np.random.default_rng(0)
-    tokens = random.integers(0, executor.program.vocabulary, arguments.tokens).astype(np.int32)
+    tokens = random.integers(0, executor.program.vocabulary, arguments.tokens).tolist()
     if arguments.tokens > executor.program.max_tokens:
         raise SystemExit(f"--tokens: expected at most {executor.program.max_tokens}, a step's most")
-    outputs = arguments.tokens if arguments.verify else 1
-    step = Step(tokens, arguments.depth, outputs, stepwise=arguments.verify)
-    plan = executor.program.plan_for(step.count, step.outputs, stepwise=step.stepwise)
+    steps = runner.session.step_by_step if arguments.verify else runner.session.step
+    step = steps(tokens, arguments.depth)
+    plan = executor.program.plan_of(step)
     executor.run(step)
     print_profile(plan, *executor.measure(plan, step, arguments.repeat))
     runner.close()

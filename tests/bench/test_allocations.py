@@ -10,10 +10,8 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 
@@ -35,7 +33,7 @@ def count(folder: Path) -> tuple[int, int]:
         for last in (len(plan.ops), 1):
             calls = []
             for position in range(8):
-                step = Step(np.array([5], np.int32), position)
+                step = runner.session.step([5], position)
                 before = allocations()
                 executor.run_ops(plan, step, 0, last)
                 calls.append(allocations() - before)

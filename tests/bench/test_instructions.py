@@ -13,11 +13,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from llm_lite.core.messages import Mode
-from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas
 from tests.bench import instructions
 from tests.make_gguf import write_tiny_llama
@@ -43,8 +41,8 @@ def step_instructions(folder: Path, mode: Mode, activations: str) -> int:
     with running(path, options) as runner:
         executor = runner.executor
         runner.session.prefill(list(range(1, 41)))
-        step = Step(np.array([5], np.int32), 40)
-        plan = executor.program.plan_for(1, 1)
+        step = runner.session.step([5], 40)
+        plan = executor.program.plan_of(step)
         whole = instructions.count(lambda: executor.run_ops(plan, step, 0, len(plan.ops)))
         empty = instructions.count(lambda: executor.run_ops(plan, step, 0, 0))
         return whole - empty

@@ -4,11 +4,13 @@ import pytest
 from llm_lite.core import memory
 from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
+from llm_lite.core.plan.step import PAGE
 from tests.runners import BACKENDS, exact, running
 
 LAYOUT = CacheLayout(
-    layers=(CacheLayerInfo(0, (), 100, 0, 60, 40), CacheLayerInfo(1, (2,), 20, 8, 30, 20)),
-    reserved_bytes=100 * 100 + 20 * 50,
+    layers=(CacheLayerInfo(0, (), PAGE, 0, 60, 40), CacheLayerInfo(1, (2,), 20, 8, 30, 20)),
+    reserved_bytes=PAGE * 100 + 20 * 50,
+    page=PAGE,
 )
 
 
@@ -29,10 +31,10 @@ def test_what_a_context_takes():
     same = cache_memory(LAYOUT, 100, 100, None)
     assert (same.needed, same.largest, same.fits) == (LAYOUT.reserved_bytes, None, True)
     larger = cache_memory(LAYOUT, 100, 1000, 16_000)
-    assert larger.needed == 1000 * 100 + 20 * 50, "a ring stays as it is"
-    assert larger.largest == (15_000 - 1000) // 100, "a sixteenth is left alone"
+    assert larger.needed == 8 * PAGE * 100 + 20 * 50, "in whole pages; a ring stays as it is"
+    assert larger.largest == PAGE, "of 140 tokens: a sixteenth is left alone"
     assert not larger.fits
-    assert cache_memory(LAYOUT, 100, 140, 16_000).fits
+    assert cache_memory(LAYOUT, 100, PAGE, 16_000).fits
     assert cache_memory(LAYOUT, 100, 1, 500).largest == 0
 
 

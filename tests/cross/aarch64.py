@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.exec.cpu import executor as cpu
 from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.cpu.plan_rows import plan_rows
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
@@ -148,7 +148,7 @@ def write_case(path: Path, case: Case) -> NDArray[np.float32]:
     with tempfile.TemporaryDirectory() as folder:
         model = write_tiny_llama(Path(folder) / "tiny.gguf", dtype=case.dtype, **SIZES)
         with running(model, exact("numpy", **case.options)) as runner:
-            expected = [_logits(runner, step) for step in steps()]
+            expected = [_logits(runner, step) for step in steps(runner.executor.program)]
         with running(model, exact("cpu", threads=1, **case.options)) as runner:
             executor = runner.executor
             assert isinstance(executor, CpuExecutor)
@@ -157,11 +157,11 @@ def write_case(path: Path, case: Case) -> NDArray[np.float32]:
     return np.concatenate(expected)
 
 
-def steps() -> list[Step]:
+def steps(program: Program) -> list[Step]:
     """A prompt, one token, some more, one token."""
     random, found, start = np.random.default_rng(5), [], 0
     for count in (20, 1, 3, 1):
-        found.append(Step(random.integers(0, 300, count).astype(np.int32), start, 1))
+        found.append(program.step(random.integers(0, 300, count).tolist(), start))
         start += count
     return found
 
@@ -176,19 +176,19 @@ def _write(file: Any, executor: CpuExecutor, program: Program) -> None:
     file.write(memory)
     _numbers(file, len(program.plans))
     for plan in program.plans:
-        rows = [list(executor._tensor_row(tensor)) for tensor in plan.tensors]
-        for row in rows:
-            row[-1] = _moved(row[-1], offsets)
-        _numbers(file, len(rows))
-        np.array(rows, np.int64).tofile(file)
-        _numbers(file, len(plan.ops))
-        np.array([cpu._op_row(op) for op in plan.ops], np.int64).tofile(file)
-        np.array([cpu._param_row(op) for op in plan.ops], np.float64).tofile(file)
-    _numbers(file, len(steps()))
-    for step in steps():
+        tensors, ops, params, shape = plan_rows(program, plan, executor._place)
+        tensors[:, -1] = [_moved(address, offsets) for address in tensors[:, -1].tolist()]
+        _numbers(file, len(tensors))
+        tensors.tofile(file)
+        _numbers(file, len(ops))
+        ops.tofile(file)
+        params.tofile(file)
+        _numbers(file, *shape)
+    _numbers(file, len(steps(program)))
+    for step in steps(program):
         plan = program.plan_for(step.count, step.outputs)
         logits = plan.tensors[plan.logits]
-        words = step.pack(plan.max_tokens)
+        words = step.pack(plan.max_tokens, program.pages, plan.max_outputs)
         at = _moved(executor._place(logits)[1], offsets)
         _numbers(file, program.plans.index(plan), at, 4 * logits.shape[1], len(words))
         words.tofile(file)

@@ -41,7 +41,8 @@ int main(int, char** arguments) {
     n_ops.push_back(number());
     const auto ops = read<llm::OpRow>(n_ops.back());
     const auto params = read<double>(n_ops.back() * llm::kMaxParams);
-    interpreter.add_plan(llm::Plan(tensors, ops, params, {}));
+    const auto shape = read<llm::StepShape>(1)[0];
+    interpreter.add_plan(llm::Plan(tensors, ops, params, shape));
   }
   for (int64_t steps = number(); steps > 0; --steps) {
     const int64_t plan = number(), at = number(), size = number();

@@ -26,7 +26,6 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.metrics.divergence import compare
-from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
 from tests.runners import running
 
@@ -77,10 +76,10 @@ def _logits(
     with running(path, replace(options, context=count + DECODED), device=device) as runner:
         executor = runner.executor
         program, random = executor.program, np.random.default_rng(0)
-        tokens = random.integers(0, program.vocabulary, count + DECODED).astype(np.int32)
+        tokens = random.integers(0, program.vocabulary, count + DECODED).tolist()
         while at < len(tokens):
-            size = min(program.max_tokens, count - at) if at < count else 1
-            last = executor.run(Step(tokens[at : at + size], at))[-1].copy()
+            size = min(program.chunk, count - at) if at < count else 1
+            last = executor.run(program.step(tokens[at : at + size], at))[-1].copy()
             at += size
             if at >= count:
                 found.append(last)

@@ -295,7 +295,7 @@ class ModelHost:
         """Free the room of clients. Errors as of `make_room`, but for that of memory, which leaves
         the room as it is."""
         runner = self.runner
-        if runner is None or runner.executor.program.pages is None:
+        if runner is None or not runner.has_client_room:
             return
         try:
             self._move(runner, None)

@@ -89,4 +89,4 @@ def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     shared = (0, 0, 0, 1, 0)
     if pages is not None:
         shared = (pages.segments, pages.table, pages.pages, pages.slots, pages.ringed)
-    return plan.max_tokens, plan.max_outputs, *shared, program.source, plan.stepwise
+    return plan.max_tokens, plan.max_outputs, *shared, program.source

@@ -133,8 +133,7 @@ def _shares(c: Call) -> dict[str, int]:
     tuning, program = c.binder.tuning, c.binder.program
     splits, share = tuning.attention_splits, tuning.attention_share
     if program.pages is None:
-        alone = c.rows == 1 or c.stepwise
-        return {"SPLITS": splits, "SHARE": share} if alone and splits > 1 else {}
+        return {"SPLITS": splits, "SHARE": share} if c.rows == 1 and splits > 1 else {}
     if splits == 1:
         return {"SHARE": 0}
     longest = max(share, -(-_most_seen(c) // splits))
@@ -154,7 +153,7 @@ def attention_part_bytes(program: Program, tuning: Tuning) -> tuple[int, int]:
 
 def _split_tokens(program: Program) -> int:
     if program.pages is None:
-        return max(1, program.stepwise_tokens)
+        return 1
     few: Iterable[int] = (p.max_tokens for p in program.plans if p.max_tokens <= MOST_SPLIT_TOKENS)
     return max(few, default=1)
 
@@ -173,4 +172,4 @@ def _tile(c: Call) -> tuple[int, int]:
     queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - rest) // query_bytes))
     shared = int(c.p["heads"]) // int(c.p["kv_heads"])
     each = shared if tuning.share_heads and shared <= queries else 1
-    return each, 1 if c.stepwise else max(1, min(c.rows, 4, queries // each))
+    return each, max(1, min(c.rows, 4, queries // each))

@@ -63,7 +63,6 @@ class Call(Struct, frozen=True):
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     vector: NDArray[np.float32] | None = None  # rope's factors, attention's sinks
-    stepwise: bool = False  # as its plan
 
     def optional(self, operand: str) -> Tensor | None:
         """Return an operand by its name in the op's row, without its `?`; None if it is left

@@ -117,7 +117,7 @@ class _Grouping:
         """Return the groups of a norm and all its products, which each compute the norm
         itself."""
         norm = self._plan.ops[at]
-        if norm.name != "rms_norm" or not (self._as_one_token and self._fusions.norms):
+        if norm.name != "rms_norm" or not (self._one_token and self._fusions.norms):
             return []
         found: list[Group] = []
         end = at + 1
@@ -156,7 +156,7 @@ class _Grouping:
         return products
 
     def _stackable(self, ops: Sequence[Op]) -> bool:
-        if not (self._as_one_token and self._fusions.stacks):
+        if not (self._one_token and self._fusions.stacks):
             return False
         if any(op.name != "matmul" for op in ops):
             return False
@@ -222,11 +222,6 @@ class _Grouping:
     @property
     def _one_token(self) -> bool:
         return self._plan.max_tokens == 1
-
-    @property
-    def _as_one_token(self) -> bool:
-        """Return True if sums are computed as in a step of one token."""
-        return self._one_token or self._plan.stepwise
 
     def _tensor(self, number: int) -> Tensor:
         return self._plan.tensors[number]

@@ -64,7 +64,7 @@ def _call(
 ) -> Call:
     inputs = tuple(plan.tensors[i] for i in op.given)
     outputs = tuple(plan.tensors[i] for i in op.outputs)
-    return Call(binder, op, inputs, outputs, vector, plan.stepwise)
+    return Call(binder, op, inputs, outputs, vector)
 
 
 def _embed(c: Call) -> list[Dispatch]:

@@ -149,7 +149,7 @@ class PassTiming:
         """Skip sizes that are known, have no room, are verified by no step here, or take too
         long."""
         room = session.context - session.context_used
-        most = min(room, max(1, session.executor.program.stepwise_tokens))
+        most = min(room, 1 + session.executor.program.most_drafted)
         known = self._costs.measured()
 
         def is_worth(tokens: int) -> bool:

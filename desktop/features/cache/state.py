@@ -224,4 +224,4 @@ def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> Ca
         key_row = row_bytes(layer.key_row_bytes, layout.keys, keys, count)
         value_row = row_bytes(layer.value_row_bytes, layout.values, values, count)
         layers.append(replace(layer, key_row_bytes=key_row, value_row_bytes=value_row))
-    return CacheLayout(tuple(layers), keys, values, reserved_bytes(layers))
+    return CacheLayout(tuple(layers), keys, values, reserved_bytes(layers), layout.page)

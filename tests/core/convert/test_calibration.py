@@ -7,7 +7,6 @@ from llm_lite.core.convert import calibration
 from llm_lite.core.convert.calibration import chunks_of, collect
 from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
-from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 
@@ -27,7 +26,7 @@ def by_hand(executor: NumpyExecutor, chunks):
     sums = {}
     for chunk in chunks:
         for at, token in enumerate(chunk):
-            step = Step(np.array([token], np.int32), at, 1)
+            step = executor.program.step([token], at)
             for number, op in enumerate(plan.ops):
                 if op.name == "matmul":
                     x = executor.read(plan, plan.tensors[op.inputs[0]], step).astype(np.float64)

@@ -1,5 +1,5 @@
-"""A conversation in pages, in lockstep with one in a cache of its own: the same tokens, whatever is
-done to it."""
+"""A conversation in pages, in lockstep with one that has room for clients beside it: the same
+tokens, whatever is done to it."""
 
 import contextlib
 
@@ -14,7 +14,6 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.kv_cache import on_disk
-from llm_lite.core.loading import backends
 from llm_lite.core.loading.client_room import ClientRoom, with_room
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.step import PAGE
@@ -28,7 +27,7 @@ GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens
 PROMPT = [*range(5, 205), *range(5, 30)]  # more than a page, and something to draft
 GAINS = ((0.0, 1.0, 1.0, 1.0), (1.0, 0.5, 2.0, 1.0))
 ONES = ((1.0,) * 4,) * 2
-ALONE = ClientRoom(answers=0, pages=0)
+ROOM = ClientRoom(answers=3, pages=5)
 INTEGERS = {"mode": "int8", "activations": "auto", "keys": "int8", "values": "fp16"}
 TYPES = [{}, INTEGERS]
 
@@ -41,15 +40,15 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture
 def both(request, tiny):
-    """Two runners of a model on a backend: a cache of its own, and pages."""
+    """Two runners of a model on a backend: alone, and with room for clients."""
     with contextlib.ExitStack() as stack:
 
         def both(backend, path=tiny, **changes):
             device = request.getfixturevalue("device") if backend == "vulkan" else None
-            plain = stack.enter_context(running(path, exact(backend, **changes), device=device))
-            runners = [plain, with_room(plain, ALONE)]
+            alone = stack.enter_context(running(path, exact(backend, **changes), device=device))
+            runners = [alone, with_room(alone, ROOM)]
             stack.callback(runners[1].executor.close)
-            assert [runner.executor.program.pages is None for runner in runners] == [True, False]
+            assert [runner.has_client_room for runner in runners] == [False, True]
             return runners
 
         yield both
@@ -66,9 +65,9 @@ def answer(session: Session, prompt, options=None, **changes):
 
 def same(runners, work):
     """What both make of it, which must be the same."""
-    plain, paged = (work(runner) for runner in runners)
-    assert plain == paged
-    return plain
+    alone, beside = (work(runner) for runner in runners)
+    assert alone == beside
+    return alone
 
 
 @pytest.mark.parametrize("types", TYPES, ids=["f32", "int8"])
@@ -104,8 +103,8 @@ def test_what_is_forgotten_when_the_context_is_full(both, backend, overflow):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_drafts_change_no_bit(both, backend):
     """Of logits, keys and queries."""
-    _, paged = both(backend, speculate="lookup", query_budget=EVERY_QUERY)
-    session, logits, states = paged.session, [], []
+    alone, _ = both(backend, speculate="lookup", query_budget=EVERY_QUERY)
+    session, logits, states = alone.session, [], []
     tokens = [7, 8, 9, 10, 11, 12]
     for draft in ([], [8, 9, 10, 3]):
         session.clear()
@@ -133,8 +132,8 @@ def test_drafts_change_no_bit(both, backend):
 )
 def test_a_position_by_prompt_and_decoded(both, mode, activations, error):
     """The same bits where activations are integers; floats are added in another order."""
-    _, paged = both("cpu", mode=mode, activations=activations, keys="fp32", values="fp32")
-    session, found = paged.session, []
+    alone, _ = both("cpu", mode=mode, activations=activations, keys="fp32", values="fp32")
+    session, found = alone.session, []
     for read in (len(PROMPT), 3):
         session.clear()
         logits = session.prefill(PROMPT[:read])
@@ -239,13 +238,9 @@ def test_logits_are_those_of_transformers(name, tmp_path):
         path = write_case(family, case, tmp_path / str(number))
         options = exact("cpu", context=family.context.get(case, 0))
         with running(path, options, every_output=True) as runner:
-            build = backends.in_pages(runner.build, 0, 0)
-            program = runner.model.build(build)
-            executor = backends.make_executor(runner.choice, program, runner.weights, 0, print)
-            session = Session(executor, runner.weights)
+            session = runner.session
             assert np.abs(session.logits(known.tokens) - known.logits).max() < TOLERANCE
             session.clear()
             for end in (3, 8, 9, len(known.tokens)):
                 found = session.prefill(known.tokens[:end])
                 assert np.abs(found - known.logits[end - 1]).max() < TOLERANCE
-            executor.close()

@@ -10,7 +10,7 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
-from llm_lite.core.plan.step import PAGE, PageShape
+from llm_lite.core.plan.step import chat_pages
 from tests.runners import running
 
 CONTEXT = 24
@@ -19,13 +19,14 @@ GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens
 NO_END = frozenset[int]()
 
 
-@pytest.fixture(scope="module", params=[None, PageShape(1, CHUNK, PAGE)], ids=["own", "pages"])
-def parts(tiny_llama, request):
+@pytest.fixture(scope="module")
+def parts(tiny_llama):
     """Program with small chunks, so that everything crosses their borders; weights."""
     with running(tiny_llama) as runner:
         model_file = runner.model_file
         buckets = Bucket(1, 1), Bucket(CHUNK, CHUNK)
-        build = BuildOptions(CONTEXT, "f32", "f32", "f32", False, buckets, pages=request.param)
+        pages = chat_pages(CONTEXT, CHUNK)
+        build = BuildOptions(CONTEXT, "f32", "f32", "f32", False, buckets, pages=pages)
         yield model_file.model.build(build), model_file.file.tensors
 
 

@@ -15,10 +15,13 @@ from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import PAGE, chat_pages
 from tests.children import PATIENCE
 from tests.runners import BACKENDS, exact, running
 
-CONTEXT, CHUNK, RING = 24, 4, 7
+CHUNK, RING = 4, PAGE
+BEFORE = RING - 7  # positions before those of a test: seven of its own are kept
+CONTEXT = BEFORE + 24
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -68,8 +71,9 @@ def parts(tiny_llama):
     """Programs whose ring is shorter than the context, and as long; weights."""
     with running(tiny_llama) as runner:
         buckets = (Bucket(1, 1), Bucket(CHUNK, CHUNK))
+        pages = chat_pages(CONTEXT, CHUNK)
         options = [
-            BuildOptions(CONTEXT, "f32", "f32", "f32", False, buckets, rows)
+            BuildOptions(CONTEXT, "f32", "f32", "f32", False, buckets, rows, pages=pages)
             for rows in (RING, CONTEXT)
         ]
         model_file = runner.model_file
@@ -104,8 +108,10 @@ def test_the_rows_kept_are_those_that_are_told(parts):
     session, rng = session_of(source), np.random.default_rng(5)
     versions = [source.version]
     assert (source.rows, source.length, source.tokens()) == (range(0), 0, ())
+    before = rng.integers(3, 300, BEFORE).tolist()
     for common, count, decoded in [(0, 3, 0), (3, 6, 3), (2, 4, 1), (0, 18, 2), (16, 2, 0)]:
-        prompt = [*source.tokens()[:common], *rng.integers(3, 300, count).tolist()]
+        own = source.tokens()[BEFORE:]
+        prompt = [*before, *own[:common], *rng.integers(3, 300, count).tolist()]
         session.prefill(prompt)
         for token in range(decoded):
             session.decode(token)
@@ -114,7 +120,7 @@ def test_the_rows_kept_are_those_that_are_told(parts):
         assert source.version > versions[-1]
         versions.append(source.version)
         check_rows(parts, source)
-    assert source.rows == range(13, 18), "20 positions left 13 and on; 2 less, 13 still there"
+    assert source.rows == range(13, BEFORE + 18), "20 more left 13 and on; 2 less, 13 still there"
     session.clear()
     assert (source.rows, source.length) == (range(0), 0)
 
@@ -122,14 +128,14 @@ def test_the_rows_kept_are_those_that_are_told(parts):
 def test_a_cancelled_step_takes_the_rows_it_wrote_over(parts):
     source = source_of(parts)
     session = session_of(source)
-    prompt = list(range(3, 3 + CHUNK * 3))
-    session.prefill(prompt[:9])
-    assert source.rows == range(2, 9)
+    prompt = list(range(3, 3 + BEFORE + 9))
+    session.prefill(prompt)
+    assert source.rows == range(2, BEFORE + 9)
     stops = iter([False] * 30)  # in the middle of the next chunk, after its queries are stored
     with pytest.raises(CancelledError):
-        session.prefill([*prompt[:9], 7, 8, 9], lambda: next(stops, True))
-    assert source.length == 9
-    assert source.rows == range(5, 9)
+        session.prefill([*prompt, 7, 8, 9], lambda: next(stops, True))
+    assert source.length == BEFORE + 9
+    assert source.rows == range(5, BEFORE + 9)
     check_rows(parts, source)
 
 

@@ -145,21 +145,23 @@ def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
 
 def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
     source = source_of(parts)
-    session_of(source).prefill(list(range(3, 3 + 3 * CHUNK)))
+    session_of(source).prefill(list(range(3, 3 + RING + 5)))
     reader, kept, complete = AttentionRowsReader(source), source.rows, source_of(parts, 1)
     session_of(complete).prefill(source.tokens())
-    assert kept == range(12 - RING, 12)
+    last = RING + 4
+    assert kept == range(5, last + 1)
     expected = expected_map(whole_maps(complete), "layer-mean")
     row, _ = ask(reader, "layer-mean", kept.start, "from")
     np.testing.assert_allclose(row, expected[kept.start], atol=1e-5)
     column, note = ask(reader, "layer-mean", 1, "to")
-    assert note == f"of the tokens that follow, {kept.start} to 11 are told"
+    assert note == f"of the tokens that follow, 5 to {last} are told"
     assert not column[: kept.start].any()
     np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
-    with pytest.raises(RequestError, match="token 4 looks is no longer known: of 5 to 11 it is"):
+    match = f"token 4 looks is no longer known: of 5 to {last} it is"
+    with pytest.raises(RequestError, match=match):
         reader.read(ReadAttentionRows(4, "from", "layer-mean"))
     with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
-        reader.read(ReadAttentionRows(11, "from", "rollout"))
+        reader.read(ReadAttentionRows(last, "from", "rollout"))
 
 
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811

@@ -100,10 +100,11 @@ def test_the_engine_answers_each_once(tiny_llama):
 
 def test_a_ring_tells_of_the_positions_it_has(tmp_path):
     """As if nothing were lost, over the rows whose keys are all there."""
-    folder, tokens = write_tiny_gemma3n(tmp_path, max_position_embeddings=512), list(range(200))
-    options = exact("cpu", context=256, speculate="off")  # drafts take rows of a ring
+    folder = write_tiny_gemma3n(tmp_path, max_position_embeddings=512)
+    tokens = list(range(200))
+    options = exact("cpu", context=512, speculate="off")  # drafts take rows of a ring
     with (
-        running(folder, options) as runner,
+        running(folder, options, every_output=True) as runner,  # of smaller steps and rings
         running(folder, replace(options, whole_caches=True)) as whole,
     ):
         for one in (runner, whole):
@@ -111,7 +112,7 @@ def test_a_ring_tells_of_the_positions_it_has(tmp_path):
         source, request = runner.attention, MeasureCache("received", 0, 200)
         found = Measuring(request, runner.session, source).advance()
         cache = runner.session.cache
-        assert [cache.oldest(layer) for layer in cache.layers] == [65, 65, 0, 65]
+        assert [cache.oldest(layer) for layer in cache.layers] == [72, 72, 0, 72]
         for row, layer in enumerate(cache.layers):
             oldest, readers = cache.oldest(layer), [layer.layer, *layer.shared_with]
             first = oldest + 6 if oldest else 0

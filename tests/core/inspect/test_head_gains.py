@@ -10,7 +10,6 @@ from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect import lens
 from llm_lite.core.loading import loader
 from llm_lite.core.plan.plan import Kind
-from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact, running
@@ -40,7 +39,7 @@ def start(request, tmp_path):
 def state_of(runner):
     """Every state tensor but the gains."""
     executor = runner.executor
-    plan, step = executor.program.plans[0], Step(np.zeros(1, np.int32), 0)
+    plan, step = executor.program.plans[0], runner.session.step([0], 0)
     states = [t for t in plan.tensors if t.kind is Kind.STATE and t.name != "head_gains"]
     return {t.name: executor.read(plan, t, step) for t in states}
 
@@ -50,7 +49,7 @@ def test_a_gain_is_one_last_product(start, backend):
     """Powers of two come out bit for bit, so 1 does: nothing else in the op depends on it."""
     runner = start(backend)
     executor, session = runner.executor, runner.session
-    plan, step = executor.program.plans[-1], Step(np.array(PROMPT, np.int32), 0)
+    plan, step = executor.program.plans[-1], session.step(PROMPT, 0)
     index = next(i for i, op in enumerate(plan.ops) if op.name == "attention")
     output = plan.tensors[plan.ops[index].outputs[0]]
     found = {}
@@ -196,11 +195,11 @@ def test_the_lens_by_hand(start):
     session.prefill(PROMPT)
     layer, found = lens.lens(session, 5)[0]
     assert layer == 0
-    other = start("numpy").executor
-    plan = other.program.plan_for(6, 1)
+    runner = start("numpy")
+    other, step = runner.executor, runner.session.step(PROMPT[:6], 0)
+    plan = other.program.plan_of(step)
     cut = next(i for i, op in enumerate(plan.ops) if op.label == "layers.0.feed_forward.residual")
     tail = next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")
-    step = Step(np.array(PROMPT[:6], np.int32), 0)
     other.run_ops(plan, step, 0, cut + 1)
     residual = other.read(plan, plan.tensors[plan.ops[cut].outputs[0]], step)
     other.write(plan, plan.tensors[plan.ops[tail].inputs[0]], step, residual)

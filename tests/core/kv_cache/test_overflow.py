@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import PAGE, chat_pages
 from llm_lite.core.records import replace
 from tests.core.engine_client import GREEDY, PATIENCE, Client
 from tests.families import family_of
@@ -130,20 +131,26 @@ def test_a_pooled_prefix_keeps_its_gaps(tiny_llama):
         assert prepared.forgotten
 
 
-# A window of a small program in which two layers keep rings.
+# A window of a small program in which a layer keeps a ring.
+
+BEFORE = PAGE - 12  # tokens before those of a test: twelve of its own fit the ring
 
 
-def rings(tiny_llama, window, rows):
-    """The tiny model, whose second layer sees only the last positions and keeps few rows."""
+def rings(tiny_llama, window):
+    """The tiny model, whose second layer sees only the last positions and keeps a page of them."""
     with running(tiny_llama) as runner:
         file = runner.model_file
         buckets = (Bucket(1, 1), Bucket(4, 1))
-        program = file.model.build(BuildOptions(64, "f32", "f32", "f32", False, buckets))
+        pages = chat_pages(2 * PAGE, 4)
+        options = BuildOptions(2 * PAGE, "f32", "f32", "f32", False, buckets, pages=pages)
+        program = file.model.build(options)
         weights = dict(file.file.tensors)
 
     def narrow(plan):
         tensors = [
-            replace(t, shape=(rows, t.shape[1])) if t.name in ("k_cache.1", "v_cache.1") else t
+            replace(t, shape=(PAGE, t.shape[1]), ring=PAGE)
+            if t.name in ("k_cache.1", "v_cache.1")
+            else t
             for t in plan.tensors
         ]
         ops = [
@@ -158,12 +165,12 @@ def rings(tiny_llama, window, rows):
 
 
 def test_rings_are_cut_only_as_far_as_they_reach_back(tiny_llama):
-    program, weights = rings(tiny_llama, window=6, rows=12)
+    program, weights = rings(tiny_llama, window=6)
     session = Session(NumpyExecutor(program, weights))
-    prompt = list(range(40))
+    prompt = list(range(BEFORE + 40))
     session.prefill(prompt)
     layer = session.cache.layers[1]
-    assert (layer.rows, session.cache.oldest(layer)) == (12, 28)
+    assert (layer.rows, session.cache.oldest(layer)) == (PAGE, 28)
     assert session.reusable([*prompt[:34], 99]) == 34, "28 is the first of the six before 33"
     assert session.reusable([*prompt[:32], 99]) == 0, "the ring has lost 27"
     for cut in (34, 32, 20, 5):
@@ -171,34 +178,35 @@ def test_rings_are_cut_only_as_far_as_they_reach_back(tiny_llama):
         logits = session.prefill(again)
         fresh = Session(NumpyExecutor(program, weights)).prefill(again)
         np.testing.assert_allclose(logits, fresh, atol=1e-5)
-        prompt = [*again, *range(100, 100 + 40 - len(again))]
+        prompt = [*again, *range(100, 100 + BEFORE + 40 - len(again))]
         logits = session.prefill(prompt)
         fresh = Session(NumpyExecutor(program, weights)).prefill(prompt)
         np.testing.assert_allclose(logits, fresh, atol=1e-5)
 
 
 def test_rings_are_copied_out_and_in(tiny_llama):
-    program, weights = rings(tiny_llama, window=6, rows=12)
+    program, weights = rings(tiny_llama, window=6)
     first, second = (Session(NumpyExecutor(program, weights)) for _ in range(2))
-    prompt = list(range(45))
+    prompt = list(range(BEFORE + 45))
     first.prefill(prompt)
     second.prefill([*range(9), 77])
-    assert second.take_in(first.take_out()) == 45
+    assert second.take_in(first.take_out()) == BEFORE + 45
     expected = Session(NumpyExecutor(program, weights)).prefill([*prompt, 3])
     np.testing.assert_allclose(second.prefill([*prompt, 3]), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [3, 15])
 def test_rings_are_as_they_were_after_steps_beside(tiny_llama, count):
-    program, weights = rings(tiny_llama, window=6, rows=12)
+    program, weights = rings(tiny_llama, window=6)
     session = Session(NumpyExecutor(program, weights))
-    prompt = list(range(45))
+    prompt = list(range(BEFORE + 45))
     session.prefill(prompt)
     before, said = session.take_out(), session.committed
-    with session.beside(45, count):
-        for start in range(45, 45 + count):
-            session.run_beside([7], start)
-        assert session.cache.oldest(session.cache.layers[1]) == 45 + count - 12
+    start = len(prompt)
+    with session.beside(start, count):
+        for place in range(start, start + count):
+            session.run_beside([7], place)
+        assert session.cache.oldest(session.cache.layers[1]) == start + count - PAGE
     after = session.take_out()
     assert before.held == after.held
     assert (said.length, said.oldest) == (session.committed.length, session.committed.oldest)

@@ -38,7 +38,7 @@ def test_it_works_at_the_depth_asked_for(tiny_llama, monkeypatch):
         run = runner.executor.run
 
         def watched(step, should_stop=None):
-            steps.append((step.start, step.count))
+            steps.append((step.first_position, step.count))
             return run(step, should_stop)
 
         runner.executor.run = watched

@@ -23,12 +23,12 @@ def test_what_never_pays():
     assert break_even(7, 1.0) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_passes_of_all_sizes_are_stepwise(tiny_llama):
+def test_each_token_of_a_pass_is_a_segment(tiny_llama):
     with running(tiny_llama, exact("cpu", speculate="lookup", context=64)) as runner:
         ran, run = [], runner.session.executor.run
 
         def counted(step, stop=None):
-            ran.append((step.count, step.stepwise))
+            ran.append((step.count, len(step.segments)))
             return run(step, stop)
 
         runner.session.executor.run = counted
@@ -36,7 +36,7 @@ def test_passes_of_all_sizes_are_stepwise(tiny_llama):
         assert [cost.tokens for cost in costs] == [1, 2, 4, 8, 16, 32]
         assert all(cost.ms.median > 0 for cost in costs) and costs[0].ratio == 1
         decoded = ran[-18:]
-        assert sorted(decoded) == sorted([(n, n > 1) for n in (1, 2, 4, 8, 16, 32)] * 3)
+        assert sorted(decoded) == sorted([(n, n) for n in (1, 2, 4, 8, 16, 32)] * 3)
 
 
 def test_what_a_draft_model_takes(tiny_llama, capsys):

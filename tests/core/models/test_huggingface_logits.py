@@ -6,14 +6,9 @@ fixtures/make_huggingface_logits.py made the logits.
 import numpy as np
 import pytest
 
-from llm_lite.core.exec.numpy_executor import NumpyExecutor
-from llm_lite.core.generation.session import Session
 from llm_lite.core.loading import loader
 from llm_lite.core.models.description.architecture import Architecture
-from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.plan.builder import Bucket
-from llm_lite.core.plan.cache_layers import cache_layers
-from llm_lite.core.quant.modes import convert
+from llm_lite.core.plan.step import PAGE
 from tests.make_huggingface import (
     GEMMA3N_CASES,
     GEMMA3N_CONFIG,
@@ -156,39 +151,21 @@ def test_gemma3n_in_other_modes(mode, backend, reference, tmp_path, request):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_gemma3n_in_rings(backend, reference, tmp_path, request):
-    """Sliding layers keep 7 + 4 positions of 40; going back to an earlier turn reads anew what
-    the rings have lost."""
-    tokens, expected = reference["gemma.tokens"].tolist(), reference["gemma.logits"]
-    with running(write_tiny_gemma3n(tmp_path), exact("cpu")) as runner:
-        model_file = runner.model_file
-        options = BuildOptions(64, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)))
-        program, weights = model_file.model.build(options), dict(model_file.file.tensors)
-        weights = {n: convert(t, "as-stored") for n, t in weights.items()}
-        rows = {layer.layer: layer.rows for layer in cache_layers(program.plans[0])}
-        assert rows == {0: 11, 1: 11, 2: 64, 3: 11}
-        executor = make_executor(backend, program, weights, request)
-        try:
-            session = Session(executor, weights)
-            assert np.abs(session.logits(tokens) - expected).max() < TOLERANCE
-            other = [*tokens[:5], 7, 8, 9]
-            found = session.prefill(other)
-            session.clear()
-            assert np.abs(found - session.logits(other)[-1]).max() < TOLERANCE
-            for end in (17, 39, 40):
-                error = np.abs(session.prefill(tokens[:end]) - expected[end - 1]).max()
-                assert error < TOLERANCE, end
-        finally:
-            executor.close()
-
-
-def make_executor(backend, program, weights, request):
-    if backend == "numpy":
-        return NumpyExecutor(program, weights)
-    if backend == "cpu":
-        from llm_lite.core.exec.cpu.executor import CpuExecutor
-
-        return CpuExecutor(program, weights)
-    from llm_lite.core.exec.vulkan.executor import VulkanExecutor
-
-    return VulkanExecutor(request.getfixturevalue("device"), program, weights)
+def test_gemma3n_in_rings(backend, tmp_path, request):
+    """Sliding layers keep a page of 300 positions; going back to an earlier turn reads anew what
+    the rings have lost. Whole caches give the same."""
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    path = write_tiny_gemma3n(tmp_path, max_position_embeddings=512)
+    tokens = [3 + n * 7 % 280 for n in range(300)]
+    turns = ([*tokens[:5], 7, 8, 9], *(tokens[:end] for end in (17, 139, 300)))
+    found = []
+    for whole in (False, True):
+        rings = {} if whole else dict.fromkeys((0, 1, 3), PAGE)  # of the layers that slide
+        options = exact(backend, context=320, whole_caches=whole)
+        with running(path, options, device=device, every_output=True) as runner:
+            session = runner.session
+            rows = {layer.layer: layer.rows for layer in session.cache.layers}
+            assert rows == dict.fromkeys(range(4), 3 * PAGE) | rings
+            found.append([session.logits(tokens), *map(session.prefill, turns)])
+    for ring, all_kept in zip(*found, strict=True):
+        assert np.abs(ring - all_kept).max() < TOLERANCE

@@ -18,12 +18,20 @@ from llm_lite.core.models.blocks import attention_block, decoder_plan, gated_blo
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import architecture_of
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import chat_pages
 from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
 
 TOKENS, CONTEXT = 20, 32
 OPTIONS = BuildOptions(
-    CONTEXT, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(8, 8)), query_rows=CONTEXT
+    CONTEXT,
+    "f32",
+    "f32",
+    "f32",
+    False,
+    (Bucket(1, 1), Bucket(8, 8)),
+    query_rows=CONTEXT,
+    pages=chat_pages(CONTEXT, 8),
 )
 
 

@@ -50,7 +50,7 @@ def test_a_token_reads_what_its_ops_read(mode, tmp_path):
     folder = write_tiny_llama(tmp_path, hidden_size=64, head_dim=16, intermediate_size=96)
     with running(folder, exact("cpu", mode=mode)) as runner:
         plan = plan_of(runner)
-        step = Step(np.ones(1, np.int32), 30)
+        step = runner.session.step([1], 30)
         read = sum(op_read_bytes(plan, op, step) for op in plan.ops)
         assert token_read_bytes(plan, step.kv_length) == read
 
@@ -63,7 +63,7 @@ def test_a_row_of_tiles_is_its_share_of_them(tmp_path):
         (embed,) = (op for op in plan.ops if op.name == "embed")
         columns = plan.tensors[embed.inputs[0]].shape[1]
         for tokens in (1, 3):
-            step = Step(np.ones(tokens, np.int32), 0)
+            step = runner.session.step([1] * tokens, 0)
             assert op_read_bytes(plan, embed, step) == tokens * columns // 32 * 34
 
 

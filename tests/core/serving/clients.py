@@ -17,6 +17,12 @@ from tests.core.engine_client import PATIENCE
 GREEDY = SamplingOptions(temperature=0.0, max_new_tokens=12)
 
 
+def is_of_clients(step):
+    """Return whether a step is of clients alone: their pages lie behind the chat's, which a draft
+    model and a compared run have from 0 on, too."""
+    return step.segments[0].pages[0] > 0
+
+
 class Asked:
     """A request and all that was told of it."""
 

@@ -61,7 +61,7 @@ def test_conversation_gains_and_maps_stay(client, device, served_model, backend)
     known = seen_of(client)
     serve(client, parallel=2)
     pages = runner_of(client).executor.program.pages
-    assert pages is not None and same(seen_of(client), known)
+    assert same(seen_of(client), known)
     source = runner_of(client).attention
     if (keys := source.host_keys(0)) is not None:
         assert len(keys) == pages.ringed * PAGE, "what the window copies has no rows of clients"
@@ -70,7 +70,7 @@ def test_conversation_gains_and_maps_stay(client, device, served_model, backend)
     assert more.pages > pages.pages and same(seen_of(client), known)
     assert client.ask(STORY, SHORT)[0].stats.reused_tokens > 60
     client.result(StopServing())
-    assert runner_of(client).executor.program.pages is None and same(seen_of(client), known)
+    assert not runner_of(client).has_client_room and same(seen_of(client), known)
     assert client.ask(STORY, SHORT)[0].stats.reused_tokens > 60
     assert not client.of(ExecutorChanged), "nothing that a person chose is another"
 
@@ -130,7 +130,7 @@ def test_room_of_before_is_freed_where_there_is_none_for_more(client, served_mod
     problem = client.end_of(client.send(StartServing(parallel=2, cache_budget=1000)))
     assert "serve with a smaller context" in problem
     assert client.engine.service() is None
-    assert runner_of(client).executor.program.pages is None
+    assert not runner_of(client).has_client_room
 
 
 def test_no_executor_at_all_is_a_sentence(client, device, served_model, monkeypatch):
@@ -193,21 +193,22 @@ def test_no_task_loses_its_executor(client, served_model, monkeypatch):
 
 
 def test_keys_that_a_ring_has_lost_are_not_taken_for_held(client, tmp_path):
-    """A sliding layer has a ring in a cache of its own and, where the context is a little longer,
-    all positions in pages."""
+    """A sliding layer has a longer ring where steps have room for clients."""
     family = family_of("gemma3")
-    sizes = {"max_position_embeddings": 1024, "sliding_window": 8}
+    sizes = {"max_position_embeddings": 1024, "sliding_window": 124}
     path = write_case(family, next(iter(family.cases)), tmp_path, **sizes)
-    client.load(path, exact(context=250, pool_budget=0))
-    tokens = tuple(n * 7 % 240 + 3 for n in range(240))
-    other = (*tokens[:60], *tokens[100:130])
+    client.load(path, exact(context=600, pool_budget=0))
+    tokens = tuple(n * 7 % 240 + 3 for n in range(500))
+    other = (*tokens[:300], *tokens[340:370])
     session = runner_of(client).session
     expected = session.prefill(other)
     session.clear()
     session.prefill(tokens)
+    ring = min(layer.rows for layer in session.cache.layers)
     rows = [runner_of(client).attention.rows_of(n) for n in range(2)]
     serve(client, parallel=2)
     session = runner_of(client).session
+    assert ring < min(layer.rows for layer in session.cache.layers) < len(tokens)
     assert [runner_of(client).attention.rows_of(n) for n in range(2)] == rows
     assert session.reusable(other) == 0 and session.reusable((*tokens, 5)) == len(tokens)
     np.testing.assert_allclose(session.prefill(other), expected, atol=1e-4)
@@ -235,7 +236,7 @@ def test_a_host_that_was_left_behind_makes_no_room(client, served_model):
     client.load(served_model, exact())
     assert client.until(ServingChanged).is_on
     assert len(Asked(client.engine.service(), tokens=(5, 6)).tokens()) == 12
-    assert runner_of(client).executor.program.pages is not None
+    assert runner_of(client).has_client_room
 
 
 def test_a_device_lost_before_a_task_costs_it_nothing(client, device, served_model, monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec import reference
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.core.plan.step import Step
 from llm_lite.core.serving.scheduler import Scheduler
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
@@ -25,7 +24,7 @@ def by_hand(path, tokens):
         norm = runner.weights["output_norm.weight"].dequantize()
         states = []
         for first in range(0, len(tokens), 128):
-            step = Step(np.array(tokens[first : first + 128], np.int32), first, 0)
+            step = executor.program.step(tokens[first : first + 128], first, 0)
             last = plan.layer_ends[-1]
             executor.run_ops(plan, step, 0, last + 1)
             residual = executor.read(plan, plan.tensors[plan.ops[last].outputs[0]], step)

@@ -17,7 +17,7 @@ from llm_lite.core.messages import (
     StopServing,
 )
 from tests.children import PATIENCE
-from tests.core.serving.clients import Asked, serve
+from tests.core.serving.clients import Asked, is_of_clients, serve
 from tests.core.serving.test_scheduling import LONG
 from tests.encoder_checks import write_case
 from tests.encoder_families import family_of
@@ -97,7 +97,7 @@ def test_a_lost_device_takes_nothing_along(client, served_model, hook):
     count = len(hook.steps)
 
     def lose(step, stop):
-        if len(hook.steps) == count + 30 and step.segments:
+        if len(hook.steps) == count + 30:
             raise DeviceLostError("the device was lost")
 
     hook.at_step = lose
@@ -189,5 +189,5 @@ def test_clients_are_answered_between_the_steps_of_a_comparison(client, served_m
     hook.heard = True
     assert client.end_of(handle) == ""
     assert len(asked.tokens()) == 12
-    kinds = [bool(step.segments) for step in hook.steps[count:]]
+    kinds = [is_of_clients(step) for step in hook.steps[count:]]
     assert kinds.index(True) < len(kinds) - 1 - kinds[::-1].index(False), "in turns"

@@ -19,7 +19,7 @@ from llm_lite.core.plan.step import PAGE
 from llm_lite.core.records import replace
 from llm_lite.core.serving import drafts
 from tests.children import PATIENCE
-from tests.core.serving.clients import Asked, serve
+from tests.core.serving.clients import Asked, is_of_clients, serve
 from tests.runners import BACKENDS, exact
 
 LONG = SamplingOptions(temperature=0.0, max_new_tokens=60)
@@ -149,7 +149,7 @@ def test_what_was_said_is_computed_again_without_drafts(client, served_model, ho
     client.send(Reconfigure(exact(context=384)))
     hook.heard = True
     assert asked.tokens() == tokens
-    steps = [step.segments for step in hook.steps[before:] if step.segments]
+    steps = [step.segments for step in hook.steps[before:]]
     prompt = next(i for i, segments in enumerate(steps) if segments[0].start == 0)
     last = next(i for i in range(prompt + 1, len(steps)) if steps[i][-1].outputs)
     said = [segment for segments in steps[prompt + 1 : last + 1] for segment in segments]
@@ -177,7 +177,7 @@ def test_a_long_text_is_heard_in_pieces(client, served_model, hook, monkeypatch)
     asked = Asked(service, tokens=PROMPT, sampling=LONG)
     assert asked.tokens() == tokens
     assert asked.finished().stats.accepted > 0
-    drafted = [len(step.segments) > 1 for step in hook.steps[before:] if step.segments]
+    drafted = [len(step.segments) > 1 for step in hook.steps[before:]]
     assert drafted.index(True) > len(PROMPT) // 4
     Asked(service, tokens=(*PROMPT, *tokens, 7), sampling=LONG).finished()
     assert begun[0] == 4
@@ -195,14 +195,14 @@ def test_a_draft_model_reads_a_long_text_in_pieces(client, served_model, hook, m
     asked = Asked(service, tokens=TWICE, sampling=LONG)
     assert asked.tokens() == plain
     assert "model" in {one.source for one in asked.finished().stats.drafted_by}
-    read = [len(step.tokens) for step in hook.steps[before:] if not step.segments]
+    read = [len(step.tokens) for step in hook.steps[before:] if not is_of_clients(step)]
     assert max(read) == 32
     assert read.count(32) == len(TWICE) // 32
 
     reached = threading.Event()
 
     def wait(step, should_stop):
-        if not step.segments and not hook.heard:
+        if not is_of_clients(step) and not hook.heard:
             reached.set()
             while not (stops := should_stop()):
                 time.sleep(0.001)
@@ -244,7 +244,8 @@ def test_a_device_that_is_lost_takes_nothing_along(client, served_model, hook, m
     lost = threading.Event()
 
     def lose(step, should_stop):
-        is_there = not step.segments if where == "drafting" else len(step.segments) > 1
+        is_drafting, is_verifying = not is_of_clients(step), len(step.segments) > 1
+        is_there = is_drafting if where == "drafting" else is_verifying and not is_drafting
         if is_there and not lost.is_set():
             lost.set()
             raise DeviceLostError("the device was lost")

@@ -82,7 +82,7 @@ def test_the_grid_has_a_map_for_each_head(tall, scene, device, monkeypatch):
         source = runner.attention
         heads = [(layer, h) for layer, one in enumerate(source.layers) for h in range(one.heads)]
         assert len(heads) == 280 and source.rows == range(TOKENS)
-        lost = 60 + runner.executor.program.drafted_rows  # of a ring, whose last are for drafts
+        lost = 60 + runner.executor.program.most_drafted  # of a ring, whose last are for drafts
 
         def paint(draw):
             maps.begin(source, False)

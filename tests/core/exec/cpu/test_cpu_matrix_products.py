@@ -14,9 +14,8 @@ import pytest
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.step import Segment, Step, chat_pages
 from llm_lite.core.processor import available_isas, emulated_isas
-from llm_lite.core.records import replace
 from tests.core.exec.cpu.test_cpu_matmul import extreme_inputs
 from tests.core.exec.one_op import BLOCKS, CONTEXT, TILES, VOCABULARY, OneOp, check, weight
 from tests.pairs import each_pair
@@ -92,22 +91,25 @@ def test_extreme_activations_have_the_bits_of_the_panels(isa: str, dtype: str) -
 
 @pytest.mark.parametrize("dtype", TILES)
 @pytest.mark.parametrize("isa", BUILDS)
-def test_stepwise_products_have_the_bits_of_one_token(isa: str, dtype: str) -> None:
-    """Of drafted tokens too that fill a register."""
+def test_products_of_drafts_have_the_bits_of_one_token(isa: str, dtype: str) -> None:
+    """Of tokens that are segments each, and fill a register."""
     case = OneOp()
     case.inputs(width(dtype, 9), "x")
     case.random("w", 127, width(dtype, 9), dtype=dtype)
     plans = []
-    for bucket in (Bucket(1, 1), Bucket(32, 32, stepwise=True)):
+    for bucket in (Bucket(1, 1), Bucket(32, 32)):
         builder = PlanBuilder(case.weights, bucket, integer_activations=True)
         x = builder.embed(builder.weight("x"), "x.rows")
         y = builder.matmul(x, builder.weight("w"), "y")
         plans.append(builder.finish(builder.output_rows(y, "rows")))
-    cpu = CpuExecutor(Program(tuple(plans), CONTEXT, VOCABULARY), case.weights, 2, isa=isa)
+    program = Program(tuple(plans), CONTEXT, VOCABULARY, chat_pages(CONTEXT, 32, segments=32))
+    cpu = CpuExecutor(program, case.weights, 2, isa=isa)
+    table = np.arange(program.pages.table, dtype=np.int32)
     for count in (15, 16, 32):
-        step = Step(np.arange(count, dtype=np.int32) % VOCABULARY, 0, count, stepwise=True)
-        found = cpu.run(step)
-        singles = [replace(single, stepwise=False) for single in step.singles()]
+        ids = np.arange(count, dtype=np.int32) % VOCABULARY
+        parts = tuple(Segment(i, 1, 1, table) for i in range(count))
+        found = cpu.run(Step(ids, 0, count, parts))
+        singles = [Step(ids[i : i + 1], 0, 1, parts[i : i + 1]) for i in range(count)]
         expected = np.concatenate([cpu.run(single) for single in singles])
         np.testing.assert_array_equal(found, expected)
     cpu.close()

@@ -34,11 +34,10 @@ A32 = 2e-5  # of the largest logit: how far float32 activations of a prompt are 
 
 
 def programs(file: GgufFile, *, a8: bool, cache: str) -> tuple[Program, Program]:
-    """Of plain steps and of drafts; and of shared steps."""
+    """Of plain steps, and of shared ones."""
     model = read_model(file.metadata, file.tensors, file.path)
-    drafts = Bucket(MOST, MOST, stepwise=True)
-    plain = (Bucket(1, 1), drafts, Bucket(MOST, MOST))
-    pages = PageShape(pages=4, segments=2, context=CONTEXT)
+    plain = (Bucket(1, 1), Bucket(MOST, MOST))
+    pages = PageShape(pages=4, segments=MOST, context=CONTEXT)
     types = (cache, cache, "f16", a8)
     return (
         model.build(BuildOptions(CONTEXT, *types, plain)),
@@ -76,13 +75,17 @@ def test_a_token_of_a_step_has_the_bits_that_it_has_alone(
         expected = alone(plain, tokens)
         for count in COUNTS:
             some = tokens[BEFORE : BEFORE + count]
-            for stepwise in (False, True):
-                found = plain.run(Step(some, BEFORE, count, stepwise=stepwise))
-                np.testing.assert_array_equal(found, expected[:count], f"{count} tokens")
+            found = plain.run(Step(some, BEFORE, count))
+            np.testing.assert_array_equal(found, expected[:count], f"{count} tokens")
         pages = [np.array(own, np.int32) for own in ((3, 1), (0, 2))]
         for first in range(0, BEFORE, MOST):
             some = tokens[first : min(first + MOST, BEFORE)]
             shared.run(Step(some, 0, 0, (Segment(first, len(some), 0, pages[0]),)))
+        for count in COUNTS:  # as drafts are verified
+            some = tokens[BEFORE : BEFORE + count]
+            parts = tuple(Segment(BEFORE + i, 1, 1, pages[0]) for i in range(count))
+            found = shared.run(Step(some, 0, count, parts))
+            np.testing.assert_array_equal(found, expected[:count], f"{count} segments")
         both = np.concatenate([tokens[BEFORE : BEFORE + 9], tokens[:7]])
         parts = (Segment(BEFORE, 9, 9, pages[0]), Segment(0, 7, 7, pages[1]))
         np.testing.assert_array_equal(shared.run(Step(both, 0, 16, parts))[:9], expected[:9])

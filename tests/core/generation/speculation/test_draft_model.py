@@ -163,7 +163,7 @@ def test_it_reads_only_what_it_has_not_read(runner):
     session.clear()
     ran, run = [], session.executor.run
     session.executor.run = lambda step, stop=None: (
-        ran.append((step.start, step.count)) or run(step, stop)
+        ran.append((step.first_position, step.count)) or run(step, stop)
     )
     try:
         source.begin([5, 6, 7, 8])

@@ -18,38 +18,49 @@ from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, Token
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import PAGE, chat_pages
 from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts, state
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.runners import exact, running
 
-BUCKETS = (Bucket(1, 1), Bucket(4, 4, stepwise=True), Bucket(6, 1))
+BUCKETS = (Bucket(1, 1), Bucket(4, 4), Bucket(6, 1))
+BEFORE = PAGE + 12  # positions, more than a ring has
 
 
 @pytest.fixture(scope="module")
 def parts(tiny_llama):
-    """A program with queries of 12 positions; weights."""
+    """A program and its weights."""
     with running(tiny_llama) as runner:
-        build = BuildOptions(48, "f16", "f16", "f16", False, BUCKETS, query_rows=12)
+        pages = chat_pages(48, 6, segments=4)
+        build = BuildOptions(48, "f16", "f16", "f16", False, BUCKETS, query_rows=48, pages=pages)
         yield runner.model_file.model.build(build), runner.model_file.file.tensors
 
 
 @pytest.fixture(scope="module")
 def windowed(tmp_path_factory):
-    """Likewise, of sliding layers that keep fewer positions than the text has."""
+    """Likewise, of sliding layers and queries that keep fewer positions than a text has."""
     path = write_case(family_of("gemma3"), "plain", tmp_path_factory.mktemp("windows"))
     source = open_source(path)
     model = read_model(source.metadata, source.tensors, source.path)
-    build = BuildOptions(48, "f32", "f32", "f32", False, BUCKETS, query_rows=12)
+    context, most = BEFORE + 48, BEFORE // 2
+    pages, buckets = chat_pages(context, most, segments=4), (*BUCKETS, Bucket(most, 1))
+    build = BuildOptions(context, "f32", "f32", "f32", False, buckets, query_rows=PAGE, pages=pages)
     program = model.build(build)
-    assert min(t.shape[0] for t in program.plans[0].tensors if "k_cache" in t.name) < 20
+    rings = [t.shape[0] for t in program.plans[0].tensors if t.name.startswith(("k_cache", "q_"))]
+    assert min(rings) == PAGE < max(rings)
     return program, dict(source.tensors)
 
 
 @pytest.fixture(params=["full", "windows"])
 def program(request):
     return request.getfixturevalue({"full": "parts", "windows": "windowed"}[request.param])
+
+
+def beginning(program):
+    """Tokens before those of a test: what rings have no room for."""
+    return list(range(3, 3 + BEFORE)) if program.context > BEFORE else []
 
 
 def session_of(program, *, drafts, executor=CpuExecutor):
@@ -70,6 +81,7 @@ def both(program, script, executor=CpuExecutor):
 
 
 def items(session, prompt, sampling=GREEDY, reading=PLAIN):
+    prompt = [*beginning(session.executor.program), *prompt]
     return answer_steps(session, session.prepare(prompt, reading), sampling, NO_END)
 
 
@@ -197,14 +209,16 @@ def test_prompts_after_answers_reuse_as_much(program):
         steps, run = [], session.executor.run
 
         def counted(step, stop=None):
-            steps.append((step.start, step.count) if not step.stepwise else None)
+            steps.append((step.first_position, step.count))
             return run(step, stop)
 
+        before = beginning(session.executor.program)
         prompt = prompts(1, seed=10, length=10)[0]
         said = tokens_of(itertools.islice(items(session, prompt), 20))
-        reused = [session.reusable([*prompt, *said][:length]) for length in range(1, 28)]
+        text = [*before, *prompt, *said]
+        reused = [session.reusable(text[:length]) for length in range(1, len(before) + 28)]
         session.executor.run = counted
-        session.prefill([*prompt, *said[:5], 3, 4, 5])
+        session.prefill([*before, *prompt, *said[:5], 3, 4, 5])
         return reused, steps
 
     both(program, script)

@@ -22,7 +22,7 @@ from llm_lite.core.models.model import BuildOptions, Slice
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.step import chat_pages
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.records import replace
@@ -40,7 +40,13 @@ from tests.runners import BACKENDS, exact, running
 from tests.tiers import thorough
 
 CUT = Slice(SLICE_SKIP, SLICE_WIDTHS)
-BUCKETS = (Bucket(1, 1), Bucket(1, 1, sliced=True), Bucket(8, 8, stepwise=True), Bucket(16, 1))
+VERIFIED, MOST = 8, 16  # tokens of a step
+BUCKETS = (
+    Bucket(1, 1),
+    Bucket(1, 1, sliced=True),
+    Bucket(VERIFIED, VERIFIED),
+    Bucket(MOST, 1),
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,15 +66,17 @@ def device_of(backend, request):
 
 def executor_of(runner, cut, *, buckets=BUCKETS, weights=None, model=None):
     """Another executor of the runner's kind, whose program has the slice too."""
-    build = replace(runner.build, buckets=buckets, draft_slice=cut)
+    pages = chat_pages(runner.build.context, MOST, segments=VERIFIED)
+    build = replace(runner.build, buckets=buckets, draft_slice=cut, pages=pages)
     weights = weights or runner.weights
     program = (model or runner.model).build(build)
     return backends.make_executor(runner.choice, program, weights, 2, lambda _: None)
 
 
-def sliced_logits(executor, tokens):
-    steps = (Step(np.array([t], np.int32), i, sliced=True) for i, t in enumerate(tokens))
-    return np.concatenate([executor.run(step) for step in steps])
+def logits_of(executor, tokens, *, sliced):
+    """Of steps of a token."""
+    steps = (Session(executor).step([token], place) for place, token in enumerate(tokens))
+    return np.concatenate([executor.run(replace(step, sliced=sliced)) for step in steps])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -77,8 +85,8 @@ def test_logits_are_those_of_transformers_with_the_cut_weights(backend, source, 
         tokens, expected = arrays["slice.tokens"].tolist(), arrays["slice.logits"]
     with running(source, exact(backend), device=device_of(backend, request)) as runner:
         executor = executor_of(runner, CUT)
-        logits = sliced_logits(executor, tokens)
-        whole = np.concatenate([executor.run(Step(np.array([tokens[0]], np.int32), 0))])
+        logits = logits_of(executor, tokens, sliced=True)
+        whole = logits_of(executor, tokens[:1], sliced=False)
         executor.close()
     assert np.abs(logits - expected).max() < 3e-3  # of one token, whatever cuts the weights
     assert np.abs(whole - expected[:1]).max() > 0.1, "a plain step is of the whole model"
@@ -102,11 +110,9 @@ def test_bits_are_those_of_a_model_of_cut_weights(mode, activations, tall):
             runner, None, buckets=(Bucket(1, 1), Bucket(16, 1)), weights=weights, model=small
         )
         assert small.shape.layers == 30
-        tokens = np.random.default_rng(1).integers(3, 290, 12)
-        for position, token in enumerate(tokens.tolist()):
-            step = Step(np.array([token], np.int32), position)
-            found = executor.run(replace(step, sliced=True))
-            np.testing.assert_array_equal(found, reference.run(step))
+        tokens = np.random.default_rng(1).integers(3, 290, 12).tolist()
+        found = logits_of(executor, tokens, sliced=True)
+        np.testing.assert_array_equal(found, logits_of(reference, tokens, sliced=False))
         executor.close()
         reference.close()
 

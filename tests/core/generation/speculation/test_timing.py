@@ -21,20 +21,14 @@ GO_ON = lambda: False  # noqa: E731
 
 
 def counted(session, at_step=lambda number: None):
-    """The steps that run, as (first position, tokens, stepwise); not those that NumPy makes of
-    one."""
-    ran, run, within = [], session.executor.run, []
+    """The steps that run, as (first position, tokens); each token is a segment."""
+    ran, run = [], session.executor.run
 
     def noted(step, stop=None):
-        if within:
-            return run(step, stop)
-        ran.append((step.start, step.count, step.stepwise))
+        assert len(step.segments) == step.count
+        ran.append((step.first_position, step.count))
         at_step(len(ran))
-        within.append(step)
-        try:
-            return run(step, stop)
-        finally:
-            within.clear()
+        return run(step, stop)
 
     session.executor.run = noted
     return ran
@@ -55,9 +49,9 @@ def test_all_sizes_behind_the_conversation(backend, tiny_llama, request):
         left, logits = state(session), session.executor.run(session.step([8], 3)).tobytes()
         ran, speculation = counted(session), speculation_of("auto")
         all_of(speculation.timing, session)
-        most = session.executor.program.stepwise_tokens
-        sizes = [n for n in SIZES if n <= most]
-        assert ran == [(3, 1, False)] + [(3, n, n > 1) for n in sizes for _ in range(RUNS)]
+        most = session.executor.program.most_drafted
+        sizes = [n for n in SIZES if n <= 1 + most]
+        assert ran == [(3, 1)] + [(3, n) for n in sizes for _ in range(RUNS)]
         assert list(speculation.policy.costs.measured()) == sizes
         assert state(session) == left
         assert session.executor.run(session.step([8], 3)).tobytes() == logits
@@ -95,7 +89,7 @@ def test_what_answers_have_measured_is_not_measured_again(parts):  # noqa: F811
     speculation.policy.costs.note(4, 1.0)
     ran = counted(session)
     all_of(speculation.timing, session)
-    assert ran == [(0, 2, True)] * RUNS
+    assert ran == [(0, 2)] * RUNS
 
 
 def test_passes_that_would_be_long_are_left_to_answers(parts):  # noqa: F811
@@ -111,7 +105,7 @@ def test_a_full_context_has_no_room(parts):  # noqa: F811
         session.decode(token)
     ran, speculation = counted(session), speculation_of("auto")
     all_of(speculation.timing, session)
-    assert {tokens for _, tokens, _ in ran} == {1}
+    assert {tokens for _, tokens in ran} == {1}
 
 
 def test_what_fails_is_said_by_the_next_answer(parts):  # noqa: F811

@@ -6,11 +6,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.generation.session import Session
-from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.lesson.collecting import trace_token
-from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
@@ -18,9 +14,6 @@ from llm_lite.core.messages.inspecting.lesson import (
     TEMPERATURES,
     FollowToken,
 )
-from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.models.registry import read_model
-from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.records import replace
 from tests.families import family_of
@@ -159,24 +152,18 @@ def test_what_is_not_there_is_a_sentence(changes, words, tmp_path):
 
 def test_keys_that_a_ring_has_lost_are_told(tmp_path):
     """A window whose cache keeps less than the text: late tokens are found, early ones refused."""
-    path, tokens, _ = tiny("mistral", tmp_path)
-    source = open_source(path)
-    model = read_model(source.metadata, source.tensors, source.path)
-    options = BuildOptions(32, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)))
-    weights = dict(source.tensors)
-    executor = CpuExecutor(model.build(options), weights)
-    try:
-        session = Session(executor, weights)
-        session.prefill(tokens)
-        source = AttentionSource(executor, session)
-        last = len(tokens) - 1
-        trace = trace_token(session, source, FollowToken(last, 1, 0))
-        check_trace(trace, LessonReference(path, tokens, 1, 0))
+    case = family_of("mistral")
+    path = write_case(case, next(iter(case.cases)), tmp_path, max_position_embeddings=512)
+    tokens = [3 + n * 7 % 50 for n in range(400)]
+    last = len(tokens) - 1
+    with running(path, exact("cpu", whole_caches=True)) as runner:
+        whole = trace_of(runner, tokens, last, 1, 0)
+    with running(path, exact("cpu")) as runner:
+        trace = trace_of(runner, tokens, last, 1, 0)
+        assert trace.opened.head.scores == whole.opened.head.scores
         assert len(trace.opened.head.scores) == trace.shape.window < len(tokens)
         with pytest.raises(RequestError, match="no longer holds what token 3 saw"):
-            trace_token(session, source, FollowToken(3, 1, 0))
-    finally:
-        executor.close()
+            trace_token(runner.session, runner.attention, FollowToken(3, 1, 0))
 
 
 def test_gemma_3n_can_be_followed(tmp_path):

@@ -17,11 +17,6 @@ DEPTHS = (1, 7, 30)  # tokens before the drafted ones
 DRAFTED = 7
 
 
-def step_of(session, tokens, *, stepwise):
-    step = session.step(tokens, session.context_used, len(tokens))
-    return replace(step, stepwise=stepwise)
-
-
 def states(executor, rows):
     """Of all layers, the rows of these positions: bytes."""
     plan = executor.program.plans[0]
@@ -43,7 +38,7 @@ def check_bits(runner, depths=DEPTHS, drafted=DRAFTED):
             session.clear()
             session.prefill(tokens[:depth])
             some = tokens[depth : depth + count]
-            found = session.executor.run(step_of(session, some, stepwise=True))
+            found = session.executor.run(session.step_by_step(some, depth))
             assert np.array_equal(found, singly[:count]), (depth, count)
         assert states(session.executor, rows) == expected, depth
 
