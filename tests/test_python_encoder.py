@@ -5,6 +5,7 @@ import pytest
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention_scores import SCORES
 from tests.core.inspect.test_attention_rows import rollout_of
 from tests.encoder_checks import TOLERANCE, stored, write_case
 from tests.encoder_families import family_of
@@ -30,6 +31,11 @@ def test_vectors_candidates_and_arrays(model):
     expected = rollout_of(known["maps"])
     assert np.abs(model.rollout(tokens, 1) - expected[1]).max() < TOLERANCE
     assert np.abs(model.rollout(tokens, 1, to=True) - expected[:, 1]).max() < TOLERANCE
+    scores = model.scores(tokens)["entropy"]
+    expected = [SCORES["entropy"](layer, range(len(tokens)), tokens) for layer in known["maps"]]
+    assert np.abs(scores - np.stack(expected)).max() < TOLERANCE
+    with pytest.raises(RequestError, match="which keeps no keys and values"):
+        model.statistics(tokens, "key-norm")
     pair = model.pair("the cat", "sat on")
     assert model.tokens(pair).count("[SEP]") == 2
 

@@ -17,6 +17,7 @@ from PIL import Image
 import llm_lite
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import ChatMessage
 from tests.core.inspect.test_attention_rows import rollout_of
 from tests.make_gguf import write_tiny_llama
@@ -205,6 +206,26 @@ def test_rollout_multiplies_the_maps_of_all_layers(model, without_first):
         model.rollout("The")
     with pytest.raises(RequestError, match="position 99 is not in the text"):
         model.rollout(text, 99)
+
+
+def test_scores_and_statistics_are_those_of_the_maps(model):
+    text = "The cat sat on the mat and the cat sat on the mat again"
+    maps, ids = model.attention(text), model.tokenize(text)
+    layers, heads, n, _ = maps.shape
+    scores = model.scores(text)
+    assert list(scores) == list(SCORES)
+    for name, score in SCORES.items():
+        expected = np.stack([score(layer, range(n), ids) for layer in maps])
+        assert scores[name].shape == (layers, heads)
+        np.testing.assert_allclose(scores[name], expected, atol=1e-5)
+    received = model.statistics(text, "received")
+    expected = maps.sum(axis=(1, 2)) / heads / (n - np.arange(n))
+    np.testing.assert_allclose(received, expected, atol=1e-5)
+    norms = [model.statistics(text, what) for what in ("key-norm", "value-norm")]
+    assert all(one.shape == (layers, n) and (one > 0).all() for one in norms)
+    assert np.abs(norms[0] - norms[1]).max() > 0.1
+    with pytest.raises(RequestError, match="what: expected key-norm, value-norm, received, found"):
+        model.statistics(text, "norm")
 
 
 def test_the_lens_ends_with_what_the_model_says(model):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.finite import Values
 from llm_lite.core.inspect.inspected import CommittedSession
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
@@ -152,8 +153,8 @@ class AttendedSequence(Protocol):
         """Return what is added to scores by distance, float32 [heads, columns of the bias]."""
         ...
 
-    def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
-        """Return the maps. NotFiniteError that names the model for NaN or infinity."""
+    def checked(self, values: Values, what: str) -> Values:
+        """Return the values. NotFiniteError that names the model for NaN or infinity."""
         ...
 
 
@@ -279,9 +280,9 @@ class AttentionSource:
     def device_keys(self, layer: int) -> BufferRange | None:
         return self._device(self.layers[layer].keys)
 
-    def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
-        """Return the maps. NotFiniteError that names the model for NaN or infinity."""
-        return self._session.checked(maps, what)
+    def checked(self, values: Values, what: str) -> Values:
+        """Return the values. NotFiniteError that names the model for NaN or infinity."""
+        return self._session.checked(values, what)
 
     def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
         """Return the queries of `rows`, by default all that are kept, [len(rows), heads, head_dim];
@@ -353,25 +354,30 @@ def _unrolled(positions: range, ring: int) -> Iterator[range]:
 
 
 def head_maps(
-    source: AttendedSequence, layer: int, heads: Sequence[int], out: NDArray[np.float32]
+    source: AttendedSequence,
+    layer: int,
+    heads: Sequence[int],
+    out: NDArray[np.float32],
+    rows: range | None = None,
 ) -> None:
-    """Compute maps of heads of a layer into float32 [heads, rows, columns], for the rows that are
-    kept; NaN where keys that a row attended to are not.
+    """Compute maps of heads of a layer into float32 [heads, rows, columns], of these rows or all
+    that are kept; NaN where keys that a row attended to are not.
 
     ValueError where `out` has another shape, NotFiniteError where weights are no numbers. Not while
     a step runs.
     """
-    shape, positions = source.layers[layer], np.asarray(source.rows)
+    rows = source.rows if rows is None else rows
+    shape, positions = source.layers[layer], np.asarray(rows)
     expected = len(heads), len(positions), source.columns(layer)
     if out.shape != expected:
         raise ValueError(f"expected {expected}, got {out.shape}")
-    queries, keys, bias = source.queries(layer), source.keys(layer), source.bias(layer)
+    queries, keys, bias = source.queries(layer, rows), source.keys(layer), source.bias(layer)
     for row, head in enumerate(heads):
         group = head * shape.kv_heads // shape.heads
         q, k = queries[:, head], keys[:, group]
         out[row] = layer_probabilities(shape, head, q, k, positions, bias)
         source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
-    out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
+    out[:, : max(0, source.rows_of(layer).start - rows.start)] = np.nan
 
 
 def _ring_bytes(layers: tuple[AttentionLayer, ...], rows: int, dtype: str) -> int:

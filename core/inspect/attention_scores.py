@@ -104,6 +104,18 @@ def repeats(tokens: Numbers) -> NDArray[np.bool_]:
     return found
 
 
+def sums_of(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
+    """Return the sums of all SCORES over these rows, and then the number of rows of each kind of
+    ROWS, float32 [heads, len(SCORES) + len(ROWS)]."""
+    counted = {kind: of_kind(kind, positions, tokens) for kind in ROWS}
+    found = [
+        score.of(maps, positions, tokens)[:, counted[score.rows]].sum(axis=1)
+        for score in SCORES.values()
+    ]
+    found += [np.full(len(maps), counted[kind].sum()) for kind in ROWS]
+    return np.stack(found, axis=1).astype(np.float32)
+
+
 def means(sums: F32) -> dict[str, F32]:
     """Return by name the means [heads] of sums [heads, len(SCORES) + len(ROWS)]; else nan."""
     found = {}

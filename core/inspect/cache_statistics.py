@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.inspect.attention import AttendedSequence, AttentionSource
 from llm_lite.core.inspect.attention_rows import mean_map
 from llm_lite.core.inspect.inspected import InspectedSession
-from llm_lite.core.messages import CacheMeasured, MeasureCache
+from llm_lite.core.messages import CacheMeasured, Measure, MeasureCache
+from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 
 F32 = NDArray[np.float32]
@@ -71,54 +72,71 @@ class Measuring:
             tensor = layer.keys if self.request.what == "key-norm" else layer.values
             first = max(self.request.first, self._session.cache.oldest(layer))
             values = self._session.cache.values(layer, tensor, range(first, self.request.last))
-            with np.errstate(over="ignore"):
-                norms = np.linalg.norm(values, axis=1)
-            what = "keys" if self.request.what == "key-norm" else "values"
-            self._session.checked(norms, f"the norms of layer {layer.layer}'s {what}")
+            norms = norms_of(self.source, layer, self.request.what, values)
             self._values[row, first - self.request.first :] = norms
             yield
 
     def _received(self) -> Iterator[None]:
-        """Return the mean over heads and kept queries from a position on, of the attention it
-        gets."""
         span = slice(self.request.first, self.request.last)
         for row, layer in enumerate(self._layers):
-            readers = self._readers(layer)
-            total, count = np.zeros(self._length), np.zeros(self._length)
-            for whole in self._blocks(self.source.common_rows(readers)):
+            received = Received(self.source, readers_of(layer, self.source.layers), self._length)
+            for block in received.blocks():
                 self._check()
-                # A token may have been written since: a ring has lost another key then.
-                first = max(whole.start, self.source.common_rows(readers).start)
-                self._add(readers, range(first, whole.stop), total, count)
+                received.add(block)
                 yield
-            count[: self._session.cache.oldest(layer)] = 0  # their keys are gone
-            self._session.checked(total, f"layer {layer.layer}'s attention weights")
-            self._values[row] = np.divide(
-                total, count, out=np.full_like(total, np.nan), where=count > 0
-            )[span]
+            mean = received.mean(oldest=self._session.cache.oldest(layer))
+            self._values[row] = mean[span]
 
-    def _add(self, readers: list[int], rows: range, total: F64, count: F64) -> None:
+
+class Received:
+    """The attention that positions 0..length-1 of a layer that owns a cache receive from the layers
+    that read it: the mean over heads and kept queries from a position on."""
+
+    def __init__(self, source: AttendedSequence, readers: Sequence[int], length: int) -> None:
+        self._source, self._readers, self._length = source, readers, length
+        self._total, self._count = np.zeros(length), np.zeros(length)
+
+    def blocks(self) -> list[range]:
+        """Return blocks of the rows that are kept, the last one always among them."""
+        kept = self._source.common_rows(self._readers)
+        rows = range(min(kept.start, self._length), min(kept.stop, self._length))
+        ends = range(rows.stop, rows.start, -BLOCK)
+        chosen = ends[:: max(1, -(-len(ends) // MOST_BLOCKS))]
+        return [range(max(rows.start, end - BLOCK), end) for end in chosen]
+
+    def add(self, block: range) -> None:
         """Add the shares that these rows of the readers' maps give to each position, and how many
-        rows there are."""
+        rows there are: without those whose keys are gone since the blocks were chosen."""
+        rows = range(max(block.start, self._source.common_rows(self._readers).start), block.stop)
         if not rows:
             return
         end = rows.stop
-        for reader in readers:
-            heads = range(self.source.layers[reader].heads)
-            shares = mean_map(self.source, reader, rows, end, heads).sum(axis=0)
-            total[: len(shares)] += shares
-            if self.source.layers[reader].is_causal:
-                count[:end] += np.minimum(len(rows), end - np.arange(end))
+        for reader in self._readers:
+            layer = self._source.layers[reader]
+            shares = mean_map(self._source, reader, rows, end, range(layer.heads)).sum(axis=0)
+            self._total[: len(shares)] += shares
+            if layer.is_causal:
+                self._count[:end] += np.minimum(len(rows), end - np.arange(end))
             else:
-                count[: len(shares)] += len(rows)
+                self._count[: len(shares)] += len(rows)
 
-    def _readers(self, owner: CacheLayer) -> list[int]:
-        layers = self.source.layers
-        return [i for i, layer in enumerate(layers) if layer.keys == owner.keys.name]
+    def mean(self, oldest: int = 0) -> F64:
+        """Return the mean, float64 [length]; nan where nothing is known, as before `oldest`, whose
+        keys are gone."""
+        self._count[:oldest] = 0
+        what = f"layer {self._readers[0]}'s attention weights"
+        total, unknown = self._source.checked(self._total, what), np.full(self._length, np.nan)
+        return np.divide(total, self._count, out=unknown, where=self._count > 0)
 
-    def _blocks(self, kept: range) -> list[range]:
-        """Return blocks of the rows that are kept, the last one always among them."""
-        rows = range(min(kept.start, self._length), min(kept.stop, self._length))
-        ends = range(rows.stop, rows.start, -BLOCK)
-        chosen = ends[:: -(-len(ends) // MOST_BLOCKS)]
-        return [range(max(rows.start, end - BLOCK), end) for end in chosen]
+
+def readers_of(owner: CacheLayer, layers: Sequence[AttentionLayer]) -> list[int]:
+    """Return the layers that read the cache of `owner`."""
+    return [number for number, layer in enumerate(layers) if layer.keys == owner.keys.name]
+
+
+def norms_of(source: AttendedSequence, layer: CacheLayer, what: Measure, values: F32) -> F32:
+    """Return the norms float32 [positions] of a layer's keys or values [positions, columns]."""
+    with np.errstate(over="ignore"):
+        norms: F32 = np.linalg.norm(values, axis=1)
+    kind = "keys" if what == "key-norm" else "values"
+    return source.checked(norms, f"the norms of layer {layer.layer}'s {kind}")

@@ -1,21 +1,24 @@
-"""Attention maps of a whole text at once, as arrays."""
+"""Attention maps of a whole text at once, as arrays, and the scores of its heads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttentionSource, head_maps
+from llm_lite.core.inspect.attention import AttendedSequence, AttentionSource, head_maps
+from llm_lite.core.inspect.attention_scores import ROWS, SCORES, means, sums_of
 from llm_lite.core.memory import available_bytes
 
 if TYPE_CHECKING:
     from llm_lite.core.models.model import ModelShape
 
+F32 = NDArray[np.float32]
 EVERY_QUERY = 1 << 62  # bytes: a budget for queries without an end
+BLOCK = 64  # rows of maps that are scored together
 _WORKING_MAPS = 4  # of one head, while it is computed
 
 
@@ -69,6 +72,30 @@ def text_maps(
     for index, layer in enumerate(layers):
         head_maps(source, layer, heads, maps[index])
     return maps
+
+
+def layer_scores(source: AttendedSequence, layer: int) -> dict[str, F32]:
+    """Return by name the scores float32 [heads] of a layer's heads over the rows of their maps that
+    are there. NotFiniteError; not while a step runs."""
+    shape, rows, tokens = source.layers[layer], source.rows_of(layer), source.tokens()
+    total = np.zeros((shape.heads, len(SCORES) + len(ROWS)), np.float32)
+    for first in range(rows.start, rows.stop, BLOCK):
+        block = range(first, min(first + BLOCK, rows.stop))
+        maps = np.empty((shape.heads, len(block), source.columns(layer)), np.float32)
+        head_maps(source, layer, range(shape.heads), maps, block)
+        total += sums_of(maps, block, tokens)
+    return means(total)
+
+
+def by_layer(layers: Sequence[Mapping[str, F32]]) -> dict[str, F32]:
+    """Return the scores of several layers' heads by name, float32 [layers, heads]; nan where a
+    layer has fewer heads."""
+    heads = max(len(values) for scores in layers for values in scores.values())
+    found = {name: np.full((len(layers), heads), np.nan, np.float32) for name in SCORES}
+    for row, scores in enumerate(layers):
+        for name, values in scores.items():
+            found[name][row, : len(values)] = values
+    return found
 
 
 def _too_large(layers: Sequence[int], heads: Sequence[int], n: int, left: int | None) -> str:

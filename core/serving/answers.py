@@ -6,26 +6,35 @@ thread; so a broken request is refused before it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
-from llm_lite.core.errors import RequestError
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
+from llm_lite.core.inspect.cache_statistics import Received, norms_of, readers_of
+from llm_lite.core.inspect.text_maps import by_layer, layer_scores
 from llm_lite.core.messages import (
     AnswerRequest,
     AttentionRows,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    Measure,
     ModelInfo,
     ReadAttentionRows,
     ServingStatus,
     ToolSpec,
 )
+from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import replace
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
@@ -35,6 +44,7 @@ from llm_lite.core.serving.request_queue import RequestQueue
 from llm_lite.core.serving.service import (
     F32,
     AnswerTokens,
+    CacheStatistics,
     Embeddings,
     Emit,
     LensLayer,
@@ -44,6 +54,8 @@ from llm_lite.core.serving.tally import Tally
 
 _MOST_LENS = 100  # likeliest tokens of a layer
 _MOST_TEXTS = 4096  # in one call for embeddings
+MOST_WEIGHTS = 1 << 32  # of maps that are scored at once: half a minute of one core
+Copied = TypeVar("Copied")
 
 
 class AnswerService:
@@ -196,7 +208,66 @@ class AnswerService:
             lambda batch: inspect.lens_layers(batch, self._held(response, batch), position, count)
         )
 
+    def statistics(
+        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> CacheStatistics:
+        batch, held = self._queue.call(lambda batch: (batch, self._held(response, batch)))
+        owners, found = cache_layers(batch.program.plans[0]), list[NDArray[np.floating]]()
+        for owner in owners:
+            if what == "received":
+                readers = readers_of(owner, batch.layers)
+                copied = self._layer_of(held, partial(inspect.copy_layer, layers=readers))
+                received = Received(copied, readers, copied.length)
+                for block in received.blocks():
+                    _go_on(is_unwanted)
+                    received.add(block)
+                found.append(received.mean())
+            else:
+                _go_on(is_unwanted)
+                read = partial(inspect.read_layer, layer=owner, what=what)
+                source, values = self._layer_of(held, read)
+                found.append(norms_of(source, owner, what, values))
+        layers = tuple(owner.layer for owner in owners)
+        return CacheStatistics(layers, np.stack(found).astype(np.float32))
+
+    def scores(
+        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> Mapping[str, F32]:
+        batch, held = self._queue.call(lambda batch: (batch, self._held(response, batch)))
+        heads, layers = max(layer.heads for layer in batch.layers), range(len(batch.layers))
+        weights = heads * len(layers) * len(held.tokens) ** 2
+        if weights > MOST_WEIGHTS:
+            raise RequestError(
+                f"the maps of {len(held.tokens)} tokens have {weights:,} weights, at most "
+                f"{MOST_WEIGHTS:,} are scored at once: ask for the maps of single layers"
+            )
+        found = []
+        for layer in layers:
+            _go_on(is_unwanted)
+            copied = self._layer_of(held, partial(inspect.copy_layer, layers=(layer,)))
+            found.append(layer_scores(copied, layer))
+        return by_layer(found)
+
+    def _layer_of(
+        self, held: CachedResponse, copy: Callable[[Batch, CachedResponse], Copied]
+    ) -> Copied:
+        """Copy something of the tokens that a response had; GoneError once they are others."""
+
+        def copied(batch: Batch) -> Copied:
+            now, count = self._held(held.name, batch), len(held.tokens)
+            if now.tokens[:count] != held.tokens:
+                raise GoneError(f"the cache has begun to give up {held.name}: ask again")
+            return copy(batch, replace(now, tokens=held.tokens))
+
+        return self._queue.call(copied)
+
     def _held(self, response: str, batch: Batch) -> CachedResponse:
         """Find what the cache has of a response. Only the engine's thread calls it."""
         running = self._queue.scheduler.running
         return self._responses.find(response, running, batch.pool)
+
+
+def _go_on(is_unwanted: Callable[[], bool]) -> None:
+    """Raise CancelledError once nobody wants the result."""
+    if is_unwanted():
+        raise CancelledError("nobody waits for it any more")

@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
@@ -45,6 +45,7 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    Measure,
     Mode,
     ModelInfo,
     ReadAttentionRows,
@@ -59,6 +60,7 @@ from llm_lite.core.serving.service import (
     ENDED,
     F32,
     AnswerTokens,
+    CacheStatistics,
     Embeddings,
     Emit,
     LensLayer,
@@ -132,6 +134,16 @@ class RunnerService:
         self._refuse()
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+        self._refuse()
+
+    def statistics(
+        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> CacheStatistics:
+        self._refuse()
+
+    def scores(
+        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> Mapping[str, F32]:
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -15,13 +15,15 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.finite import Values
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import check_rollout
 from llm_lite.core.inspect.lens import TokenAgain, lens_of
-from llm_lite.core.messages import Gains, ReadAttentionRows
+from llm_lite.core.messages import Gains, Measure, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Kind, Tensor
 from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.quant import rows
@@ -168,8 +170,8 @@ class ResponseRows:
         name = self.layers[layer].bias
         return None if name is None else self._batch.runner.weights[name].dequantize()
 
-    def checked(self, maps: F32, what: str) -> F32:
-        return self._batch.runner.session.checked(maps, what)
+    def checked(self, values: Values, what: str) -> Values:
+        return self._batch.runner.session.checked(values, what)
 
 
 def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> AttentionLayer:
@@ -220,6 +222,23 @@ def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> Re
     if asked.direction == "from" and asked.mode != "rollout" and position in rows:
         rows = range(position, position + 1)  # the engine's thread copies no query in vain
     return ResponseRows(batch, held, layers, rows)
+
+
+def copy_layer(batch: Batch, held: CachedResponse, layers: Sequence[int]) -> ResponseRows:
+    """Copy the queries and keys of layers that read the same cache, at all positions."""
+    for layer in layers:
+        check_attention(batch, layer, (0,))
+    return ResponseRows(batch, held, layers, range(len(held.tokens)))
+
+
+def read_layer(
+    batch: Batch, held: CachedResponse, layer: CacheLayer, what: Measure
+) -> tuple[ResponseRows, F32]:
+    """Copy a layer's keys or values, float32 [positions, columns]; the rows have nothing else."""
+    tensor = layer.keys if what == "key-norm" else layer.values
+    data = _read(batch, tensor.name, held, 0, len(held.tokens))
+    values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+    return ResponseRows(batch, held, (), range(0)), values
 
 
 def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:

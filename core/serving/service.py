@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     EngineOptions,
     Event,
     ExecutorInfo,
+    Measure,
     Mode,
     ModelInfo,
     ModeSwitch,
@@ -59,6 +60,14 @@ class LensLayer(Struct, frozen=True):
     tokens: tuple[int, ...]
     texts: tuple[str, ...]
     probabilities: tuple[float, ...]
+
+
+class CacheStatistics(Struct, frozen=True):
+    """A number for each position of each layer that owns a cache: `layers` are these, `values`
+    float32 [layers, positions], nan where nothing is known."""
+
+    layers: tuple[int, ...]
+    values: F32
 
 
 class ModeController(Protocol):
@@ -149,4 +158,18 @@ class Service(Protocol):
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
         """Return what each layer would say next behind a position."""
+        ...
+
+    def statistics(
+        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> CacheStatistics:
+        """Return norms of keys or values, or the attention received, as the cache view has them of
+        the chat. CancelledError once `is_unwanted` is true."""
+        ...
+
+    def scores(
+        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> Mapping[str, F32]:
+        """Return by name the scores of core/inspect/attention_scores.py, float32 [layers, heads],
+        nan where a layer has fewer heads. CancelledError once `is_unwanted` is true."""
         ...

@@ -18,7 +18,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.text_maps import Prefills
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_starting import start_encoder
-from llm_lite.core.messages import ExecutorInfo, ModelInfo
+from llm_lite.core.messages import ExecutorInfo, Measure, ModelInfo
 from llm_lite.core.messages.encoding import Mask
 
 _MOST_CANDIDATES = 1000
@@ -107,6 +107,9 @@ class Encoder(Model):
 
     def lens(self, text: Text, position: int = -1) -> NoReturn:
         self._refuse()
+
+    def statistics(self, text: Text, what: Measure) -> NoReturn:
+        raise RequestError(f"{self.info.name} is an encoder, which keeps no keys and values")
 
     def _refuse(self) -> NoReturn:
         raise RequestError(loader.encoder_refusal(self._file))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,19 +31,30 @@ from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN
 from llm_lite.core.generation.prompt import Encoded, check_size, encode, encode_raw
 from llm_lite.core.generation.sampling import check, check_bias
+from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader, check_rollout
+from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.hidden_states import hidden_states
-from llm_lite.core.inspect.text_maps import EVERY_QUERY, Prefills, check_maps, text_maps
+from llm_lite.core.inspect.text_maps import (
+    EVERY_QUERY,
+    Prefills,
+    by_layer,
+    check_maps,
+    layer_scores,
+    text_maps,
+)
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    Measure,
+    MeasureCache,
     ModelInfo,
     ReadAttentionRows,
     SamplingOptions,
@@ -244,6 +255,35 @@ class Model(ClosedByWith):
             read = AttentionRowsReader(source).read(asked)
         assert read is not None, "there is no limit of time"
         return np.array(read.weights, np.float32)
+
+    def scores(self, text: Text) -> dict[str, NDArray[np.float32]]:
+        """Return what characterises each head by its map of the text, float32 [layers, heads] by
+        name: `entropy` in nats, and the mean share of the `previous` token, of a `duplicate` of the
+        token before it, of what stood behind one (`induction`), and of the `first` token; nan where
+        no token counts."""
+        ids = self._ids(text)
+        check_maps(ids, (), (), self._file.model.shape)
+        with self._using(), self._attending(ids) as (source, session):
+            session.prefill(ids)
+            return by_layer([layer_scores(source, layer) for layer in range(len(source.layers))])
+
+    def statistics(self, text: Text, what: Measure) -> NDArray[np.float32]:
+        """Return a number for each token of the text in each layer's cache, float32 [layers, n]:
+        the norm of its keys ("key-norm") or values ("value-norm"), all heads together, or the
+        attention that it receives ("received"), the mean over heads and the tokens from it on.
+        Layers that share keys with an earlier one have no row."""
+        if what not in get_args(Measure):
+            expected = ", ".join(get_args(Measure))
+            raise RequestError(f"what: expected {expected}, found {what!r}")
+        ids = self._ids(text)
+        check_maps(ids, (), (), self._file.model.shape)
+        with self._using(), self._attending(ids) as (source, session):
+            assert isinstance(session, Session)
+            session.prefill(ids)
+            asked = MeasureCache(what, 0, len(ids))
+            found = Measuring(asked, session, source).advance()
+        assert found is not None, "there is no limit of time"
+        return np.array(found.values, np.float32)
 
     def highlight(self, text: Text, weights: ArrayLike) -> TokenText:
         """Return a text with a number for each of its tokens, [n], which a notebook shows as tints:

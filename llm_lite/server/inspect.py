@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
-from llm_lite.core.messages import Direction, ReadAttentionRows
+from llm_lite.core.messages import Direction, Measure, ReadAttentionRows
 from llm_lite.core.serving import service as core
 from llm_lite.core.serving.service import F32, AnswerTokens
 from llm_lite.server.call import Call
@@ -92,6 +92,16 @@ class LensQuery(CacheQuery, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=50, description="How many tokens of each layer.")] = 5
 
 
+class StatisticsQuery(CacheQuery, kw_only=True):
+    what: Annotated[
+        Measure,
+        about(
+            "Norms of keys or values, all heads together, or the attention received: the mean over "
+            "heads and the queries from a position on."
+        ),
+    ]
+
+
 class Attention(Struct, kw_only=True):
     response: str
     layer: Count
@@ -119,6 +129,27 @@ class LensLayers(Struct):
     response: str
     position: Count
     layers: list[LensLayer]
+
+
+class Statistics(Struct, kw_only=True):
+    response: str
+    what: Measure
+    layers: Annotated[list[Count], about("Those with keys and values of their own.")]
+    values: Annotated[
+        list[list[float | None]], about("[layers, positions]; null where nothing is known.")
+    ]
+
+
+class Scores(Struct, kw_only=True):
+    response: str
+    scores: Annotated[
+        dict[str, list[list[float | None]]],
+        about(
+            "[layers, heads] by name: entropy in nats, and the mean share of the token before, of "
+            "the same token before, of what stood behind it, and of the first token; null where "
+            "no row counts."
+        ),
+    ]
 
 
 class CacheHeld(Struct, kw_only=True):
@@ -206,6 +237,42 @@ async def lens(call: Call) -> Response:
     return json_response(LensLayers(held.response, position, rows))
 
 
+async def statistics(call: Call) -> Response:
+    """Return a number for each position of each layer's cache."""
+    query: StatisticsQuery = call.query
+    made = await call.in_thread(
+        lambda left: call.service.statistics(query.response, query.what, left), at_length=True
+    )
+    if _wants_arrays(call):
+        return _arrays({"layers": np.array(made.layers, np.int32), "values": made.values})
+    return await call.in_thread(
+        lambda _: json_response(
+            Statistics(
+                response=query.response,
+                what=query.what,
+                layers=list(made.layers),
+                values=_known(made.values),
+            )
+        )
+    )
+
+
+async def scores(call: Call) -> Response:
+    """Return what characterises each head by its map."""
+    query: CacheQuery = call.query
+    made = await call.in_thread(
+        lambda left: call.service.scores(query.response, left), at_length=True
+    )
+    if _wants_arrays(call):
+        return _arrays(dict(made))
+    return json_response(
+        Scores(
+            response=query.response,
+            scores={name: _known(values) for name, values in made.items()},
+        )
+    )
+
+
 async def cache(call: Call) -> Response:
     """Return the tokens of a response that the cache holds, and how full it is."""
     service = call.service
@@ -287,6 +354,11 @@ def _arrays(values: dict[str, Any]) -> Response:
 def _rounded(values: F32) -> Any:
     """Return lists of numbers as short as they can be: float32 has no more digits than these."""
     return np.round(values.astype(np.float64), _DIGITS).tolist()
+
+
+def _known(values: F32) -> list[list[float | None]]:
+    """Return rows of numbers, None in place of nan, which JSON does not have."""
+    return [[None if one != one else one for one in row] for row in _rounded(values)]
 
 
 def _lens_arrays(layers: list[core.LensLayer]) -> dict[str, Any]:

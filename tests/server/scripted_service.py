@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import BusyError, GoneError, RequestError
 from llm_lite.core.handles import Handle
+from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import (
     Activations,
     Alternative,
@@ -30,6 +31,7 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    Measure,
     Mode,
     ModelInfo,
     PromptToken,
@@ -43,7 +45,13 @@ from llm_lite.core.messages import (
     ToolStyle,
 )
 from llm_lite.core.records import replace
-from llm_lite.core.serving.service import AnswerTokens, Embeddings, Emit, LensLayer
+from llm_lite.core.serving.service import (
+    AnswerTokens,
+    CacheStatistics,
+    Embeddings,
+    Emit,
+    LensLayer,
+)
 from tests.children import PATIENCE
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
@@ -263,6 +271,22 @@ class ScriptedService:
         chances = tuple(0.5 / 2**n for n in range(count))
         texts = tuple(self.token_texts(likely))
         return [LensLayer(layer, likely, texts, chances) for layer in range(LAYERS)]
+
+    def statistics(
+        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> CacheStatistics:
+        tokens, _ = self._kept_tokens(response)
+        values = np.outer(np.arange(1, LAYERS + 1), tokens).astype(np.float32)
+        if what == "received":
+            values[0, 0] = np.nan
+        return CacheStatistics(tuple(range(LAYERS)), values)
+
+    def scores(
+        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> dict[str, NDArray[np.float32]]:
+        length = len(self._kept_tokens(response)[0])
+        values = np.arange(LAYERS * HEADS, dtype=np.float32).reshape(LAYERS, HEADS) / length
+        return {name: values + number for number, name in enumerate(SCORES)}
 
     def _kept_tokens(self, response: str) -> tuple[list[int], int]:
         with self._lock:

@@ -6,6 +6,7 @@ import httpx2 as httpx
 import numpy as np
 import pytest
 
+from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import ReadAttentionRows
 
 
@@ -76,6 +77,30 @@ def test_the_lens_tells_layer_by_layer(served, response):
     assert found["probabilities"].shape == (4, 3)
 
 
+def test_statistics_are_numbers_by_position(served, response):
+    told = get(served, "statistics", response=response, what="key-norm").json()
+    exact = served.service.statistics(response, "key-norm")
+    assert told["layers"] == list(exact.layers) and told["what"] == "key-norm"
+    assert np.allclose(told["values"], exact.values)
+    told = get(served, "statistics", response=response, what="received").json()
+    assert told["values"][0][0] is None and told["values"][1][1] is not None
+    query = {"response": response, "what": "received", "format": "npz"}
+    found = arrays(get(served, "statistics", **query))
+    exact = served.service.statistics(response, "received")
+    assert np.array_equal(found["values"], exact.values, equal_nan=True)
+    assert found["layers"].tolist() == list(exact.layers)
+
+
+def test_scores_are_of_heads(served, response):
+    told = get(served, "scores", response=response).json()["scores"]
+    exact = served.service.scores(response)
+    found = arrays(get(served, "scores", response=response, format="npz"))
+    assert list(told) == list(SCORES) == list(found)
+    for name, values in exact.items():
+        assert np.allclose(told[name], values, atol=1e-6)
+        assert np.array_equal(found[name], values)
+
+
 def test_every_choice_can_be_looked_into(served, response):
     assert get(served, "cache", response=f"{response}.1").status_code == 200
 
@@ -99,6 +124,9 @@ def test_every_choice_can_be_looked_into(served, response):
         ("rows", {"position": 1, "without_first": "perhaps"}, "without_first"),
         ("lens", {"position": 4000}, "position"),
         ("lens", {"count": 0}, "count"),
+        ("statistics", {}, "what"),
+        ("statistics", {"what": "sum"}, "what"),
+        ("scores", {"layer": 1}, "layer"),
         ("cache", {"format": "xml"}, "format"),
         ("cache", {"file": "/etc/passwd"}, "file"),
     ],
@@ -110,8 +138,9 @@ def test_what_there_is_not_is_named(served, response, path, query, param):
 
 
 def test_a_response_that_is_gone_is_not_found(served):
-    made = get(served, "cache", response="chatcmpl-gone")
-    assert made.status_code == 404
+    for path, query in (("scores", {}), ("statistics", {"what": "received"}), ("cache", {})):
+        made = get(served, path, response="chatcmpl-gone", **query)
+        assert made.status_code == 404
     assert made.json()["error"]["code"] == "response_not_found"
     assert get(served, "cache").status_code == 400
 

@@ -1,15 +1,19 @@
 """Looking into answers of a server: as the inspectors of the chat see the same text."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
+from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.lens import lens
-from llm_lite.core.inspect.text_maps import EVERY_QUERY
-from llm_lite.core.messages import ReadAttentionRows
+from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
+from llm_lite.core.messages import Measure, MeasureCache, ReadAttentionRows
+from llm_lite.core.serving import answers
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
@@ -59,6 +63,51 @@ def test_maps_and_lens_are_those_of_the_text(client, device, served_model, backe
         assert row.texts == tuple(alone)
     again = Asked(service, tokens=(*PROMPT, 7)).tokens()
     assert again == Asked(service, tokens=(*PROMPT, 7)).tokens(), "nothing was written"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_statistics_and_scores_are_those_of_the_chat_with_the_same_text(
+    client, device, served_model, backend
+):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
+    service = serve(client)
+    Asked(service, tokens=PROMPT, response="r").finished()
+    tokens = service.answer_tokens("r").tokens
+    scores = service.scores("r")
+    with running(served_model, exact(query_budget=EVERY_QUERY, whole_caches=True)) as runner:
+        runner.session.prefill(tokens)
+        source = runner.attention
+        for what in get_args(Measure):
+            asked = MeasureCache(what, 0, len(tokens))
+            expected = Measuring(asked, runner.session, source).advance()
+            found = service.statistics("r", what)
+            assert found.layers == (0, 1)
+            assert np.allclose(found.values, expected.values, atol=1e-4)
+        for layer in (0, 1):
+            for name, values in layer_scores(source, layer).items():
+                assert np.allclose(scores[name][layer], values, atol=1e-4), name
+                assert np.ptp(values) > 1e-3
+
+
+def test_statistics_of_a_response_that_is_cut_short(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client)
+    Asked(service, tokens=PROMPT, response="r").finished()
+    for ask in (service.scores, lambda name, left: service.statistics(name, "received", left)):
+        with pytest.raises(CancelledError):
+            ask("r", lambda: True)
+        with pytest.raises(GoneError, match="no answer of the name other"):
+            ask("other", lambda: False)
+
+
+def test_scores_of_a_text_that_is_long_are_refused(client, served_model, monkeypatch):
+    monkeypatch.setattr(answers, "MOST_WEIGHTS", 1000)
+    client.load(served_model, exact())
+    service = serve(client)
+    Asked(service, tokens=PROMPT, response="r").finished()
+    with pytest.raises(RequestError, match="weights, at most 1,000 are scored at once"):
+        service.scores("r")
 
 
 ROWS = (
