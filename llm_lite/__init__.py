@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llm_lite.api.answer import Answer, Token
+    from llm_lite.api.conversation import Conversation
     from llm_lite.api.elsewhere import ModelElsewhere, connect
     from llm_lite.api.encoder import Encoder
     from llm_lite.api.loading import load
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Conversation",
     "Encoder",
     "LlmLiteError",
     "Model",
@@ -38,6 +40,7 @@ __all__ = [
 
 _MODULES = {
     "Answer": "llm_lite.api.answer",
+    "Conversation": "llm_lite.api.conversation",
     "Encoder": "llm_lite.api.encoder",
     "LlmLiteError": "llm_lite.core.errors",
     "Model": "llm_lite.api.model",

@@ -29,6 +29,7 @@ def test_an_answer_is_that_of_a_model_here(served):
     assert answer.finish_reason in ("end", "stop string")
     assert all(len(token.alternatives) == 5 for token in tokens)
     assert all(0 < token.probability <= 1 for token in tokens)
+    assert answer.ids.dtype == "int32" and answer.message.content == answer.text
     assert "<span" in answer._repr_html_() and len(repr(answer)) < 120
     asked = one.service.requests[-1]
     assert asked.sampling.max_new_tokens == 50 and asked.messages[-1].content == "Why?"
@@ -40,6 +41,18 @@ def test_a_text_goes_on(served):
     one.service.script = lambda request: " there was a king"
     assert model.complete("Once upon a time").text == " there was a king"
     assert one.service.requests[-1].text == "Once upon a time"
+
+
+def test_a_conversation_sends_what_was_said(served):
+    one, model = served
+    one.service.script = lambda request: f"{len(request.messages)} messages"
+    talk = llm_lite.Conversation(model, "Be short.", max_new_tokens=20)
+    assert talk.send("Hello").text == "2 messages"
+    assert talk.regenerate().text == "2 messages"
+    assert talk.send("And?").text == "4 messages"
+    sent = one.service.requests[-1].messages
+    assert [m.content for m in sent] == ["Be short.", "Hello", "2 messages", "And?"]
+    assert len(talk.versions(1)) == 2
 
 
 def test_a_new_answer_ends_the_one_before(served):

@@ -11,7 +11,9 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct, field
 
 from llm_lite.core.attached_text import ConversationExtras
+from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import AnswerEnd, StoredConversation, StoredMessage
+from llm_lite.core.messages import ChatMessage
 from llm_lite.core.records import replace
 
 
@@ -20,6 +22,13 @@ class Identified(Protocol):
 
     @property
     def id(self) -> int: ...
+
+
+class Turn(Struct, frozen=True):
+    """A question or an answer of a conversation that no history keeps."""
+
+    message: ChatMessage
+    id: int = field(default_factory=new_id)
 
 
 _NOWHERE = -1  # the id of no message

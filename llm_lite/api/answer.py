@@ -23,7 +23,7 @@ Turn = Callable[["Answer"], AbstractContextManager[None]]
 class Token(Struct, frozen=True):
     """A token of an answer."""
 
-    id: int
+    id: int  # -1 where a server does not tell it
     text: str  # what became whole characters with this token; may be ""
     probability: float  # 0..1, at temperature 1, before penalties and filters
     alternatives: tuple[Alternative, ...]  # the five likeliest in its place: text, probability
@@ -91,8 +91,17 @@ class Answer:
 
         The thoughts of a reasoning model stand apart in its `thought`.
         """
-        text = self.text
-        ids = () if self.finish_reason in ("stop string", "role") else tuple(self.ids.tolist())
+        while self._next():
+            pass
+        return self.so_far
+
+    @property
+    def so_far(self) -> ChatMessage:
+        """Return what is computed of the answer as a message."""
+        text = self._whole_text
+        ids = tuple(token.id for token in self.tokens)
+        if self.finish_reason in ("stop string", "role") or min(ids, default=0) < 0:
+            ids = ()
         if self._thinking is None:
             return ChatMessage("assistant", text, ids)
         split = Split.of(self._thinking).fed(text).ended()

@@ -22,7 +22,7 @@ from llm_lite.core.messages import (
     ModelInfo,
     TokenDecoded,
 )
-from llm_lite.core.messages.remote import RemoteServer
+from llm_lite.core.messages.remote import UNTOLD_TOKENS, RemoteServer
 from llm_lite.core.remote.address import read_address, read_key
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import chosen
@@ -165,7 +165,8 @@ class RemoteAnswer(Answer):
             case GenerationStarted():
                 self._thinking = event.thinking
             case TokenDecoded():
-                token = Token(event.token, event.text, event.probability, event.alternatives)
+                number = -1 if event.token & UNTOLD_TOKENS else event.token
+                token = Token(number, event.text, event.probability, event.alternatives)
                 self._ready.append(token)
             case GenerationFinished():
                 self.finish_reason = event.stop_reason

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_lite.cli.conversation.commands import COMMANDS, run_command
-from llm_lite.cli.conversation.conversation import Conversation
+from llm_lite.cli.conversation.conversation import TerminalConversation
 from llm_lite.cli.engine_words import sampling_options
 from llm_lite.cli.main import _parser, main
 from llm_lite.core.errors import RequestError
@@ -96,7 +96,7 @@ MODEL = model_info("Scripted", 512, "")
 
 @pytest.fixture
 def talk():
-    return Conversation(None, MODEL, None, EngineOptions(), {})
+    return TerminalConversation(None, MODEL, None, EngineOptions(), {})
 
 
 def test_commands_set_and_tell_them(talk, capsys, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from llm_lite.cli.conversation import saved
 from llm_lite.cli.conversation.commands import run_command
-from llm_lite.cli.conversation.conversation import Conversation
+from llm_lite.cli.conversation.conversation import TerminalConversation
 from llm_lite.cli.main import main
 from llm_lite.cli.terminal.answering import generate
 from llm_lite.core.errors import RequestError
@@ -68,7 +68,7 @@ def talk_with(engine, **changes):
         }
     )
     model.switches_thinking = changes.pop("switches", True)
-    return Conversation(engine, model, EXECUTOR, EngineOptions(), {}, **changes)
+    return TerminalConversation(engine, model, EXECUTOR, EngineOptions(), {}, **changes)
 
 
 @pytest.mark.parametrize("together", [True, False])

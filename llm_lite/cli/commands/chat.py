@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from llm_lite.cli.conversation.conversation import Conversation, checked, completes
+from llm_lite.cli.conversation.conversation import TerminalConversation, checked, completes
 from llm_lite.cli.engine_words import engine_options, given_sampling
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import generate, load
@@ -120,7 +120,7 @@ def _converse(
     arguments: argparse.Namespace,
     chosen: dict[str, Any],
 ) -> int:
-    talk = Conversation(
+    talk = TerminalConversation(
         engine,
         loaded.model,
         loaded.executor,

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from llm_lite.cli.conversation import saved
-from llm_lite.cli.conversation.conversation import Conversation, checked
+from llm_lite.cli.conversation.conversation import TerminalConversation, checked
 from llm_lite.cli.engine_words import FORMS, LONGEST_GRAMMAR, bias_from, phrase, schema_of
 from llm_lite.cli.terminal.answering import execute, statistics
 from llm_lite.cli.terminal.output import note
@@ -45,7 +45,7 @@ class SlashCommand(Struct, frozen=True):
 
     takes: str  # "" where it takes nothing
     help: str
-    run: Callable[[Conversation, str], None]
+    run: Callable[[TerminalConversation, str], None]
     values: tuple[str, ...] = ()  # offered by completion
     takes_path: bool = False
 
@@ -55,7 +55,7 @@ def is_command(line: str) -> bool:
     return line.startswith("/") and not line.startswith("//")
 
 
-def run_command(talk: Conversation, line: str) -> None:
+def run_command(talk: TerminalConversation, line: str) -> None:
     """Run the command of a line. RequestError for an unknown name, and for what a command
     refuses."""
     name, _, argument = checked(line)[1:].partition(" ")
@@ -72,28 +72,28 @@ def run_command(talk: Conversation, line: str) -> None:
     command.run(talk, argument)
 
 
-def _help(talk: Conversation, argument: str) -> None:
+def _help(talk: TerminalConversation, argument: str) -> None:
     for name, command in COMMANDS.items():
         note(f"  {f'/{name} {command.takes}'.rstrip():<42} {command.help}")
     note("  Alt-Enter or a backslash at the end goes on in the next line; //text sends /text.")
 
 
-def _system(talk: Conversation, argument: str) -> None:
+def _system(talk: TerminalConversation, argument: str) -> None:
     if argument:
         talk.system = "" if argument == "off" else argument
     note(f"system prompt: {talk.system}" if talk.system else "there is no system prompt")
 
 
-def _new(talk: Conversation, argument: str) -> None:
+def _new(talk: TerminalConversation, argument: str) -> None:
     talk.begin()
     note("a new conversation")
 
 
-def _retry(talk: Conversation, argument: str) -> None:
+def _retry(talk: TerminalConversation, argument: str) -> None:
     talk.retry()
 
 
-def _edit(talk: Conversation, argument: str) -> None:
+def _edit(talk: TerminalConversation, argument: str) -> None:
     """Ask the given text in the place of the last question; without one, put that question into the
     line to edit."""
     question = talk.undo()
@@ -103,11 +103,11 @@ def _edit(talk: Conversation, argument: str) -> None:
         talk.draft = question
 
 
-def _undo(talk: Conversation, argument: str) -> None:
+def _undo(talk: TerminalConversation, argument: str) -> None:
     note(f"taken back: {talk.undo()[:200]}")
 
 
-def _version(talk: Conversation, argument: str) -> None:
+def _version(talk: TerminalConversation, argument: str) -> None:
     """Show another version of a message, the last that has several, or list all that have."""
     places = [at for at in range(len(talk.tree.path)) if len(talk.tree.versions(at)) > 1]
     if not places:
@@ -131,11 +131,11 @@ def _version(talk: Conversation, argument: str) -> None:
         note(f"message {index + 1}, version {shown} of {count}: {words}")
 
 
-def _continue(talk: Conversation, argument: str) -> None:
+def _continue(talk: TerminalConversation, argument: str) -> None:
     talk.continue_last()
 
 
-def _model(talk: Conversation, argument: str) -> None:
+def _model(talk: TerminalConversation, argument: str) -> None:
     if argument:
         talk.load(argument)
     note(f"{talk.model.name} from {talk.model.path}, on {talk.executor.device}")
@@ -151,7 +151,7 @@ def _one_of(asked: str, known: tuple[str, ...], name: str) -> str:
     return found[0]
 
 
-def _option(name: str, known: tuple[str, ...], talk: Conversation, argument: str) -> None:
+def _option(name: str, known: tuple[str, ...], talk: TerminalConversation, argument: str) -> None:
     """Change an option of the engine that has a few values, and print it."""
     if argument:
         value: Any = _one_of(argument, known, name)
@@ -160,13 +160,13 @@ def _option(name: str, known: tuple[str, ...], talk: Conversation, argument: str
     note(f"{name}: {used}" + ("" if used == asked else f" ({asked} was asked for)"))
 
 
-def _context(talk: Conversation, argument: str) -> None:
+def _context(talk: TerminalConversation, argument: str) -> None:
     if argument:
         talk.reconfigure(replace(talk.options, context=_whole(argument, "context")))
     note(f"context: {talk.model.context} tokens, {talk.model.trained_context} trained")
 
 
-def _kv(talk: Conversation, argument: str) -> None:
+def _kv(talk: TerminalConversation, argument: str) -> None:
     if argument:
         names = [_one_of(part.strip(), KV_TYPES, "kv") for part in argument.split(",")]
         if len(names) > 2:
@@ -176,14 +176,14 @@ def _kv(talk: Conversation, argument: str) -> None:
     note(f"kv: {talk.executor.keys} keys, {talk.executor.values} values")
 
 
-def _overflow(talk: Conversation, argument: str) -> None:
+def _overflow(talk: TerminalConversation, argument: str) -> None:
     if argument:
         chosen = _one_of(argument, OVERFLOWS, "overflow")
         talk.overflow = next(known for known in OVERFLOWS if known == chosen)
     note(f"overflow: {talk.overflow}")
 
 
-def _think(talk: Conversation, argument: str) -> None:
+def _think(talk: TerminalConversation, argument: str) -> None:
     if not talk.model.switches_thinking:
         raise RequestError(
             f"/think: the chat template of {talk.model.name} has no switch for thinking"
@@ -193,7 +193,7 @@ def _think(talk: Conversation, argument: str) -> None:
     note(f"thinking: {'on' if talk.thinking else 'off'}")
 
 
-def _choose(row: Option, talk: Conversation, argument: str) -> None:
+def _choose(row: Option, talk: TerminalConversation, argument: str) -> None:
     """Set a sampler option, or say what it is."""
     if argument:
         value = _value(row, argument)
@@ -205,14 +205,14 @@ def _choose(row: Option, talk: Conversation, argument: str) -> None:
     note(f"{row.word}: {'off' if value is None else value}{_advised_by(talk, row.name)}")
 
 
-def _advised_by(talk: Conversation, field: str) -> str:
+def _advised_by(talk: TerminalConversation, field: str) -> str:
     """Return the source of a value that the model advises, "" if the person chose the value."""
     known = talk.model.sampling_defaults
     source = next((default.source for default in known if default.name == field), "")
     return f" ({source})" if source and field not in talk.chosen else ""
 
 
-def _form(talk: Conversation, argument: str) -> None:
+def _form(talk: TerminalConversation, argument: str) -> None:
     if argument:
         talk.form = _one_of(argument, FORMS, "form")
     note(f"form: {'completion' if talk.completes else 'chat'} ({talk.form})")
@@ -237,7 +237,7 @@ def _whole(argument: str, name: str) -> int:
     return int(argument)
 
 
-def _set_stop(talk: Conversation, argument: str) -> None:
+def _set_stop(talk: TerminalConversation, argument: str) -> None:
     """One more stop string; \\n and \\t in it are a line's end and a tab."""
     if argument:
         text = argument.replace("\\n", "\n").replace("\\t", "\t")
@@ -246,7 +246,7 @@ def _set_stop(talk: Conversation, argument: str) -> None:
     note(f"stop: {', '.join(map(repr, talk.sampling.stop)) or 'off'}")
 
 
-def _set_bias(talk: Conversation, argument: str) -> None:
+def _set_bias(talk: TerminalConversation, argument: str) -> None:
     if argument:
         words = () if argument == "off" else argument.split()
         _take(talk, replace(talk.sampling, logit_bias=tuple(bias_from(word) for word in words)))
@@ -254,21 +254,21 @@ def _set_bias(talk: Conversation, argument: str) -> None:
     note(f"logit-bias: {biases or 'off'}")
 
 
-def _set_schema(talk: Conversation, argument: str) -> None:
+def _set_schema(talk: TerminalConversation, argument: str) -> None:
     if argument:
         text = "" if argument == "off" else schema_of(argument)
         _take(talk, replace(talk.sampling, json_schema=text, grammar=""))
     note("json-schema: " + (talk.sampling.json_schema or "off"))
 
 
-def _set_grammar(talk: Conversation, argument: str) -> None:
+def _set_grammar(talk: TerminalConversation, argument: str) -> None:
     if argument:
         text = "" if argument == "off" else read_text(Path(argument), LONGEST_GRAMMAR)
         _take(talk, replace(talk.sampling, grammar=text, json_schema=""))
     note("grammar: " + (talk.sampling.grammar or "off"))
 
 
-def _take(talk: Conversation, sampling: SamplingOptions) -> None:
+def _take(talk: TerminalConversation, sampling: SamplingOptions) -> None:
     """Use these options from now on. RequestError if no answer could be made with them."""
     check(sampling)
     check_grammar(sampling)
@@ -276,7 +276,7 @@ def _take(talk: Conversation, sampling: SamplingOptions) -> None:
     talk.chosen = {**talk.chosen, **{name: getattr(sampling, name) for name in names}}
 
 
-def _set_gains(talk: Conversation, argument: str) -> None:
+def _set_gains(talk: TerminalConversation, argument: str) -> None:
     """Set gains of heads from the next step on. RequestError if the model has no such head."""
     talk.refuse_elsewhere("gains")
     if argument == "off":
@@ -291,7 +291,7 @@ def _set_gains(talk: Conversation, argument: str) -> None:
     note("gains: " + (" ".join(changed) or "all 1"))
 
 
-def _export(talk: Conversation, argument: str) -> None:
+def _export(talk: TerminalConversation, argument: str) -> None:
     """Write attention maps to a file. RequestError if nothing was written."""
     talk.refuse_elsewhere("attention")
     path, *names = argument.split() or [""]
@@ -303,7 +303,7 @@ def _export(talk: Conversation, argument: str) -> None:
     note(f"{place}: maps of {len(heads)} heads")
 
 
-def _gain(talk: Conversation, text: str) -> tuple[tuple[int, int], float]:
+def _gain(talk: TerminalConversation, text: str) -> tuple[tuple[int, int], float]:
     name, equals, value = text.partition("=")
     try:
         gain = float(value)
@@ -314,7 +314,7 @@ def _gain(talk: Conversation, text: str) -> tuple[tuple[int, int], float]:
     return _head(talk, name, "gains"), gain
 
 
-def _head(talk: Conversation, text: str, command: str) -> tuple[int, int]:
+def _head(talk: TerminalConversation, text: str, command: str) -> tuple[int, int]:
     layer, dot, head = text.partition(".")
     if not dot or not all(n.isascii() and n.isdecimal() and len(n) < 9 for n in (layer, head)):
         raise RequestError(f"/{command}: expected layer.head such as 0.1, found {text[:40]!r}")
@@ -326,7 +326,7 @@ def _head(talk: Conversation, text: str, command: str) -> tuple[int, int]:
     return int(layer), int(head)
 
 
-def _stats(talk: Conversation, argument: str) -> None:
+def _stats(talk: TerminalConversation, argument: str) -> None:
     note(statistics(talk.finished) if talk.finished else "there is no answer yet")
     cache = talk.newest_cache()
     if cache is not None:
@@ -339,7 +339,7 @@ def _stats(talk: Conversation, argument: str) -> None:
         note(f"memory: {talk.finished.stats.peak_rss_bytes / 2**20:.0f} MiB at most")
 
 
-def _say_again(talk: Conversation, argument: str) -> None:
+def _say_again(talk: TerminalConversation, argument: str) -> None:
     """Print the conversation as it is."""
     for message in _all(talk):
         _print(message)
@@ -351,11 +351,11 @@ def _print(message: ChatMessage) -> None:
         note(f"  {line}")
 
 
-def _all(talk: Conversation) -> tuple[ChatMessage, ...]:
+def _all(talk: TerminalConversation) -> tuple[ChatMessage, ...]:
     return (*((ChatMessage("system", talk.system),) if talk.system else ()), *talk.messages)
 
 
-def _quit(talk: Conversation, argument: str) -> None:
+def _quit(talk: TerminalConversation, argument: str) -> None:
     talk.over = True
 
 

@@ -11,8 +11,7 @@ from llm_lite.cli.terminal.answering import StreamedAnswer, execute, generate, l
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
 from llm_lite.core.handles import WaitingEngine
-from llm_lite.core.history.ids import new_id
-from llm_lite.core.history.tree import ConversationTree
+from llm_lite.core.history.tree import ConversationTree, Turn
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -35,14 +34,7 @@ PROMPT, CONTINUED = "> ", ". "  # before a line that is typed, and before its fu
 Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 
 
-class Turn(Struct, frozen=True):
-    """A question, or an answer."""
-
-    message: ChatMessage
-    id: int = field(default_factory=new_id)
-
-
-class Conversation(Struct):
+class TerminalConversation(Struct):
     engine: WaitingEngine
     model: ModelInfo
     executor: ExecutorInfo

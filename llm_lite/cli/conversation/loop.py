@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from llm_lite.cli.conversation.commands import COMMANDS, SlashCommand, is_command, run_command
-from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT, Conversation, checked
+from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT, TerminalConversation, checked
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import note, prompt, warn
 from llm_lite.core.errors import LlmLiteError, RequestError
@@ -16,7 +16,7 @@ LONGEST_LINE = 1 << 20  # bytes
 Read = Callable[[str], str]  # what the line begins with -> the line
 
 
-def converse(talk: Conversation) -> None:
+def converse(talk: TerminalConversation) -> None:
     """Read lines and answer them until the person leaves."""
     note(
         f"{talk.model.name} on {talk.executor.device}. "
@@ -45,7 +45,7 @@ def converse(talk: Conversation) -> None:
             note("")
 
 
-def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
+def _read(read: Callable[[str], str], talk: TerminalConversation) -> str | None:
     """A line, "" where it was cleared or is no text; None at the end."""
     draft, talk.draft = talk.draft, ""
     try:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from llm_lite.cli.conversation.conversation import Conversation
+from llm_lite.cli.conversation.conversation import TerminalConversation
 from llm_lite.cli.terminal.answering import execute, report
 from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import FileError, RequestError
@@ -25,7 +25,7 @@ VERSION = 1
 _ROLES = (("user", "text"), ("assistant",))
 
 
-def save(talk: Conversation, argument: str) -> None:
+def save(talk: TerminalConversation, argument: str) -> None:
     """FileError where there is such a file already, or it cannot be written."""
     path = _place(argument, "save")
     text = json.dumps(_document(talk), indent=1)
@@ -37,13 +37,13 @@ def save(talk: Conversation, argument: str) -> None:
     )
 
 
-def save_cache(talk: Conversation, argument: str) -> None:
+def save_cache(talk: TerminalConversation, argument: str) -> None:
     path = _place(argument, "save-cache")
     talk.refuse_elsewhere("save-cache")
     _file_away(talk, SaveCache(str(path)))
 
 
-def open_kept(talk: Conversation, argument: str) -> None:
+def open_kept(talk: TerminalConversation, argument: str) -> None:
     """A conversation takes the place of the one that there is. FileError where it is damaged."""
     path = _path(argument, "open")
     if _begins(path).startswith(MAGIC):
@@ -54,7 +54,7 @@ def open_kept(talk: Conversation, argument: str) -> None:
     note(f"{path}: {len(talk.messages)} messages")
 
 
-def _file_away(talk: Conversation, command: SaveCache | OpenCache) -> None:
+def _file_away(talk: TerminalConversation, command: SaveCache | OpenCache) -> None:
     """Save the cache or open one, and print what the engine logs."""
 
     def take(event: Event) -> None:
@@ -67,7 +67,7 @@ def _file_away(talk: Conversation, command: SaveCache | OpenCache) -> None:
     execute(talk.engine, command, take=take)
 
 
-def _document(talk: Conversation) -> dict[str, Any]:
+def _document(talk: TerminalConversation) -> dict[str, Any]:
     return {
         "llm-lite": VERSION,
         "model": talk.model.name,
@@ -84,7 +84,7 @@ def _document(talk: Conversation) -> dict[str, Any]:
     }
 
 
-def _restore(talk: Conversation, document: dict[str, Any], path: Path) -> None:
+def _restore(talk: TerminalConversation, document: dict[str, Any], path: Path) -> None:
     if document.get("llm-lite") != VERSION or not isinstance(document.get("messages"), list):
         raise FileError(path, f"is no conversation of version {VERSION}")
     same = document.get("model") == talk.model.name
@@ -100,7 +100,9 @@ def _restore(talk: Conversation, document: dict[str, Any], path: Path) -> None:
         talk.form = "completion"
 
 
-def _message(item: Any, number: int, talk: Conversation, path: Path, same: bool) -> ChatMessage:
+def _message(
+    item: Any, number: int, talk: TerminalConversation, path: Path, same: bool
+) -> ChatMessage:
     name, roles = f"messages[{number}]", _ROLES[number % 2]
     role = item.get("role") if isinstance(item, dict) else None
     if role not in roles:
