@@ -72,7 +72,7 @@ class Measuring:
             tensor = layer.keys if self.request.what == "key-norm" else layer.values
             first = max(self.request.first, self._session.cache.oldest(layer))
             values = self._session.cache.values(layer, tensor, range(first, self.request.last))
-            norms = norms_of(self.source, layer, self.request.what, values)
+            norms = self._session.checked(norms_of(values), norms_name(layer, self.request.what))
             self._values[row, first - self.request.first :] = norms
             yield
 
@@ -134,9 +134,13 @@ def readers_of(owner: CacheLayer, layers: Sequence[AttentionLayer]) -> list[int]
     return [number for number, layer in enumerate(layers) if layer.keys == owner.keys.name]
 
 
-def norms_of(source: AttendedSequence, layer: CacheLayer, what: Measure, values: F32) -> F32:
-    """Return the norms float32 [positions] of a layer's keys or values [positions, columns]."""
+def norms_of(values: F32) -> F32:
+    """Return the norms float32 [positions] of keys or values [positions, columns], all heads
+    together."""
     with np.errstate(over="ignore"):
         norms: F32 = np.linalg.norm(values, axis=1)
-    kind = "keys" if what == "key-norm" else "values"
-    return source.checked(norms, f"the norms of layer {layer.layer}'s {kind}")
+    return norms
+
+
+def norms_name(layer: CacheLayer, what: Measure) -> str:
+    return f"the norms of layer {layer.layer}'s {'keys' if what == 'key-norm' else 'values'}"

@@ -18,7 +18,12 @@ from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
-from llm_lite.core.inspect.cache_statistics import Received, norms_of, readers_of
+from llm_lite.core.inspect.cache_statistics import (
+    Received,
+    norms_name,
+    norms_of,
+    readers_of,
+)
 from llm_lite.core.inspect.text_maps import by_layer, layer_scores
 from llm_lite.core.messages import (
     AnswerRequest,
@@ -224,9 +229,9 @@ class AnswerService:
                 found.append(received.mean())
             else:
                 _go_on(is_unwanted)
-                read = partial(inspect.read_layer, layer=owner, what=what)
-                source, values = self._layer_of(held, read)
-                found.append(norms_of(source, owner, what, values))
+                copy = partial(inspect.copy_values, layer=owner, what=what)
+                norms, name = norms_of(self._layer_of(held, copy)), norms_name(owner, what)
+                found.append(batch.runner.session.checked(norms, name))
         layers = tuple(owner.layer for owner in owners)
         return CacheStatistics(layers, np.stack(found).astype(np.float32))
 

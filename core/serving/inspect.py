@@ -231,14 +231,11 @@ def copy_layer(batch: Batch, held: CachedResponse, layers: Sequence[int]) -> Res
     return ResponseRows(batch, held, layers, range(len(held.tokens)))
 
 
-def read_layer(
-    batch: Batch, held: CachedResponse, layer: CacheLayer, what: Measure
-) -> tuple[ResponseRows, F32]:
-    """Copy a layer's keys or values, float32 [positions, columns]; the rows have nothing else."""
+def copy_values(batch: Batch, held: CachedResponse, layer: CacheLayer, what: Measure) -> F32:
+    """Return a layer's keys or values, float32 [positions, columns]."""
     tensor = layer.keys if what == "key-norm" else layer.values
     data = _read(batch, tensor.name, held, 0, len(held.tokens))
-    values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
-    return ResponseRows(batch, held, (), range(0)), values
+    return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
 
 def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
