@@ -65,6 +65,24 @@ def test_an_answer_that_something_else_ended_is_kept_as_far_as_it_came(model):
     assert len(talk) == 4
 
 
+def test_what_interrupts_an_answer_loses_none_of_it(model, monkeypatch):
+    talk = llm_lite.Conversation(model, **SHORT)
+    answer = talk.send("Hello")
+    step, left = answer._step, [1, 1, 0]
+
+    def interrupted():
+        if not left.pop(0):
+            raise KeyboardInterrupt
+        step()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answer, "_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            len(talk)
+    assert contents(talk) == ["Hello", answer.text]
+    assert answer.text == model.generate("Hello", **SHORT).text
+
+
 def test_what_there_is_not_is_one_sentence(model):
     talk = llm_lite.Conversation(model, **SHORT)
     with pytest.raises(RequestError, match="there is no answer yet"):

@@ -58,8 +58,7 @@ class CacheSteps:
         self._rows = CommittedRows(_countable_rows(executor.program))
         pages = executor.program.pages
         assert pages is not None, "a program whose sequences lie in pages"
-        # Pages follow each other, so that a position is in the row of its number.
-        self._table = np.arange(pages.table, dtype=np.int32)
+        self._table = pages.first_table
         self._ahead = NOTHING_AHEAD
         self._gains = HeadGains(executor)
         self._source: tuple[int, ...] = ()

@@ -79,7 +79,9 @@ class Measuring:
     def _received(self) -> Iterator[None]:
         span = slice(self.request.first, self.request.last)
         for row, layer in enumerate(self._layers):
-            received = Received(self.source, readers_of(layer, self.source.layers), self._length)
+            received = ReceivedAttention(
+                self.source, readers_of(layer, self.source.layers), self._length
+            )
             for block in received.blocks():
                 self._check()
                 received.add(block)
@@ -88,7 +90,7 @@ class Measuring:
             self._values[row] = mean[span]
 
 
-class Received:
+class ReceivedAttention:
     """The attention that positions 0..length-1 of a layer that owns a cache receive from the layers
     that read it: the mean over heads and kept queries from a position on."""
 

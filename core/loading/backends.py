@@ -171,7 +171,7 @@ def build_options(
         buckets=_in_order(
             _step_sizes(prompts, verified, answers, every_output=every_output), sliced=bool(cut)
         ),
-        query_rows=max(context, chunk) if kept >= context else kept // PAGE * PAGE,
+        query_rows=context if kept >= context else kept // PAGE * PAGE,
         whole_caches=options.whole_caches,
         pages=chat_pages(
             context,

@@ -96,12 +96,12 @@ class Program(Struct, frozen=True):
 
     def step(self, tokens: Sequence[int], start: int, outputs: int = 1, source: int = 0) -> Step:
         """Return the step over tokens of one sequence from position `start` on; where sequences lie
-        in pages, of the first, whose pages follow each other from 0 on."""
+        in pages, of the first."""
         ids = np.asarray(tokens, np.int32)
         if self.pages is None:
             return Step(ids, start, outputs, source=source)
-        table = np.arange(self.pages.table, dtype=np.int32)
-        return Step(ids, 0, outputs, (Segment(start, len(ids), outputs, table),), source)
+        segment = Segment(start, len(ids), outputs, self.pages.first_table)
+        return Step(ids, 0, outputs, (segment,), source)
 
     def takes(self, tokens: int, outputs: int) -> bool:
         """Return whether there is a plan for a step of this size."""

@@ -52,6 +52,12 @@ class PageShape(Struct, frozen=True):
         """Return the most pages of one sequence."""
         return self.context // PAGE
 
+    @property
+    def first_table(self) -> I32:
+        """Return the pages of the first sequence, int32 [table]: they follow each other, so that a
+        position is in the row of its number."""
+        return np.arange(self.table, dtype=np.int32)
+
 
 def chat_pages(
     context: int, chunk: int, *, segments: int = 1, others: int = 0, slots: int = 1

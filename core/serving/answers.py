@@ -19,7 +19,7 @@ from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import (
-    Received,
+    ReceivedAttention,
     norms_name,
     norms_of,
     readers_of,
@@ -222,13 +222,13 @@ class AnswerService:
             if what == "received":
                 readers = readers_of(owner, batch.layers)
                 copied = self._layer_of(held, partial(inspect.copy_layer, layers=readers))
-                received = Received(copied, readers, copied.length)
+                received = ReceivedAttention(copied, readers, copied.length)
                 for block in received.blocks():
-                    _go_on(is_unwanted)
+                    _check_wanted(is_unwanted)
                     received.add(block)
                 found.append(received.mean())
             else:
-                _go_on(is_unwanted)
+                _check_wanted(is_unwanted)
                 copy = partial(inspect.copy_values, layer=owner, what=what)
                 norms, name = norms_of(self._layer_of(held, copy)), norms_name(owner, what)
                 found.append(batch.runner.session.checked(norms, name))
@@ -248,7 +248,7 @@ class AnswerService:
             )
         found = []
         for layer in layers:
-            _go_on(is_unwanted)
+            _check_wanted(is_unwanted)
             copied = self._layer_of(held, partial(inspect.copy_layer, layers=(layer,)))
             found.append(layer_scores(copied, layer))
         return by_layer(found)
@@ -272,7 +272,7 @@ class AnswerService:
         return self._responses.find(response, running, batch.pool)
 
 
-def _go_on(is_unwanted: Callable[[], bool]) -> None:
+def _check_wanted(is_unwanted: Callable[[], bool]) -> None:
     """Raise CancelledError once nobody wants the result."""
     if is_unwanted():
         raise CancelledError("nobody waits for it any more")

@@ -104,11 +104,12 @@ class Conversation:
     def _finished_path(self) -> tuple[Turn, ...]:
         """Return the path with the last answer, which is a message from now on; as far as it came
         where the model was used for something else meanwhile."""
-        answer, self._answer = self._answer, None
+        answer = self._answer
         if answer is not None:
             with suppress(RequestError):
                 _ = answer.text
             self._tree = self._tree.with_path((*self._tree.path, Turn(answer.so_far)))
+            self._answer = None  # not before: what interrupts the answer loses none of it
         return self._tree.path
 
     def _check(self, path: Sequence[Turn], index: int, role: str = "") -> None:
