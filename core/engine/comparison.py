@@ -17,7 +17,8 @@ from msgspec import Struct, field
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.answer import Emit, peak_rss_bytes
+from llm_lite.core.generation.answer import Emit
+from llm_lite.core.generation.answer_writer import peak_rss_bytes
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Protocol, assert_never
 
 from msgspec import Struct, field
@@ -13,8 +11,7 @@ from msgspec import Struct, field
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
-from llm_lite.core.generation.endings import Endings
-from llm_lite.core.generation.guide import Guide, guide_of
+from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.prefill import (
     PLAIN,
     Forgotten,
@@ -24,9 +21,8 @@ from llm_lite.core.generation.prefill import (
 )
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.steps import AnswerItem, MaskPending, answer_steps
-from llm_lite.core.generation.token_texts import TokenEmitter, labelled, text_of
+from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -35,12 +31,10 @@ from llm_lite.core.messages import (
     Gains,
     Generate,
     GenerationFinished,
-    GenerationStarted,
     GenerationStats,
     PrefillProgress,
     PromptToken,
     StopReason,
-    TokenDecoded,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.records import replace
@@ -66,23 +60,18 @@ class Answer(Struct):
     emit: Emit
     should_stop: StopCheck
     requested: float = field(default_factory=time.perf_counter)
-    _forced: tuple[int, ...] = ()  # what it begins with
     _runner: ChatRunner | None = None
+    _writer: AnswerWriter | None = None  # once the prompt is encoded
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
-    _emitter: TokenEmitter | None = None  # once the prompt is encoded
-    _is_begun: bool = False
-    _prompt_tokens: int = 0
-    _reused: int = 0
+    _forced: int = 0  # tokens that it begins with
     _prefilled_tokens: int = 0  # tokens prefilled before the first one that was scored
     _interrupted: float = 0.0  # seconds
-    _labels: tuple[PromptToken, ...] = ()
     _options: PrefillOptions = PLAIN
-    _drafts: AnswerDrafts = field(default_factory=AnswerDrafts)
 
     @property
     def produced(self) -> list[int]:
         """Return the tokens that were chosen."""
-        return [] if self._emitter is None else self._emitter.produced
+        return [] if self._writer is None else self._writer.produced
 
     @property
     def gains(self) -> Gains | None:
@@ -95,8 +84,12 @@ class Answer(Struct):
         RequestError where the prompt does not fit.
         """
         self._runner, self._steps = runner, iter(())
-        with suppress(CancelledError):  # the template was left when the answer was stopped
-            self._prepare(runner, self._encode(runner))
+        if self._writer is None:
+            try:
+                self._writer = self._begun(runner)
+            except CancelledError:  # the template was left when the answer was stopped
+                return
+        self._prepare(runner.session, self._writer)
 
     def step(self) -> bool:
         """Run at most one step and emit its events; False after the last one."""
@@ -111,27 +104,29 @@ class Answer(Struct):
             case MaskPending():
                 pass
             case TokenChoice():
-                self._take(item)
+                return self._take(item)
             case _:
                 assert_never(item)
-        return self._emitter is None or not self._emitter.is_over
+        return True
 
     def finish(self) -> None:
         """Emit why the answer ends here, and how fast it was."""
         assert self._runner is not None
-        if self._emitter is not None:
-            self._emitter.flush()
-        session, reason, message = self._runner.session, self._reason(), ""
-        if self._emitter is not None and self._emitter.dropped:  # the last token was not decoded
-            session.forget_after(session.context_used - (self._emitter.dropped - 1))
+        session, writer, message = self._runner.session, self._writer, ""
+        reason, stats, reused = self._reason(), GenerationStats(), 0
+        if writer is not None:
+            writer.close()
+            writer.flush()
+            if writer.dropped:  # the last token was not decoded
+                session.forget_after(session.context_used - (writer.dropped - 1))
+            stats, reused = self._stats(session, writer), writer.reused
         if reason == "context":
             message = (
                 f"the context of {session.context} tokens is full; "
                 "start a new chat, choose a larger context or let the beginning be forgotten"
             )
-        stats = self._stats(self._runner)
         self.emit(GenerationFinished(reason, stats, message))
-        self.emit(cache_status(session, self._reused))
+        self.emit(cache_status(session, reused))
         self._teach(session)
 
     def _teach(self, session: Session) -> None:
@@ -141,19 +136,43 @@ class Answer(Struct):
         if speculation is None or speculation.learned is None:
             return
         if all(gain == 1.0 for row in self.gains or session.gains for gain in row):
-            speculation.learned.learn(self.produced[len(self._forced) :])
+            speculation.learned.learn(self.produced[self._forced :])
 
     def abandon(self) -> None:
         """Emit the text that was held back: the answer cannot go on."""
-        if self._emitter is not None:
-            self._emitter.flush()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer.flush()
 
     def _reason(self) -> StopReason:
-        if self._emitter is not None and self._emitter.reason is not None:
-            return self._emitter.reason
-        if self.should_stop():
-            return "stopped"
-        return "length" if self._left() <= 0 else "context"
+        if self._writer is not None and self._writer.reason is not None:
+            return self._writer.reason
+        return "stopped" if self.should_stop() else "context"
+
+    def _begun(self, runner: ChatRunner) -> AnswerWriter:
+        """Return the writer of the answer, behind its prompt. RequestError as of `AnswerWriter` and
+        for a prompt that does not fit."""
+        tokenizer, command, encoded = (
+            runner.model_file.tokenizer,
+            self.command,
+            self._encode(runner),
+        )
+        forced, last = command.forced, len(command.messages) - 1
+        if not forced and command.begin is not None:
+            forced = tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
+        self._forced = len(forced)
+        self._options = _options(command, tokenizer, encoded)
+        return AnswerWriter(
+            tokenizer,
+            encoded,
+            command.sampling,
+            self.emit,
+            vocabulary=runner.session.executor.program.vocabulary,
+            may_think=command.thinking,
+            continued=encoded.tokens_of(last) if command.continue_last else (),
+            forced=forced,
+            requested=self.requested,
+        )
 
     def _encode(self, runner: ChatRunner) -> prompt.Encoded:
         file, command = runner.model_file, self.command
@@ -165,50 +184,32 @@ class Answer(Struct):
             file, command.messages, command.continue_last, command.thinking, command.tools
         )
 
-    def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
-        tokenizer, session = runner.model_file.tokenizer, runner.session
-        if self._emitter is None:
-            self._emitter = self._primed_emitter(tokenizer, encoded)
-            self._options = _options(self.command, tokenizer, encoded)
-            self._forced = self._begun_with(tokenizer, encoded)
-        guide = self._guide(tokenizer, encoded)
-        if self._is_begun:
+    def _prepare(self, session: Session, writer: AnswerWriter) -> None:
+        if writer.is_begun:
             self._options = replace(self._options, resumed=True)
-        forced = self._forced[len(self.produced) :]
-        prepared = session.prepare([*encoded.ids, *self.produced, *forced[:-1]], self._options)
-        if not self._is_begun:
-            self._emit_start(runner, encoded, prepared)
-            self._is_begun = True
-        self._emitter.begin_steps()
-        left = self._left()
-        if left > 0:
-            sampling = replace(self.command.sampling, max_new_tokens=left)
-            ends = tokenizer.end_ids
-            self._drafts.ends, self._drafts.speculation = ends, session.speculation
-            self._steps = answer_steps(
-                session, prepared, sampling, ends, forced, self.should_stop, guide, self._drafts
-            )
+        prepared = session.prepare(writer.chooser.tokens, self._options)
+        if not writer.is_begun:
+            self._emit_start(session, writer, prepared)
+        writer.begin_steps()
+        writer.chooser.drafts.speculation = session.speculation
+        if writer.reason is None:
+            self._steps = answer_steps(session, prepared, writer.chooser, self.should_stop)
 
-    def _emit_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
-        ids = encoded.ids
-        self._prompt_tokens = len(ids)
-        self._reused = min(prepared.reused, len(ids) - 1)
+    def _emit_start(self, session: Session, writer: AnswerWriter, prepared: Prepared) -> None:
         gone = sum(last - first for first, last in prepared.forgotten)
         self._prefilled_tokens = len(prepared.prompt) - gone - prepared.reused
-        self._labels = labelled(runner.model_file.tokenizer, encoded)
-        thinking = encoded.thinking
-        self.emit(GenerationStarted(len(ids), self._reused, self._labels, thinking))
+        writer.begin(prepared.reused)
         if prepared.forgotten:
-            self._emit_forgotten(self._labels, prepared.forgotten)
-        self.emit(cache_status(runner.session, self._reused))
+            self._emit_forgotten(writer.labels, prepared.forgotten)
+        self.emit(cache_status(session, writer.reused))
 
     def _emit_rewritten(self) -> None:
-        assert self._runner is not None
+        assert self._runner is not None and self._writer is not None
         tokenizer, messages = self._runner.model_file.tokenizer, self.command.messages
         owner = len(messages) - 1 if self.command.continue_last else len(messages)
         answer_tokens = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
         gone = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
-        self._emit_forgotten((*self._labels, *answer_tokens), gone)
+        self._emit_forgotten((*self._writer.labels, *answer_tokens), gone)
 
     def _emit_forgotten(
         self, labels: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
@@ -219,61 +220,25 @@ class Answer(Struct):
             del seen[first:last]
         self.emit(CacheRewritten(tuple(seen), gone))
 
-    def _primed_emitter(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenEmitter:
-        command, continued = self.command, self._continued(encoded)
-        endings = Endings[TokenDecoded](command.sampling, encoded)
-        emitter = TokenEmitter(tokenizer, self.emit, endings, continued)
-        emitter.requested = self.requested
-        return emitter
-
-    def _begun_with(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[int, ...]:
-        command = self.command
-        if command.forced or command.begin is None:
-            return command.forced
-        return tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
-
-    def _guide(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Guide | None:
-        """Make the guide, which has read what was written so far, perhaps on another executor."""
-        return guide_of(
-            tokenizer,
-            self.command.sampling,
-            encoded.thinking,
-            may_think=self.command.thinking,
-            written=(*self._continued(encoded), *self.produced),
-        )
-
-    def _continued(self, encoded: prompt.Encoded) -> list[int]:
-        """Return the tokens of the message that the answer continues."""
-        continues = self.command.continue_last
-        return encoded.tokens_of(len(self.command.messages) - 1) if continues else []
-
-    def _take(self, choice: TokenChoice) -> None:
-        assert self._runner is not None and self._emitter is not None
+    def _take(self, choice: TokenChoice) -> bool:
+        """Emit a token; return whether the answer may go on behind it."""
+        assert self._runner is not None and self._writer is not None
         session = self._runner.session
-        self._emitter.emit(choice, session.context_used, session.step_seconds)
-
-    def _left(self) -> int:
-        """Return how many new tokens are still allowed; forced ones are not new."""
-        new = max(0, len(self.produced) - len(self._forced))
-        return self.command.sampling.max_new_tokens - new
+        self._writer.emit_token(choice, session.context_used, session.step_seconds)
+        return self._writer.reason is None
 
     def interrupted(self, seconds: float) -> None:
         """Record how long requests of inspecting panels took since the last step."""
-        if self._emitter is not None and self._emitter.has_begun:
+        if self._writer is not None and self._writer.has_begun:
             self._interrupted += seconds
 
-    def _stats(self, runner: ChatRunner) -> GenerationStats:
-        context_used = runner.session.context_used
-        timed = self._emitter.stats(self._prefilled_tokens) if self._emitter else GenerationStats()
+    def _stats(self, session: Session, writer: AnswerWriter) -> GenerationStats:
+        used = session.context_used
+        read = token_read_bytes(session.executor.program.plans[0], used)
         return replace(
-            self._drafts.with_draft_counts(timed),
-            prompt_tokens=self._prompt_tokens,
-            reused_tokens=self._reused,
-            context_used=context_used,
-            peak_rss_bytes=peak_rss_bytes(),
-            read_bytes=token_read_bytes(runner.session.executor.program.plans[0], context_used),
+            writer.stats(self._prefilled_tokens, used, read),
             inspect_ms=1e3 * self._interrupted,
-            pass_ms=_pass_ms(runner.session),
+            pass_ms=_pass_ms(session),
         )
 
 
@@ -321,13 +286,3 @@ def name_of(messages: Sequence[ChatMessage]) -> str:
     first = next((m.content for m in messages if m.role in ("user", "text")), "")
     line = " ".join(first[:400].split())
     return line if len(line) <= 48 else line[:47] + "…"
-
-
-def peak_rss_bytes() -> int:
-    """Return the most memory this process ever had resident; 0 if the system does not tell."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # kilobytes on Linux

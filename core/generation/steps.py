@@ -6,7 +6,6 @@ Between two items the caller may do what it likes with the model, as long as the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -24,11 +23,11 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
-from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, score_token
+from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
+from llm_lite.core.generation.token_chooser import TokenChooser
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.core.records import replace
 
 
 class MaskPending(Struct, frozen=True):
@@ -36,7 +35,6 @@ class MaskPending(Struct, frozen=True):
 
 
 AnswerItem = Prefilled | Forgotten | MaskPending | TokenChoice
-PATIENCE = 0.01  # seconds in which an honest mask is there after a step
 
 
 def prefill_steps(
@@ -50,38 +48,42 @@ def prefill_steps(
 def answer_steps(
     session: Session,
     prepared: Prepared,
-    sampling: SamplingOptions,
-    end_tokens: frozenset[int],
-    forced: Sequence[int] = (),
+    chooser: TokenChooser,
     should_stop: StopCheck | None = None,
-    guide: Guide | None = None,
-    drafts: AnswerDrafts | None = None,
 ) -> Iterator[AnswerItem]:
     """Prefill, then tokens as they are chosen, the end token included.
 
-    Ends after an end token, after `max_new_tokens`, when the context is full and nothing may be
-    forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
-    the caller asks for what follows it. The answer begins with `forced`: all but its last token
-    are at the end of the prompt already, and the last is only scored. `guide` says which tokens
-    may come, and hears those that do; it is closed in the end. `drafts` are the answer's, where
-    it had some before; left out: new ones, where the session has a speculation. RequestError and
-    NotFiniteError as of `Session.prepare`, `Sampler.choose` and `Guide`.
+    `prepared` is what the session made of `chooser.tokens`. Ends once the chooser is over, when the
+    context is full and nothing may be forgotten, or when stopped. At most one step runs for each
+    item; a token is decoded only when the caller asks for what follows it. RequestError and
+    NotFiniteError as of `Session.prepare` and `TokenChooser.choose`.
     """
+    with suppress(CancelledError):  # the executor left a step half done
+        yield from _answer_steps(session, prepared, chooser, should_stop)
+
+
+def generate_items(
+    session: Session,
+    prompt: Sequence[int],
+    sampling: SamplingOptions,
+    end_tokens: frozenset[int],
+    should_stop: StopCheck | None = None,
+    *,
+    reading: PrefillOptions = PLAIN,
+    guide: Guide | None = None,
+    drafts: AnswerDrafts | None = None,
+) -> Iterator[AnswerItem]:
+    """Yield what `answer_steps` does, for an answer to a prompt that nobody has prepared. The guide
+    is closed in the end. `drafts` count; left out, they are drafts of the session."""
+    drafts = AnswerDrafts(end_tokens, session.speculation) if drafts is None else drafts
+    vocabulary = session.executor.program.vocabulary
+    chooser = TokenChooser(
+        list(prompt), sampling, end_tokens, vocabulary, guide=guide, drafts=drafts
+    )
     try:
-        with suppress(CancelledError):  # the executor left a step half done
-            yield from _answer_steps(
-                session,
-                prepared,
-                sampling,
-                end_tokens,
-                forced,
-                should_stop,
-                guide,
-                drafts or AnswerDrafts(end_tokens, session.speculation),
-            )
+        yield from answer_steps(session, session.prepare(prompt, reading), chooser, should_stop)
     finally:
-        if guide is not None:
-            guide.close()
+        chooser.close()
 
 
 def generate(
@@ -90,103 +92,50 @@ def generate(
     sampling: SamplingOptions,
     end_tokens: frozenset[int],
     should_stop: StopCheck | None = None,
-    reading: PrefillOptions = PLAIN,
     guide: Guide | None = None,
 ) -> Iterator[TokenChoice]:
     """Yield the tokens of an answer, for callers with nothing to do between two steps."""
-    prepared = session.prepare(prompt, reading)
-    for item in answer_steps(session, prepared, sampling, end_tokens, (), should_stop, guide):
+    for item in generate_items(session, prompt, sampling, end_tokens, should_stop, guide=guide):
         if isinstance(item, TokenChoice):
             yield item
 
 
 def _answer_steps(
-    session: Session,
-    prepared: Prepared,
-    sampling: SamplingOptions,
-    end_tokens: frozenset[int],
-    forced: Sequence[int],
-    should_stop: StopCheck | None,
-    guide: Guide | None,
-    drafts: AnswerDrafts,
+    session: Session, prepared: Prepared, chooser: TokenChooser, should_stop: StopCheck | None
 ) -> Iterator[AnswerItem]:
-    sampler = Sampler(sampling, guide.token_bytes if guide else None)
-    check_bias(sampling, session.executor.program.vocabulary)
-    session.check([*prepared.prompt, *forced[-1:]], prepared.options)
-    tokens, logits = list(prepared.prompt), np.empty(0, np.float32)
-    if guide is not None and not forced:
-        guide.prepare()  # beside the prompt
+    session.check([*prepared.prompt, *chooser.forced_end], prepared.options)
+    logits = np.empty(0, np.float32)
+    chooser.prepare()  # beside the prompt
     for step in session.prefill_chunks(prepared, should_stop):
         logits = step.logits
         yield step
-    yield from (TokenChoice(token, math.nan) for token in forced[:-1])
-    if forced:
-        choice, produced = _scored(guide, logits, forced), 0
-    else:
-        yield from _waits(guide)
-        choice, produced = choose_next(sampler, guide, logits, tokens), 1
+    while (forced := chooser.next_unscored()) is not None:
+        yield forced
     while True:
-        last = choice.token in end_tokens or produced == sampling.max_new_tokens
-        if not last and session.context_used == session.context:
-            last = not session.make_room(prepared.options)
-            if not last:
+        while not chooser.is_ready():
+            yield MaskPending()  # meanwhile others may be served
+        choice = chooser.choose(logits, session.tokens_ahead)
+        is_last = chooser.is_over
+        if not is_last and session.context_used == session.context:
+            is_last = not session.make_room(prepared.options)
+            if not is_last:
                 yield Forgotten()
-        if accepted := session.is_ahead(choice.token):
-            drafts.note_accepted()
-        rejected = () if accepted else session.tokens_ahead
-        yield replace(choice, accepted=accepted, rejected=rejected)
-        if last:
+        yield choice
+        if is_last:
             return
-        tokens.append(choice.token)
-        if guide is not None:
-            guide.prepare()
-        logits = _decoded(session, tokens, drafts, sampling.max_new_tokens - produced, should_stop)
-        yield from _waits(guide)
-        choice, produced = choose_next(sampler, guide, logits, tokens), produced + 1
+        chooser.prepare()
+        logits = _decoded(session, chooser, should_stop)
 
 
 def _decoded(
-    session: Session,
-    tokens: list[int],
-    drafts: AnswerDrafts,
-    left: int,
-    should_stop: StopCheck | None,
+    session: Session, chooser: TokenChooser, should_stop: StopCheck | None
 ) -> NDArray[np.float32]:
-    """Decode the last token, with drafts of at most `left` tokens that may still be chosen; logits
-    float32 [V] of what follows."""
-    if session.is_ahead(tokens[-1]):
-        return session.decode(tokens[-1], should_stop)
-    drafted = drafts.propose(tokens, min(session.most_drafted, left - 1), should_stop)
-    logits = session.decode(tokens[-1], should_stop, drafted)
-    drafts.note_step(len(drafted), session.step_seconds, is_alone=not session.had_company)
+    """Decode the next token, with drafts behind it; logits float32 [V] of what follows."""
+    token = chooser.tokens[-1]
+    if session.is_ahead(token):
+        return session.decode(token, should_stop)
+    drafted = chooser.propose(session.most_drafted, should_stop)
+    logits = session.decode(token, should_stop, drafted)
+    seconds, is_alone = session.step_seconds, not session.had_company
+    chooser.drafts.note_step(len(drafted), seconds, is_alone=is_alone)
     return logits
-
-
-def _waits(guide: Guide | None) -> Iterator[MaskPending]:
-    """Yield until it is known what may come next; meanwhile others may be served."""
-    while guide is not None and not guide.is_ready(PATIENCE):
-        yield MaskPending()
-
-
-def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
-    """Return the last of the forced tokens, as if it had been chosen."""
-    if guide is None:
-        return score_token(logits, forced[-1])
-    guide.take_all(forced[:-1])
-    choice = score_token(logits, forced[-1], guide.mask())
-    guide.take(forced[-1])
-    return choice
-
-
-def choose_next(
-    sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
-) -> TokenChoice:
-    """Choose what follows `tokens` and feed the guide. Errors as `Sampler.choose` and `Guide`."""
-    if guide is None:
-        return sampler.choose(logits, tokens)
-    due = guide.due()
-    choice = (
-        sampler.choose(logits, tokens, guide.mask()) if due is None else sampler.score(logits, due)
-    )
-    guide.take(choice.token)
-    return choice

@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation import prompt
-from llm_lite.core.generation.answer import peak_rss_bytes
-from llm_lite.core.generation.endings import Endings
-from llm_lite.core.generation.guide import guide_of
+from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompt import encode
-from llm_lite.core.generation.sampling import Sampler, check_bias
+from llm_lite.core.generation.sampling import check_bias
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
-from llm_lite.core.generation.steps import PATIENCE, choose_next
-from llm_lite.core.generation.token_texts import TokenEmitter, labelled
+from llm_lite.core.generation.token_chooser import PATIENCE
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.inspected import check_gains, gains_shape
 from llm_lite.core.messages import (
@@ -28,15 +25,12 @@ from llm_lite.core.messages import (
     ChatMessage,
     Event,
     GenerationFinished,
-    GenerationStarted,
     GenerationStats,
     ServedRequest,
     StopReason,
-    TokenDecoded,
 )
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import pages_for
-from llm_lite.core.records import replace
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 
@@ -59,30 +53,30 @@ class ServedAnswer:
         asked = time.perf_counter()
         self.number, self.handle, self.request = number, handle, request
         self.client = request.client
-        tokenizer, sampling = file.tokenizer, request.sampling
+        tokenizer, vocabulary = file.tokenizer, program.vocabulary
         encoded = encode_request(file, request, context)
-        check_prompt(encoded.ids, PLAIN, context=context, vocabulary=program.vocabulary)
-        check_bias(sampling, program.vocabulary)
+        check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
+        check_bias(request.sampling, vocabulary)  # before a grammar is read
         if request.gains is not None:
             check_gains(request.gains, *gains_shape(program))
         if not 0 <= request.alternatives <= MOST_ALTERNATIVES:
             found = f"expected 0 to {MOST_ALTERNATIVES}, found {request.alternatives}"
             raise RequestError(f"alternatives: {found}")
-        thinking, last = encoded.thinking, len(request.messages) - 1
-        continued = encoded.tokens_of(last) if request.continue_last else []
-        self._guide = guide_of(
-            tokenizer, sampling, thinking, may_think=request.thinking, written=continued
+        last = len(request.messages) - 1
+        self.writer = AnswerWriter(
+            tokenizer,
+            encoded,
+            request.sampling,
+            self._tell,
+            vocabulary=vocabulary,
+            may_think=request.thinking,
+            continued=encoded.tokens_of(last) if request.continue_last else (),
+            best=request.alternatives,
+            requested=asked,
         )
-        spelled = self._guide.token_bytes if self._guide else None
-        self._sampler = Sampler(sampling, spelled, request.alternatives)
-        endings = Endings[TokenDecoded](sampling, encoded)
-        self._emitter = TokenEmitter(tokenizer, self._tell, endings, continued)
-        self._emitter.requested = asked
-        self.paged = PagedTokens(encoded.ids, pages_for(context), request.gains)
-        self.prompt_tokens, self._context = len(encoded.ids), context
-        self._labels, self._thinking = labelled(tokenizer, encoded), thinking
-        self._reused = 0
-        self._is_begun = False
+        tokens = self.writer.chooser.tokens
+        self.paged = PagedTokens(tokens, pages_for(context), request.gains)
+        self._context = context
         self.is_cancelled = False  # set by any thread
         self.is_running = False
         self.reason: StopReason | None = None  # once it is over
@@ -92,30 +86,19 @@ class ServedAnswer:
         # and the seconds of its step.
         self._held: tuple[NDArray[np.float32], float] | None = None
         self.last_chunk = 0  # the step in which its prompt was last read on
-        self.drafts = AnswerDrafts(tokenizer.end_ids)
 
     @property
-    def reused_tokens(self) -> int:
-        return self._reused
-
-    @property
-    def has_begun(self) -> bool:
-        return self._is_begun
+    def drafts(self) -> AnswerDrafts:
+        return self.writer.chooser.drafts
 
     @property
     def new_tokens(self) -> int:
-        return len(self._emitter.produced)
+        return len(self.writer.produced)
 
     @property
     def left(self) -> int:
         """Return how many tokens may still be chosen."""
-        new = self.request.sampling.max_new_tokens - self.new_tokens
-        return min(new, self._context - len(self.paged.tokens) + 1)
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds since the request came."""
-        return time.perf_counter() - self._emitter.requested
+        return min(self.writer.chooser.left, self._context - len(self.paged.tokens) + 1)
 
     @property
     def is_over(self) -> bool:
@@ -123,20 +106,9 @@ class ServedAnswer:
 
     def begin(self, reused: int) -> None:
         """Start the answer, of whose prompt `reused` positions were in the cache already."""
-        if not self._is_begun:
-            self._is_begun = True
-            self.reused(reused)
-            if self._guide is not None:
-                self._guide.prepare()  # beside the prompt
-            self._emitter.begin_steps()
-            self._tell(
-                GenerationStarted(self.prompt_tokens, self._reused, self._labels, self._thinking)
-            )
-
-    def reused(self, positions: int) -> None:
-        """Count positions of the prompt that others have computed and the cache had."""
-        if not self.new_tokens:
-            self._reused = min(self._reused + positions, self.prompt_tokens - 1)
+        if not self.writer.is_begun:
+            self.writer.chooser.prepare()  # beside the prompt
+            self.writer.begin(reused)
 
     def fit(self, context: int) -> None:
         """Limit the answer to a context of so many tokens; end it where it has more."""
@@ -165,13 +137,12 @@ class ServedAnswer:
             if not self.is_ready(max(0.0, until - time.monotonic())):
                 self._held = row.copy(), 0.0 if accepted else step_seconds
                 break
-            self._take(row, 0.0 if accepted else step_seconds, drafted[accepted:])
-            if self.is_over or self.paged.tokens[-1:] != list(drafted[accepted : accepted + 1]):
+            if not self._take(row, 0.0 if accepted else step_seconds, drafted[accepted:]):
                 break
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Return whether it is known which tokens may come next; wait for that up to `seconds`."""
-        return self._guide is None or self._guide.is_ready(seconds)
+        return self.writer.chooser.is_ready(seconds)
 
     @property
     def is_held(self) -> bool:
@@ -181,37 +152,31 @@ class ServedAnswer:
         """Choose the token that was held up, once `is_ready`."""
         if self._held is not None:
             (row, seconds), self._held = self._held, None
-            self._take(row, seconds, ())
+            self._take(row, seconds)
 
     def restart(self) -> None:
         """Forget the logits of the last token, which are computed again with all others."""
         self._held = None
 
     def _take(
-        self, logits: NDArray[np.float32], step_seconds: float, drafted: tuple[int, ...]
-    ) -> None:
-        """Choose what follows all tokens, of float32 [V]; it may be the last one. `drafted` are
-        the tokens drafted for its place and behind."""
+        self, logits: NDArray[np.float32], step_seconds: float, drafted: tuple[int, ...] = ()
+    ) -> bool:
+        """Choose what follows all tokens, of float32 [V]; it may be the last one. Return whether
+        it is the first of `drafted`, the tokens drafted for its place and behind, and the answer
+        goes on."""
         try:
-            choice = choose_next(self._sampler, self._guide, logits, self.paged.tokens)
+            choice = self.writer.take(logits, self.paged.computed, step_seconds, drafted)
         except LlmLiteError as error:
             self._is_at_fault = isinstance(error, RequestError)
             self.end("error", str(error))
-            return
-        if is_drafted := drafted[:1] == (choice.token,):
-            self.drafts.note_accepted()
-        choice = replace(choice, accepted=is_drafted, rejected=() if is_drafted else drafted)
-        self._emitter.emit(choice, self.paged.computed, step_seconds)
-        if self._emitter.reason is not None:
-            self.end(self._emitter.reason)
-        elif self.new_tokens >= self.request.sampling.max_new_tokens:
-            self.end("length")
+            return False
+        if self.writer.reason is not None:
+            self.end(self.writer.reason)
         elif self.paged.computed >= self._context:
             self.end("context", f"the context of {self._context} tokens is full")
         else:
-            self.paged.tokens.append(choice.token)
-            if self._guide is not None:
-                self._guide.prepare()
+            self.writer.chooser.prepare()
+        return choice.accepted and not self.is_over
 
     def end(self, reason: StopReason, problem: str = "") -> None:
         """Mark the answer as over; `finish` emits what is left."""
@@ -222,31 +187,17 @@ class ServedAnswer:
         """Emit the text that was held back, and how the answer ended. `read_bytes` is that of
         GenerationStats."""
         assert self.reason is not None
-        self.close()
-        self._emitter.flush()
-        used = self.paged.computed
-        stats = GenerationStats()
-        if self._is_begun:
-            stats = replace(
-                self.drafts.with_draft_counts(
-                    self._emitter.stats(self.prompt_tokens - self._reused)
-                ),
-                prompt_tokens=self.prompt_tokens,
-                reused_tokens=self._reused,
-                context_used=used,
-                peak_rss_bytes=peak_rss_bytes(),
-                read_bytes=read_bytes,
-            )
+        writer, stats = self.writer, GenerationStats()
+        writer.close()
+        writer.flush()
+        if writer.is_begun:
+            read = writer.prompt_tokens - writer.reused
+            stats = writer.stats(read, self.paged.computed, read_bytes)
         failed = self.reason == "error"
         if not failed:
             self._tell(GenerationFinished(self.reason, stats, self.problem))
         with suppress(Exception):  # of a listener, which hears no more
             self.handle.end(self.problem if failed else "", at_fault=failed and self._is_at_fault)
-
-    def close(self) -> None:
-        """Release what its grammar needs of the machine."""
-        if self._guide is not None:
-            self._guide.close()
 
     def to_status(self, *, waiting: bool) -> ServedRequest:
         """Return the answer as a row in a list of requests; any thread may call it."""
@@ -255,10 +206,10 @@ class ServedAnswer:
             self.request.response,
             self.client,
             waiting,
-            self.prompt_tokens,
-            min(self.paged.computed, self.prompt_tokens),
+            self.writer.prompt_tokens,
+            min(self.paged.computed, self.writer.prompt_tokens),
             self.new_tokens,
-            self.seconds,
+            self.writer.seconds,
         )
 
     def _tell(self, event: Event) -> None:

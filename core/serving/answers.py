@@ -103,7 +103,7 @@ class AnswerService:
         try:
             self._queue.add(answer, batch)
         except BaseException:
-            answer.close()
+            answer.writer.close()
             raise
         handle.on_cancel = partial(self._queue.cancel, answer.number)
         return handle

@@ -109,7 +109,7 @@ class Embedding:
         while count < min(len(left), most) and total + len(left[count]) <= PAGE:
             total += len(left[count])
             count += 1
-        pack = [PagedTokens(tokens, pages_for(len(tokens))) for tokens in left[:count]]
+        pack = [PagedTokens(list(tokens), pages_for(len(tokens))) for tokens in left[:count]]
         for paged in pack:
             paged.extend(batch.pool, len(paged.tokens))
             paged.slot = batch.slots.slot_of(None)

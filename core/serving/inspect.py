@@ -74,7 +74,7 @@ class Responses:
         if paged.computed:
             tokens = tuple(paged.tokens[: paged.computed])
             tickets = paged.tickets(pool)
-            self._ended[name] = _Ended(tokens, answer.prompt_tokens, tickets, paged.gains)
+            self._ended[name] = _Ended(tokens, answer.writer.prompt_tokens, tickets, paged.gains)
             self._ended.move_to_end(name)
         while len(self._ended) > _MOST_RESPONSES:
             self._ended.popitem(last=False)
@@ -88,7 +88,7 @@ class Responses:
             if answer.request.response == name:
                 paged = answer.paged
                 held = paged.tokens[: paged.computed]
-                return _held(name, held, answer.prompt_tokens, paged.pages, paged.gains)
+                return _held(name, held, answer.writer.prompt_tokens, paged.pages, paged.gains)
         ended = self._ended.get(name)
         pages = list[int]()
         for ticket in ended.tickets if ended else ():

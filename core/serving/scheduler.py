@@ -124,7 +124,7 @@ class Scheduler:
             answer.end("stopped")
             if answer.new_tokens:
                 share = 0.2 if self._seconds else 1.0
-                self._seconds += share * (answer.seconds - self._seconds)
+                self._seconds += share * (answer.writer.seconds - self._seconds)
         return ended
 
     def end_all(self, problem: str) -> None:
@@ -239,7 +239,7 @@ class Scheduler:
             paged = answer.paged
             if not answer.is_running:
                 continue
-            answer.reused(paged.adopt(pool))
+            answer.writer.note_reused(paged.adopt(pool))
             if not paged.is_reading:  # it had been answered as far as another's prompt goes
                 continue
             count, name = paged.next_count(), paged.next_name()

@@ -3,8 +3,6 @@ of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from llm_lite.core.messages import Gains
@@ -24,8 +22,8 @@ class PagedTokens:
     cache holds the same to the last bit, whatever else is in the steps. All are computed with the
     same `gains` of heads, None for 1 everywhere."""
 
-    def __init__(self, tokens: Sequence[int], most_pages: int, gains: Gains | None = None) -> None:
-        self.tokens = list(tokens)
+    def __init__(self, tokens: list[int], most_pages: int, gains: Gains | None = None) -> None:
+        self.tokens = tokens
         self.gains = gains
         self.slot = 0  # of a step, that has the gains
         self.prompt = len(self.tokens)

@@ -23,7 +23,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.grammars.matchers import matchers
-from llm_lite.core.generation.steps import PATIENCE
+from llm_lite.core.generation.token_chooser import PATIENCE
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.plan import Program

@@ -27,9 +27,9 @@ class Tally(Struct):
             self.failed += 1
         else:
             self.finished += 1
-        if answer.has_begun:
-            self.prompt_tokens += answer.prompt_tokens
-        self.cached_tokens += answer.reused_tokens
+        if answer.writer.is_begun:
+            self.prompt_tokens += answer.writer.prompt_tokens
+        self.cached_tokens += answer.writer.reused
         self.new_tokens += answer.new_tokens
 
     def count_step(self, seconds: float) -> None:

@@ -20,6 +20,7 @@ import jsonschema
 
 from llm_lite.core.generation import guide, sampling, steps
 from llm_lite.core.generation.prompt import encode
+from llm_lite.core.generation.token_chooser import TokenChooser
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ChatMessage, EngineOptions, SamplingOptions
@@ -65,7 +66,7 @@ class Times:
 def timed(runner: Runner) -> Iterator[Times]:
     """What is spent between a step's end and the choice of its token, and in the steps of one
     token."""
-    times, choose, decode = Times(), steps.choose_next, runner.session.decode
+    times, choose, decode = Times(), TokenChooser.choose, runner.session.decode
     ended: list[float] = []  # when the last step did
 
     def timed_choose(*arguments: object) -> sampling.TokenChoice:
@@ -81,12 +82,12 @@ def timed(runner: Runner) -> Iterator[Times]:
         times.steps.append(ended[0] - begun)
         return logits
 
-    steps.choose_next = timed_choose  # type: ignore[assignment]
+    TokenChooser.choose = timed_choose  # type: ignore[method-assign, assignment]
     runner.session.decode = timed_decode  # type: ignore[method-assign, assignment]
     try:
         yield times
     finally:
-        steps.choose_next = choose
+        TokenChooser.choose = choose  # type: ignore[method-assign]
         runner.session.decode = decode  # type: ignore[method-assign]
 
 

@@ -30,7 +30,7 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.slice_source import SLICE, SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import Speculation
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, SamplingOptions, Speculate
@@ -146,8 +146,7 @@ def _answered(runner: Runner, tokens: int) -> dict[str, float]:
     greedy = SamplingOptions(temperature=0.0, max_new_tokens=tokens)
     session.clear()
     counts, began = AnswerDrafts(speculation=session.speculation), time.perf_counter()
-    prompt = session.prepare(list(range(300, 316)))
-    for _ in answer_steps(session, prompt, greedy, frozenset(), drafts=counts):
+    for _ in generate_items(session, range(300, 316), greedy, frozenset(), drafts=counts):
         pass
     seconds = time.perf_counter() - began
     return {

@@ -30,7 +30,7 @@ from llm_lite.core.generation.speculation.speculation import (
     Speculation,
     speculation_of,
 )
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.runner import Runner
@@ -161,7 +161,7 @@ def _answered(
     session.clear()
     drafts = AnswerDrafts(NO_END, session.speculation)
     sampling = replace(GREEDY, max_new_tokens=most)
-    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, drafts=drafts)
+    items = generate_items(session, prompt, sampling, NO_END, drafts=drafts)
     chosen = [(i.token, i.probability) for i in items if hasattr(i, "token")]
     return chosen, drafts
 

@@ -9,7 +9,7 @@ import pytest
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
@@ -57,10 +57,11 @@ def both(request, tiny):
 def answer(session: Session, prompt, options=None, **changes):
     """The tokens of a greedy answer, and how many of the prompt were in the cache."""
     sampling = replace(GREEDY, **changes)
-    prepared = session.prepare(prompt, options or PrefillOptions(name="one", conversation=1))
+    reading = options or PrefillOptions(name="one", conversation=1)
+    reused = session.prepare(prompt, reading).reused
     drafts = AnswerDrafts(speculation=session.speculation)
-    items = answer_steps(session, prepared, sampling, frozenset(), drafts=drafts)
-    return [item.token for item in items if hasattr(item, "token")], prepared.reused
+    items = generate_items(session, prompt, sampling, frozenset(), reading=reading, drafts=drafts)
+    return [item.token for item in items if hasattr(item, "token")], reused
 
 
 def same(runners, work):

@@ -16,7 +16,7 @@ from llm_lite.core.errors import (
     UnfitModelError,
 )
 from llm_lite.core.generation.speculation import draft_model
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.hub.fit.estimate import estimate
 from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends, draft_models, loader
@@ -187,7 +187,7 @@ def test_it_fails_in_the_middle_of_an_answer(error, tiny_llama, smaller):
 
         def said():
             session.clear()
-            return tokens_of(answer_steps(session, session.prepare(prompt), GREEDY, NO_END))
+            return tokens_of(generate_items(session, prompt, GREEDY, NO_END))
 
         session.speculation = None
         expected = said()

@@ -7,7 +7,7 @@ from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
-from llm_lite.core.generation.steps import MaskPending, answer_steps
+from llm_lite.core.generation.steps import MaskPending, generate_items
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.records import replace
@@ -44,8 +44,12 @@ def answer_with(session, prompt, sampling, speculation, *, reading=None, guide=N
     session.speculation = speculation
     session.clear()
     drafts = AnswerDrafts(NO_END, session.speculation)
-    prepared = session.prepare(prompt, reading or PrefillOptions())
-    items = list(answer_steps(session, prepared, sampling, NO_END, (), None, guide, drafts))
+    reading = reading or PrefillOptions()
+    items = list(
+        generate_items(
+            session, prompt, sampling, NO_END, reading=reading, guide=guide, drafts=drafts
+        )
+    )
     told = [
         replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
         for i in items

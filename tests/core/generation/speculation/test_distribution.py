@@ -10,7 +10,7 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.draft import Draft
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import replace
 from tests.core.generation.speculation.test_answers import NO_END
@@ -61,8 +61,7 @@ def expected(session, temperature):
 
 def drawn(session, sampling, counts):
     """One answer."""
-    prepared = session.prepare(PROMPT)
-    items = answer_steps(session, prepared, sampling, NO_END, drafts=counts)
+    items = generate_items(session, PROMPT, sampling, NO_END, drafts=counts)
     return tuple(item.token for item in items if isinstance(item, TokenChoice))
 
 

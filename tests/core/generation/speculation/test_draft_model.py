@@ -8,7 +8,7 @@ from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.generation.answer import Answer
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.generation.speculation.draft import NO_DRAFT
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -57,7 +57,7 @@ def of_the_model_only(runner):
 
 
 def items(session, prompt, sampling=GREEDY, should_stop=None):
-    return answer_steps(session, session.prepare(prompt), sampling, NO_END, (), should_stop)
+    return generate_items(session, prompt, sampling, NO_END, should_stop)
 
 
 def both(runner, script):

@@ -12,7 +12,7 @@ from llm_lite.core.generation.prefill import PLAIN, PrefillOptions
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, TokenDecoded
 from llm_lite.core.models.model import BuildOptions
@@ -82,7 +82,7 @@ def both(program, script, executor=CpuExecutor):
 
 def items(session, prompt, sampling=GREEDY, reading=PLAIN):
     prompt = [*beginning(session.executor.program), *prompt]
-    return answer_steps(session, session.prepare(prompt, reading), sampling, NO_END)
+    return generate_items(session, prompt, sampling, NO_END, reading=reading)
 
 
 def tokens_of(answer):

@@ -12,7 +12,7 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
-from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.loading import backends
 from llm_lite.core.models.description.tensors import KnownShape
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
@@ -202,7 +202,7 @@ def answered(session, prompt, sampling, *, drafts):
     )
     session.clear()
     counts = AnswerDrafts(NO_END, session.speculation)
-    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, drafts=counts)
+    items = generate_items(session, prompt, sampling, NO_END, drafts=counts)
     told = [
         replace(i, accepted=False, rejected=()) if hasattr(i, "accepted") else type(i)
         for i in items
