@@ -50,7 +50,7 @@ class AnswerWriter:
         `best` as of `TokenChooser`. RequestError as of this and of `guide_of`."""
         self._emit = emit
         self.prompt_tokens, self.reused = len(encoded.ids), 0
-        self.labels, self._thinking = labelled(tokenizer, encoded), encoded.thinking
+        self.labels, self.thinking = labelled(tokenizer, encoded), encoded.thinking
         self._emitter = TokenEmitter(
             tokenizer, emit, Endings[TokenDecoded](sampling, encoded), continued
         )
@@ -100,7 +100,7 @@ class AnswerWriter:
         self.is_begun = True
         self.note_reused(reused)
         self.begin_steps()
-        self._emit(GenerationStarted(self.prompt_tokens, self.reused, self.labels, self._thinking))
+        self._emit(GenerationStarted(self.prompt_tokens, self.reused, self.labels, self.thinking))
 
     def begin_steps(self) -> None:
         """Record that the prompt is about to be read."""

@@ -140,6 +140,11 @@ class Encoded(Struct):
         """Return the tokens that the message of this index has."""
         return [t for t, owner in zip(self.ids, self.owners, strict=True) if owner == message]
 
+    @classmethod
+    def of_ids(cls, ids: Sequence[int]) -> Encoded:
+        """Return a prompt of tokens that are of no message."""
+        return cls(list(ids), [-1] * len(ids))
+
 
 def check_size(
     tokenizer: Tokenizer,

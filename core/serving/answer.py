@@ -226,7 +226,7 @@ def encode_request(file: prompt.ChatFile, request: AnswerRequest, context: int) 
     if len(given) > 1:
         raise RequestError(f"expected messages, tokens or a text, found {' and '.join(given)}")
     if request.tokens:
-        return prompt.Encoded(list(request.tokens), [-1] * len(request.tokens))
+        return prompt.Encoded.of_ids(request.tokens)
     messages = request.messages or (ChatMessage("user", request.text),)
     prompt.check_size(file.tokenizer, messages, context)
     if not request.messages:

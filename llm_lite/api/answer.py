@@ -10,12 +10,20 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.api.token_text import TokenText
-from llm_lite.core.generation.endings import Endings
+from llm_lite.core.generation.answer import Emit
+from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.sampling import TokenChoice
-from llm_lite.core.generation.token_texts import alternatives
-from llm_lite.core.messages import Alternative, ChatMessage, StopReason, Thinking
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.steps import AnswerItem, answer_steps
+from llm_lite.core.messages import (
+    Alternative,
+    ChatMessage,
+    Event,
+    StopReason,
+    Thinking,
+    TokenDecoded,
+)
 from llm_lite.core.text.thinking import Split
-from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 Turn = Callable[["Answer"], AbstractContextManager[None]]
 
@@ -147,50 +155,40 @@ class ComputedAnswer(Answer):
     """The answer of a model that is loaded in this process."""
 
     def __init__(
-        self,
-        choices: Iterator[TokenChoice],
-        tokenizer: Tokenizer,
-        *,
-        prompt: tuple[int, ...],
-        endings: Endings[TokenChoice],
-        thinking: Thinking | None,
-        most: int,
-        turn: Turn,
+        self, make_writer: Callable[[Emit], AnswerWriter], session: Session, turn: Turn
     ) -> None:
-        super().__init__(prompt, thinking)
-        self._choices, self._tokenizer, self._endings = choices, tokenizer, endings
-        self._decoder = StreamDecoder(tokenizer, skip_special=True)
-        self._most, self._turn = most, turn
-        self._count = 0  # of tokens that were chosen
+        """`make_writer` gets what takes its events. RequestError as of `AnswerWriter`."""
+        self._writer = writer = make_writer(self._take)
+        super().__init__(tuple(writer.chooser.tokens), writer.thinking)
+        self._session, self._turn = session, turn
+        self._steps = self._run()
+
+    def _run(self) -> Iterator[AnswerItem]:
+        session, chooser = self._session, self._writer.chooser
+        try:
+            chooser.drafts.speculation = session.speculation
+            yield from answer_steps(session, session.prepare(chooser.tokens), chooser)
+        finally:
+            chooser.close()
 
     def _step(self) -> None:
         with self._turn(self):
             self.is_begun = True
-            choice = next(self._choices, None)
-            if choice is None:
-                self._finish("length" if self._count == self._most else "context")
-                return
-            self._count += 1
-            if choice.token in self._tokenizer.end_ids:
-                self._finish("end")
-                return
-            self._take(choice, self._decoder.feed(choice.token))
-            if self._endings.reason == "repetition":
-                self._finish("repetition")
-            else:
-                self.finish_reason = self._endings.reason
+            writer, item = self._writer, next(self._steps, None)
+            if isinstance(item, TokenChoice):
+                writer.emit_token(item, self._session.context_used, self._session.step_seconds)
+            if item is None or writer.reason is not None:
+                writer.flush()
+                self.finish_reason = writer.reason or "context"
 
-    def _finish(self, reason: StopReason) -> None:
-        self._ready += [self._token(choice, text) for choice, text in self._endings.flush()]
-        self._rest, self.finish_reason = self._decoder.flush(), reason
-
-    def _take(self, choice: TokenChoice, text: str) -> None:
-        shown = self._endings.feed(choice, choice.token, text)
-        self._ready += [self._token(choice, text) for choice, text in shown]
-
-    def _token(self, choice: TokenChoice, text: str) -> Token:
-        best = alternatives(self._tokenizer, choice.best)
-        return Token(choice.token, text, choice.probability, best)
+    def _take(self, event: Event) -> None:
+        if not isinstance(event, TokenDecoded):
+            return
+        if event.token in self._writer.chooser.ends:
+            self._rest = event.text
+        else:
+            said = event.token, event.text, event.probability, event.alternatives
+            self._ready.append(Token(*said))
 
 
 def _list_alternatives(best: tuple[Alternative, ...]) -> str:

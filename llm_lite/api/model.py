@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -26,13 +27,11 @@ from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.endings import Endings
-from llm_lite.core.generation.guide import guide_of
+from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.prefill import PLAIN
 from llm_lite.core.generation.prompt import Encoded, check_size, encode, encode_raw
-from llm_lite.core.generation.sampling import check, check_bias
+from llm_lite.core.generation.sampling import check
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention import AttentionSource
@@ -152,7 +151,7 @@ class Model(ClosedByWith):
         asked = sampling_options(sampling, self.info)
         with self._using():
             if not isinstance(text, str):
-                return self._begun(Encoded(self._ids(text), []), asked)
+                return self._begun(Encoded.of_ids(self._ids(text)), asked)
             messages = (ChatMessage("user", text),)
             check_size(self._file.tokenizer, messages, self.info.context)
             return self._begun(encode_raw(self._file.tokenizer, messages), asked)
@@ -328,20 +327,10 @@ class Model(ClosedByWith):
     def _begun(self, encoded: Encoded, asked: SamplingOptions) -> Answer:
         tokenizer, session = self._file.tokenizer, self._runner.session
         check(asked)
-        check_bias(asked, self.info.vocabulary)
         session.check(encoded.ids, PLAIN)
-        guide = guide_of(tokenizer, asked, encoded.thinking)
-        if guide is not None:
-            guide.check()
-        return ComputedAnswer(
-            generate(session, encoded.ids, asked, tokenizer.end_ids, guide=guide),
-            tokenizer,
-            prompt=tuple(encoded.ids),
-            endings=Endings(asked, encoded),
-            thinking=encoded.thinking,
-            most=asked.max_new_tokens,
-            turn=self._turn,
-        )
+        vocabulary = self.info.vocabulary
+        make = partial(AnswerWriter, tokenizer, encoded, asked, vocabulary=vocabulary)
+        return ComputedAnswer(make, session, self._turn)
 
     @contextmanager
     def _turn(self, answer: Answer) -> Iterator[None]:
