@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.prompt import check_size, encode
-from llm_lite.core.generation.token_texts import completed_texts
+from llm_lite.core.generation.token_texts import completed_texts, with_texts
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import (
@@ -31,10 +31,12 @@ from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    FollowToken,
     Measure,
     ModelInfo,
     ReadAttentionRows,
     ServingStatus,
+    TokenTrace,
     ToolSpec,
 )
 from llm_lite.core.plan.cache_layers import cache_layers
@@ -212,6 +214,12 @@ class AnswerService:
         return self._queue.call(
             lambda batch: inspect.lens_layers(batch, self._held(response, batch), position, count)
         )
+
+    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
+        batch, found = self._queue.call(
+            lambda batch: (batch, inspect.trace(batch, self._held(response, batch), asked))
+        )
+        return with_texts(batch.runner.model_file.tokenizer, found)
 
     def statistics(
         self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False

@@ -42,6 +42,7 @@ from llm_lite.core.messages import (
     EngineOptions,
     Event,
     ExecutorInfo,
+    FollowToken,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
@@ -53,6 +54,7 @@ from llm_lite.core.messages import (
     ServingStatus,
     StopReason,
     TokenDecoded,
+    TokenTrace,
     ToolSpec,
 )
 from llm_lite.core.records import replace
@@ -134,6 +136,9 @@ class RunnerService:
         self._refuse()
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+        self._refuse()
+
+    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
         self._refuse()
 
     def statistics(

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import check_rollout
 from llm_lite.core.inspect.lens import TokenAgain, lens_of
-from llm_lite.core.messages import Gains, Measure, ReadAttentionRows
+from llm_lite.core.inspect.lesson.collecting import trace_run
+from llm_lite.core.inspect.lesson.recording import TracedRun, check_position
+from llm_lite.core.messages import FollowToken, Gains, Measure, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Kind, Tensor
@@ -234,8 +239,7 @@ def copy_layer(batch: Batch, held: CachedResponse, layers: Sequence[int]) -> Res
 def copy_values(batch: Batch, held: CachedResponse, layer: CacheLayer, what: Measure) -> F32:
     """Return a layer's keys or values, float32 [positions, columns]."""
     tensor = layer.keys if what == "key-norm" else layer.values
-    data = _read(batch, tensor.name, held, 0, len(held.tokens))
-    return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+    return _values(batch, held, tensor, range(len(held.tokens)))
 
 
 def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
@@ -249,10 +253,7 @@ def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
 def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -> list[LensLayer]:
     """Return what each layer would say behind the position; the cache stays as it is."""
     held.check(position, position + 1)
-    pages = held.pages[: pages_for(position + 1)]
-    token = np.array([held.tokens[position]], np.int32)
-    slot = batch.slots.slot_of(held.gains)
-    step = Step(token, 0, 1, (Segment(position, 1, 1, pages, slot),))
+    step = _step_again(batch, held, position)
     session, tokenizer = batch.runner.session, batch.runner.model_file.tokenizer
     found = []
     for layer, logits in lens_of(TokenAgain(batch.executor, session.files, step, session.checked)):
@@ -261,6 +262,55 @@ def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -
         texts = tuple(text_of(tokenizer, token) for token in tokens)
         found.append(LensLayer(layer, tokens, texts, probabilities))
     return found
+
+
+class TracedResponse(Struct, frozen=True):
+    """A response as a `TracedSession` (core/inspect/lesson/recording.py)."""
+
+    batch: Batch
+    held: CachedResponse
+
+    @property
+    def executor(self) -> Executor:
+        return self.batch.executor
+
+    @property
+    def files(self) -> MappedFiles:
+        return self.batch.runner.session.files
+
+    @property
+    def gains(self) -> Gains:
+        ones = tuple((1.0,) * len(row) for row in self.batch.runner.session.gains)
+        return ones if self.held.gains is None else self.held.gains
+
+    def tokens(self) -> tuple[int, ...]:
+        return self.held.tokens
+
+    def checked(self, values: Values, what: str) -> Values:
+        return self.batch.runner.session.checked(values, what)
+
+
+def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
+    """Return all numbers of a token as the lesson has them, without texts; the cache stays as it
+    is. Errors as of `trace_run`."""
+    check_position(asked.position, held.tokens)
+    plan, step = batch.program.plan_for(1, 1), _step_again(batch, held, asked.position)
+    read = partial(_values, batch, held)
+    run = TracedRun(TracedResponse(batch, held), plan, step, 0, asked.position, read)
+    return trace_run(run, batch.runner.attention, asked)
+
+
+def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
+    """Return the step that runs a token of a response once more, over what the cache holds."""
+    pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.gains)
+    token = np.array([held.tokens[position]], np.int32)
+    return Step(token, 0, 1, (Segment(position, 1, 1, pages, slot),))
+
+
+def _values(batch: Batch, held: CachedResponse, tensor: Tensor, positions: range) -> F32:
+    """Return the values of a cache's rows, float32 [positions, columns]."""
+    data = _read(batch, tensor.name, held, positions.start, positions.stop)
+    return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
 
 def _read(

@@ -18,12 +18,14 @@ from llm_lite.core.messages import (
     EngineOptions,
     Event,
     ExecutorInfo,
+    FollowToken,
     Measure,
     Mode,
     ModelInfo,
     ModeSwitch,
     ReadAttentionRows,
     ServingStatus,
+    TokenTrace,
     ToolSpec,
 )
 
@@ -158,6 +160,10 @@ class Service(Protocol):
 
     def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
         """Return what each layer would say next behind a position."""
+        ...
+
+    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
+        """Return all numbers of a token of a response, as the lesson has them of the chat."""
         ...
 
     def statistics(

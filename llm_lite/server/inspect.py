@@ -14,7 +14,8 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
-from llm_lite.core.messages import Direction, Measure, ReadAttentionRows
+from llm_lite.core.messages import Direction, FollowToken, Measure, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.serving import service as core
 from llm_lite.core.serving.service import F32, AnswerTokens
 from llm_lite.server.call import Call
@@ -28,10 +29,11 @@ _DIGITS = 6  # of a probability in JSON
 Position = Annotated[int, Meta(ge=0, le=1 << 30)]
 
 
+ResponseId = Annotated[str, Meta(min_length=1, max_length=128, description="The id of a response.")]
+
+
 class CacheQuery(Query, kw_only=True):
-    response: Annotated[
-        str, Meta(min_length=1, max_length=128, description="The id of a response.")
-    ]
+    response: ResponseId
     format: Annotated[
         Literal["json", "npz"] | None, about("Or by the header Accept; JSON, else.")
     ] = None
@@ -92,6 +94,22 @@ class LensQuery(CacheQuery, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=50, description="How many tokens of each layer.")] = 5
 
 
+class TraceQuery(Query, kw_only=True):
+    response: ResponseId
+    position: Annotated[Position | None, about("Of the token; without it, the last.")] = None
+    layer: Annotated[int, Meta(ge=0, le=4096, description="The layer that is opened.")] = 0
+    head: Annotated[
+        Annotated[int, Meta(ge=0, le=4096)] | None,
+        about(
+            "The head of it that is opened; without it, the one that attends most to other tokens "
+            "than the first, the last and its own."
+        ),
+    ] = None
+    first: Annotated[
+        Position, about("The first position whose scores are told; at most the last 24 are.")
+    ] = 0
+
+
 class StatisticsQuery(CacheQuery, kw_only=True):
     what: Annotated[
         Measure,
@@ -129,6 +147,14 @@ class LensLayers(Struct):
     response: str
     position: Count
     layers: list[LensLayer]
+
+
+class Trace(Struct, kw_only=True):
+    response: str
+    trace: Annotated[
+        TokenTrace,
+        about("As `TokenTrace` of llm_lite.core.messages; null stands for what there is not."),
+    ]
 
 
 class Statistics(Struct, kw_only=True):
@@ -235,6 +261,20 @@ async def lens(call: Call) -> Response:
         for layer in layers
     ]
     return json_response(LensLayers(held.response, position, rows))
+
+
+async def trace(call: Call) -> Response:
+    """Return what a token becomes on its way through the model."""
+    service = call.service
+    query: TraceQuery = call.query
+    held = await call.in_thread(lambda _: service.answer_tokens(query.response))
+    position = len(held.tokens) - 1 if query.position is None else query.position
+    if position >= len(held.tokens):
+        raise CheckError("position", f"expected 0 to {len(held.tokens) - 1}, found {position}")
+    head = ANY_HEAD if query.head is None else query.head
+    asked = FollowToken(position, query.layer, head, query.first)
+    made = await call.in_thread(lambda _: service.trace(held.response, asked))
+    return await call.in_thread(lambda _: json_response(Trace(response=held.response, trace=made)))
 
 
 async def statistics(call: Call) -> Response:

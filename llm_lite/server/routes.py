@@ -161,6 +161,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
+        "/inspect/trace",
+        "What one token of a response becomes on its way through the model.",
+        inspect.trace,
+        _json("Its numbers in every layer, and in one layer that is opened.", inspect.Trace),
+        query=inspect.TraceQuery,
+        finds=_A_RESPONSE,
+    ),
+    Endpoint(
+        "GET",
         "/inspect/statistics",
         "A number for each position of a response in each layer's cache.",
         inspect.statistics,

@@ -111,8 +111,8 @@ class _Wires(Struct, frozen=True):
         """Return the keys and values of the model's attention `number`, whose op is `heads`."""
         keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
         bias, layer = self.source.bias(number), self.source.layers[number]
-        executor = self.run.session.executor
-        return HeldKeys(executor, layer, keys, values, self.run.position, visible, bias)
+        run = self.run
+        return HeldKeys(run.read, layer, keys, values, run.position, visible, bias)
 
 
 def trace_token(
@@ -122,27 +122,33 @@ def trace_token(
     hidden: F32 | None = None,
 ) -> TokenTrace:
     """Return all numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's
-    source.
-
-    RequestError where position, layer or head are not there, or the model is built in a way that is
-    not known; NotFiniteError where what it computes are no numbers.
-    """
-    wires = _wires(run_of(session, asked.position), source, asked)
-    final, logits = wiring.final_op(wires.wiring), len(wires.run.plan.ops) - 1
-    rows = wires.run.record({*wires.recorded, final, logits})
-    first = asked.position + 1 - wires.layer.window if wires.layer.window else 0
-    visible = range(max(0, first), asked.position + 1)
-    tokens = session.tokens()
-    trace = _trace(wires, asked, rows, visible, _before(asked), tokens)
-    trace = replace(
-        trace,
-        final=part(rows[final]),
-        distribution=distribution(rows[logits], tokens[asked.position + 1 :][:1]),
-    )
+    source. Errors as of `trace_run`."""
+    trace = trace_run(run_of(session, asked.position), source, asked)
     if hidden is None:
         return trace
     shape = replace(trace.shape, path="encoder_decoder")
     return replace(trace, shape=shape, source=_source(session.source_tokens, hidden))
+
+
+def trace_run(run: TracedRun, source: AttentionSource, asked: FollowToken) -> TokenTrace:
+    """Return all numbers of the token that `run` computes again. Of `source`, only what is the
+    same for all sequences of the model.
+
+    RequestError where position, layer or head are not there, or the model is built in a way that is
+    not known; NotFiniteError where what it computes are no numbers.
+    """
+    wires = _wires(run, source, asked)
+    final, logits = wiring.final_op(wires.wiring), len(wires.run.plan.ops) - 1
+    rows = wires.run.record({*wires.recorded, final, logits})
+    first = asked.position + 1 - wires.layer.window if wires.layer.window else 0
+    visible = range(max(0, first), asked.position + 1)
+    tokens = run.session.tokens()
+    trace = _trace(wires, asked, rows, visible, _before(asked), tokens)
+    return replace(
+        trace,
+        final=part(rows[final]),
+        distribution=distribution(rows[logits], tokens[asked.position + 1 :][:1]),
+    )
 
 
 def trace_text(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import cap
-from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, TokenScore
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Tensor
 
 F32 = NDArray[np.float32]
+ReadRows = Callable[[Tensor, range], F32]  # of a cache, at these positions: [positions, columns]
 BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at most
 
 
@@ -24,7 +23,7 @@ class HeldKeys(Struct, frozen=True):
     """The keys and values of a layer, and the `visible` positions of them that a token at
     `position` sees. bias: float32 [heads, columns] that is added to scores by distance."""
 
-    executor: Executor
+    read: ReadRows
     layer: AttentionLayer
     keys: Tensor
     values: Tensor
@@ -42,7 +41,7 @@ class HeldKeys(Struct, frozen=True):
         group, d = head * self.layer.kv_heads // self.layer.heads, self.layer.head_dim
         for start in range(positions.start, positions.stop, BLOCK):
             rows = range(start, min(start + BLOCK, positions.stop))
-            values = values_of(self.executor, tensor, rows)
+            values = self.read(tensor, rows)
             yield rows, values[:, group * d : (group + 1) * d]
 
     def biases(self, head: int, positions: range) -> F32:
@@ -93,7 +92,7 @@ def liveliest(held: HeldKeys, positions: range, queries: F32) -> int:
     the largest, for queries float32 [heads, d]. Heads that find nothing attend to the ends of a
     text."""
     layer = held.layer
-    keys = values_of(held.executor, held.keys, positions)
+    keys = held.read(held.keys, positions)
     keys = keys.reshape(len(positions), layer.kv_heads, layer.head_dim)
     found = np.zeros(layer.heads)
     for head in range(layer.heads):

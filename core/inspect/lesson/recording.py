@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from llm_lite.core.exec.executor import Executor
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.inspect.inspected import InspectedSession
+from llm_lite.core.inspect.lesson.one_head import ReadRows
+from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.plan import Plan
@@ -24,10 +27,14 @@ _STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
 class TracedSession(Protocol):
-    """A session that holds the keys and values of its tokens: a decoder's, or an encoder's."""
+    """A sequence whose keys and values are held: the chat's, an encoder's, or a server's
+    response."""
 
-    executor: Executor
-    files: MappedFiles
+    @property
+    def executor(self) -> Executor: ...
+
+    @property
+    def files(self) -> MappedFiles: ...
 
     @property
     def gains(self) -> Gains: ...
@@ -45,6 +52,7 @@ class TracedRun(Struct, frozen=True):
     step: Step
     row: int
     position: int
+    read: ReadRows  # of the session's caches
 
     def record(self, wanted: Iterable[int]) -> Mapping[int, F32]:
         """Return, by index of the op, the row float32 [columns] that it makes for the token.
@@ -76,7 +84,7 @@ def run_of(session: InspectedSession, position: int) -> TracedRun:
     """Return the run of one token of a decoder. RequestError if it is not in the cache, or if a
     ring has lost keys that it saw."""
     tokens = session.tokens()
-    _check(position, tokens)
+    check_position(position, tokens)
     plan = session.executor.program.plan_for(1, 1)
     oldest = {layer.keys.name: session.cache.oldest(layer) for layer in session.cache.layers}
     for layer in attention_layers(plan):
@@ -85,17 +93,20 @@ def run_of(session: InspectedSession, position: int) -> TracedRun:
             raise RequestError(
                 f"the cache no longer holds what token {position} saw: choose a later token"
             )
-    return TracedRun(session, plan, session.step([tokens[position]], position), 0, position)
+    step, read = session.step([tokens[position]], position), partial(values_of, session.executor)
+    return TracedRun(session, plan, step, 0, position, read)
 
 
 def run_of_text(session: TracedSession, position: int) -> TracedRun:
     """Return the run of the whole text of an encoder. RequestError if the token is not in it."""
     tokens = session.tokens()
-    _check(position, tokens)
+    check_position(position, tokens)
     plan = session.executor.program.plan_for(len(tokens), 0)
-    return TracedRun(session, plan, Step(np.asarray(tokens, np.int32), 0, 0), position, position)
+    step, read = Step(np.asarray(tokens, np.int32), 0, 0), partial(values_of, session.executor)
+    return TracedRun(session, plan, step, position, position, read)
 
 
-def _check(position: int, tokens: tuple[int, ...]) -> None:
+def check_position(position: int, tokens: tuple[int, ...]) -> None:
+    """Raise RequestError where the position is not in the cache."""
     if not 0 <= position < len(tokens):
         raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")
