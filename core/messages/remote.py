@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from llm_lite.core.messages.models import CacheLayerInfo
+
 # Who answers: each tells other things of itself, and takes other options.
 DialectName = Literal["llm-lite", "vllm", "llama-server", "llama-cpp-python", "lm-studio", "openai"]
 
@@ -43,6 +45,7 @@ class RemoteModel(Struct, frozen=True):
     heads: int = 0
     kv_heads: int = 0
     head_dim: int = 0
+    cache_layers: tuple[CacheLayerInfo, ...] = ()  # with rows for the whole context
     architecture: str = ""
     weights: str = ""  # "Q4_K_M"
     calls_functions: bool = True  # as far as is known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.core.messages.remote import DialectName, RemoteModel, RemoteServer
 from llm_lite.core.plain_text import one_line, quote, shortened
 from llm_lite.core.remote.client import Client, Exchange
@@ -14,6 +15,7 @@ from llm_lite.core.remote.reading import a_list, an_object, text, whole
 
 MOST_MODELS = 500
 _OTHERS = {"library": "Ollama", "openai": "OpenAI", "system": "OpenAI", "openai-internal": "OpenAI"}
+_MOST_LAYERS = 1024
 _DETAIL_SECONDS = 5.0  # for what is good to know, and no more
 
 
@@ -122,14 +124,31 @@ def _plain(row: dict[str, Any]) -> RemoteModel:
         file_bytes=whole(meta.get("file_bytes")),
         vocabulary=whole(meta.get("vocabulary")),
         width=whole(meta.get("width")),
-        layers=min(whole(meta.get("layers")), 1024),
+        layers=min(whole(meta.get("layers")), _MOST_LAYERS),
         heads=min(whole(meta.get("heads")), 1024),
         kv_heads=min(whole(meta.get("kv_heads")), 1024),
         head_dim=min(whole(meta.get("head_dim")), 1 << 16),
+        cache_layers=_cache_layers(meta.get("cache_layers"), context),
         architecture=one_line(text(meta.get("architecture"), 60)),
         weights=one_line(text(meta.get("mode"), 40)),
         calls_functions=row.get("calls_functions") is not False,
         switches_thinking=row.get("switches_thinking") is not False,
+    )
+
+
+def _cache_layers(found: Any, context: int) -> tuple[CacheLayerInfo, ...]:
+    """Return the layers with keys and values of their own, which pages hold of all positions."""
+    rows = (an_object(one) for one in a_list(found)[:_MOST_LAYERS])
+    return tuple(
+        CacheLayerInfo(
+            whole(row.get("layer")),
+            tuple(whole(one) for one in a_list(row.get("shared_with"))[:_MOST_LAYERS]),
+            context,
+            whole(row.get("window")),
+            whole(row.get("key_row_bytes")),
+            whole(row.get("value_row_bytes")),
+        )
+        for row in rows
     )
 
 

@@ -12,6 +12,7 @@ from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.handles import CANCELLED, CLOSING, Handle, Outbox, Report, cancel
 from llm_lite.core.messages import (
+    CacheLayout,
     CacheRewritten,
     Cancel,
     ChatMessage,
@@ -20,6 +21,7 @@ from llm_lite.core.messages import (
     CountTokens,
     Event,
     ExecutorInfo,
+    FollowToken,
     Generate,
     GenerationFinished,
     Inspect,
@@ -27,12 +29,14 @@ from llm_lite.core.messages import (
     Level,
     LoadModel,
     Logged,
+    MeasureCache,
     ModelInfo,
     ModelLoaded,
     Read,
     ReadAttentionRows,
     Shutdown,
     SpellTokens,
+    TokenFollowed,
     TokensSpelled,
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
@@ -171,6 +175,12 @@ class RemoteEngine:
         elif isinstance(command, ReadAttentionRows):
             held = self._inspected("where its heads look")
             handle.emit(self.inspection.rows(held, command, exchange))
+        elif isinstance(command, MeasureCache):
+            held = self._inspected("what its cache holds")
+            handle.emit(self.inspection.statistics(held, command, exchange))
+        elif isinstance(command, FollowToken):
+            held = self._inspected("what a token becomes")
+            handle.emit(TokenFollowed(self.inspection.trace(held, command, exchange)))
         elif not isinstance(command, Shutdown):
             problem = f"{self._name} computes elsewhere: that can be done to a model here"
             raise RemoteError(problem)
@@ -254,6 +264,7 @@ def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
         head_dim=model.head_dim,
         width=model.width,
         feed_forward=0,
+        cache=CacheLayout(model.cache_layers),
         has_chat_template=True,
         switches_thinking=server.switches_thinking and model.switches_thinking,
         tool_style="tags" if model.calls_functions else "",

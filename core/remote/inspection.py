@@ -8,28 +8,36 @@ import zipfile
 from urllib.parse import urlencode
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
+    CacheMeasured,
     ChatMessage,
+    FollowToken,
     LensRow,
+    MeasureCache,
     PromptToken,
     ReadAttentionRows,
+    TokenTrace,
 )
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.messages.remote import HeldCache
+from llm_lite.core.plain_text import shortened
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.counting import placed
 from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.reading import a_list, an_object, number, text, whole
+from llm_lite.core.remote.traces import MOST_LAYERS, trace_of
 
 F32 = NDArray[np.float32]
 MOST_VALUES = 8 << 20  # of one array
 MOST_TOKENS = 1 << 17
 MOST_HEADS = 1 << 14  # of all layers: the largest models have about so many
 SECONDS = 60.0
+LONG_SECONDS = 600.0  # for what takes a pass over all keys, behind what others ask
 _MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of its header
 
 
@@ -155,6 +163,36 @@ class RemoteInspection:
         weights = np.clip(np.nan_to_num(np.array([number(one) for one in given])), 0.0, 1.0)
         note = text(reply.get("note"), 200)
         return AttentionRows(asked.position, asked.direction, tuple(weights.tolist()), note)
+
+    def statistics(
+        self, held: RemoteResponse, asked: MeasureCache, exchange: Exchange
+    ) -> CacheMeasured:
+        """Return numbers of the positions `asked.first` to `asked.last`-1 in each layer's cache."""
+        query = urlencode({"response": held.response, "what": asked.what})
+        path = f"/inspect/statistics?{query}"
+        reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
+        rows = [a_list(row) for row in a_list(reply.get("values"))[:MOST_LAYERS]]
+        length = len(held.tokens)
+        if not rows or any(len(row) != length for row in rows):
+            raise RemoteError(
+                f"{self._host} tells nothing usable of its cache: expected {length} numbers for "
+                f"each layer, found {', '.join(sorted({str(len(row)) for row in rows})) or 'none'}"
+            )
+        values = tuple(tuple(number(one) for one in row[asked.first : asked.last]) for row in rows)
+        return CacheMeasured(asked.what, asked.first, 0, values)
+
+    def trace(self, held: RemoteResponse, asked: FollowToken, exchange: Exchange) -> TokenTrace:
+        """Return all numbers of a token. RemoteError if the server's are not of such a kind."""
+        how: dict[str, object] = {} if asked.head == ANY_HEAD else {"head": asked.head}
+        query = {"response": held.response, "position": asked.position, "layer": asked.layer}
+        path = f"/inspect/trace?{urlencode({**query, 'first': asked.first, **how})}"
+        reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
+        try:
+            return trace_of(reply.get("trace"), asked)
+        except ValidationError as error:
+            raise RemoteError(
+                f"{self._host} tells nothing usable of the token: {shortened(str(error), 200)}"
+            ) from None
 
     @property
     def _host(self) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
+from msgspec.json import encode
 from msgspec.structs import asdict
 from starlette.responses import Response
 
@@ -274,7 +275,8 @@ async def trace(call: Call) -> Response:
     head = ANY_HEAD if query.head is None else query.head
     asked = FollowToken(position, query.layer, head, query.first)
     made = await call.in_thread(lambda _: service.trace(held.response, asked))
-    return await call.in_thread(lambda _: json_response(Trace(response=held.response, trace=made)))
+    found = encode(Trace(response=held.response, trace=made))  # nan becomes null
+    return Response(found, media_type="application/json")
 
 
 async def statistics(call: Call) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from llm_lite.core.messages import MODES, ModelInfo, ToolStyle
+from llm_lite.core.messages import MODES, CacheLayerInfo, CacheLayout, ModelInfo, ToolStyle
 
 LAYERS, HEADS, WIDTH = 4, 3, 32
 
@@ -27,6 +27,9 @@ def model_info(name: str, context: int, tool_style: ToolStyle) -> ModelInfo:
         head_dim=8,
         width=WIDTH,
         feed_forward=64,
+        cache=CacheLayout(
+            tuple(CacheLayerInfo(layer, (), context, 0, 48, 48) for layer in range(LAYERS))
+        ),
         has_chat_template=True,
         tool_style=tool_style,
         mode_bytes=dict.fromkeys(MODES, 2_000_000),

@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    FollowToken,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
@@ -41,6 +42,7 @@ from llm_lite.core.messages import (
     StopReason,
     Thinking,
     TokenDecoded,
+    TokenTrace,
     ToolSpec,
     ToolStyle,
 )
@@ -53,6 +55,7 @@ from llm_lite.core.serving.service import (
     LensLayer,
 )
 from tests.children import PATIENCE
+from tests.desktop import lesson_fake
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
 from tests.server.scripted_words import BEGIN, END, Words, echo
@@ -271,6 +274,13 @@ class ScriptedService:
         chances = tuple(0.5 / 2**n for n in range(count))
         texts = tuple(self.token_texts(likely))
         return [LensLayer(layer, likely, texts, chances) for layer in range(LAYERS)]
+
+    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
+        tokens, _ = self._kept_tokens(response)
+        made = lesson_fake.trace(asked)
+        places = tuple((place, tokens[place]) for place, _ in made.tokens)
+        texts = tuple(self.token_texts([token for _, token in places]))
+        return replace(made, tokens=places, texts=texts)
 
     def statistics(
         self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False

@@ -5,9 +5,10 @@ import io
 import httpx2 as httpx
 import numpy as np
 import pytest
+from msgspec import convert
 
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.core.messages import ReadAttentionRows
+from llm_lite.core.messages import FollowToken, ReadAttentionRows, TokenTrace
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,16 @@ def test_the_lens_tells_layer_by_layer(served, response):
     assert found["probabilities"].shape == (4, 3)
 
 
+def test_a_trace_is_of_one_token(served, response):
+    made = get(served, "trace", response=response, position=3, layer=2, head=1)
+    assert made.json()["response"] == response
+    exact = served.service.trace(response, FollowToken(3, 2, 1))
+    assert convert(made.json()["trace"], TokenTrace) == exact
+    last = len(get(served, "cache", response=response).json()["tokens"]) - 1
+    found = get(served, "trace", response=response, first=2).json()["trace"]
+    assert (found["position"], found["layer"], found["tokens"][0][0]) == (last, 0, last - 7)
+
+
 def test_statistics_are_numbers_by_position(served, response):
     told = get(served, "statistics", response=response, what="key-norm").json()
     exact = served.service.statistics(response, "key-norm")
@@ -124,6 +135,9 @@ def test_every_choice_can_be_looked_into(served, response):
         ("rows", {"position": 1, "without_first": "perhaps"}, "without_first"),
         ("lens", {"position": 4000}, "position"),
         ("lens", {"count": 0}, "count"),
+        ("trace", {"position": 4000}, "position"),
+        ("trace", {"head": -1}, "head"),
+        ("trace", {"format": "npz"}, "format"),
         ("statistics", {}, "what"),
         ("statistics", {"what": "sum"}, "what"),
         ("scores", {"layer": 1}, "layer"),
@@ -138,7 +152,12 @@ def test_what_there_is_not_is_named(served, response, path, query, param):
 
 
 def test_a_response_that_is_gone_is_not_found(served):
-    for path, query in (("scores", {}), ("statistics", {"what": "received"}), ("cache", {})):
+    for path, query in (
+        ("scores", {}),
+        ("trace", {}),
+        ("statistics", {"what": "received"}),
+        ("cache", {}),
+    ):
         made = get(served, path, response="chatcmpl-gone", **query)
         assert made.status_code == 404
     assert made.json()["error"]["code"] == "response_not_found"

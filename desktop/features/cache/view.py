@@ -117,21 +117,35 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if state.elsewhere:
         heading(ui, tr("Key and value cache"), tr(NOTE))
-        draw_remote_cache(state, ui)
-        return []
+        return _draw_elsewhere(state, ui)
     if model is None or not model.cache.layers or not model.context:
         heading(ui, tr("Key and value cache"), tr(NOTE))
         wrapped(ui, tr("No model is loaded."))
         return []
     room = imgui.get_content_region_avail().y
     draw_headline(state, ui)
+    actions = _draw_map(state, ui, room)
+    return actions + _in_sight(ui, "kv.below", lambda: _draw_below(state, ui))
+
+
+def _draw_elsewhere(state: AppState, ui: Ui) -> list[Action]:
+    """Draw the map of what a server holds of the conversation, and how full its cache is."""
+    model, actions, room = state.model, list[Action](), imgui.get_content_region_avail().y
+    if state.is_inspected and model is not None and model.cache.layers and model.context:
+        actions = _draw_map(state, ui, room)
+    draw_remote_cache(state, ui)
+    return actions
+
+
+def _draw_map(state: AppState, ui: Ui, room: float) -> list[Action]:
+    """Draw the map in a part of `room` pixels, with what chooses its colours and their legend."""
     actions, zoom = _draw_controls(state, ui), zoom_of(state, ui)
     height = max(room * SHARE, ui.u(50))
     actions += draw_cache_map(state, ui, zoom, height)
     _draw_legend(state, ui)
     actions += _measure(state, ui)
     imgui.dummy(ImVec2(0, ui.u(1)))
-    return actions + _in_sight(ui, "kv.below", lambda: _draw_below(state, ui))
+    return actions
 
 
 def _draw_below(state: AppState, ui: Ui) -> list[Action]:

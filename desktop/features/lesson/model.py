@@ -105,10 +105,9 @@ class RequestTrace(Action, frozen=True):
 
 
 def followed_position(state: AppState) -> int | None:
-    """Return the position that is followed; None while the cache is empty or another engine
-    answers."""
+    """Return the position that is followed; None while the cache is empty or cannot be read."""
     length = traceable_tokens(state)
-    if length == 0 or state.model is None or state.elsewhere:
+    if length == 0 or state.model is None or not state.is_inspected:
         return None
     chosen = state.lesson.position
     return _default_position(state, length) if chosen is None else min(chosen, length - 1)
@@ -329,8 +328,8 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     if state.encodes and not state.elsewhere:
         return _encode_sentence(state, text), ()
     problem = hindrance(state) if state.writes_targets else obstacle(state)
-    if state.elsewhere:
-        problem = tr("The lesson follows tokens through a model on this machine.")
+    if not state.can_inspect:
+        problem = tr("This server does not tell what happens inside of its model.")
     if problem:
         return notify(state, "warning", problem, now), ()
     if state.writes_targets:

@@ -411,6 +411,18 @@ class AppState(Switches, frozen=True):
         return self.remote.connection is not None
 
     @property
+    def can_inspect(self) -> bool:
+        """Return whether what happens inside the model can be shown: here, or by the server."""
+        connection = self.remote.connection
+        return connection is None or connection.server.can_inspect
+
+    @property
+    def is_inspected(self) -> bool:
+        """Return whether the caches of the conversation in front can be read: here, or in the
+        server, which has them of the answer that it gave last."""
+        return not self.elsewhere or self.remote.cache is not None
+
+    @property
     def encodes(self) -> bool:
         """Return whether the model in use is an encoder, which writes no text."""
         return self.model is not None and self.model.embeds

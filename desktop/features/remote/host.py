@@ -135,11 +135,10 @@ class RemoteComparison:
         return True
 
 
-_INSPECTION = Inspect | ReadAttentionRows | ExportMaps
+_INSPECTION = Inspect | ReadAttentionRows | ExportMaps | MeasureCache | FollowToken
 _SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | MakeTitle | Task
-_LOCAL_CACHE_ONLY = (
-    KeepConversation | CheckKept | ResumeKept | CompareGains | MeasureCache | FollowToken
-)  # of a cache that lies here, and is not of the conversation in the chat
+# Of a cache that lies here, and is not of the conversation in the chat.
+_LOCAL_CACHE_ONLY = KeepConversation | CheckKept | ResumeKept | CompareGains
 _LOADS = LoadModel | Reconfigure
 _HELD_BACK = (
     ModelLoaded | ExecutorChanged | CacheStatus | LoadStarted | LoadProgress | LoadNeedsMemory

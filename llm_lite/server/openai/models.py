@@ -63,6 +63,14 @@ class SamplingDefault(Struct):
     source: str
 
 
+class ServedCacheLayer(Struct, kw_only=True):
+    layer: Count
+    shared_with: Annotated[list[Count], about("Later layers that read its keys and values.")]
+    window: Annotated[Count, about("Tokens that its attention reaches back; 0: all.")]
+    key_row_bytes: Annotated[Count, about("Of one position.")]
+    value_row_bytes: Count
+
+
 class ServedModel(Struct, kw_only=True):
     id: Annotated[str, about("The title as a name.")]
     title: str
@@ -82,6 +90,9 @@ class ServedModel(Struct, kw_only=True):
     layers: Count | UnsetType = UNSET
     heads: Count | UnsetType = UNSET
     width: Count | UnsetType = UNSET
+    cache_layers: Annotated[
+        list[ServedCacheLayer] | UnsetType, about("Layers with keys and values of their own.")
+    ] = UNSET
     mode: Annotated[str | UnsetType, about("How weights are kept.")] = UNSET
     backend: str | UnsetType = UNSET
     calls_functions: bool | UnsetType = UNSET
@@ -153,6 +164,16 @@ def _loaded(call: Call, service: Service) -> ServedModel:
         layers=model.layers,
         heads=model.heads,
         width=model.width,
+        cache_layers=[
+            ServedCacheLayer(
+                layer=one.layer,
+                shared_with=list(one.shared_with),
+                window=one.window,
+                key_row_bytes=one.key_row_bytes,
+                value_row_bytes=one.value_row_bytes,
+            )
+            for one in model.cache.layers
+        ],
         mode=executor.mode,
         backend=executor.backend,
         calls_functions=model.tool_style not in ("", "unknown"),

@@ -9,34 +9,42 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import ValidationError, to_builtins
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
+    CacheMeasured,
     CacheRewritten,
     ChatMessage,
     Command,
     CountTokens,
     Ended,
+    FollowToken,
     Generate,
     GenerationStarted,
     Inspect,
     LensResult,
+    MeasureCache,
     ReadAttentionRows,
     SamplingOptions,
     TokenDecoded,
+    TokenFollowed,
     TokensCounted,
     ToolSpec,
 )
 from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.records import replace
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.inspection import RemoteInspection
+from llm_lite.core.remote.traces import trace_of
 from llm_lite.core.tools.calls import read_calls
 from tests.children import PATIENCE
 from tests.core.remote.test_answers import events_in, events_of, finished, said
+from tests.desktop import lesson_fake
 from tests.server.conftest import Served, serve
 
 __all__ = ["serve"]  # the fixture
@@ -102,6 +110,14 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     assert np.allclose(mean.weights, column, atol=1e-6)
     lens = result_of(engine, Inspect(4), LensResult)
     assert [row.layer for row in lens.rows] == [0, 1, 2, 3] and len(lens.rows[0].tokens) == 5
+    measured = result_of(engine, MeasureCache("received", 0, 4), CacheMeasured)
+    numbers = served.service.statistics(held.response, "received").values[:, :4]
+    assert np.allclose(measured.values, numbers, equal_nan=True) and np.isnan(numbers[0, 0])
+    layer = engine.info.cache.layers[2]
+    assert (len(engine.info.cache.layers), layer.layer, layer.rows) == (4, 2, engine.info.context)
+    asked_token = FollowToken(6, 1, 2)
+    trace = result_of(engine, asked_token, TokenFollowed).trace
+    assert trace == served.service.trace(held.response, asked_token)
     rollout = ReadAttentionRows(5, "from", "rollout")
     flow = engine.inspection.rows(held, rollout, Exchange())
     exact = served.service.attention_rows(held.response, rollout)
@@ -153,6 +169,23 @@ def _npz(name: str, raw: bytes, how: int = zipfile.ZIP_STORED) -> bytes:
     with zipfile.ZipFile(stream, "w", how) as archive:
         archive.writestr(f"{name}.npy", raw)
     return stream.getvalue()
+
+
+def test_traces_that_lie() -> None:
+    """What does not belong together is one sentence, and is not drawn."""
+    asked = FollowToken(3, 1, 2)
+    good: dict[str, Any] = to_builtins(replace(lesson_fake.trace(asked), texts=("a",) * 4))
+    assert trace_of(good, asked).texts == ("a",) * 4
+    for name, value in (
+        ("position", 4), ("growth", []), ("tokens", []), ("texts", ["a"]), ("head", 9),
+        ("layer", 30), ("shape", {}), ("final", {"values": [], "size": 0, "rms": 0.0}),
+        ("distribution", {"top": [], "tails": [], "went_on": None, "rank": 0}), ("row", "x"),
+    ):  # fmt: skip
+        with pytest.raises(ValidationError):
+            trace_of({**good, name: value}, asked)
+    for nothing in (None, [], "trace", {}):
+        with pytest.raises(ValidationError):
+            trace_of(nothing, asked)
 
 
 def _npy(array: np.ndarray[Any, Any]) -> bytes:

@@ -5,6 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect.attention import head_maps
@@ -12,7 +13,8 @@ from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
-from llm_lite.core.messages import Measure, MeasureCache, ReadAttentionRows
+from llm_lite.core.messages import FollowToken, Measure, MeasureCache, ReadAttentionRows
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.serving import answers
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
@@ -88,6 +90,38 @@ def test_statistics_and_scores_are_those_of_the_chat_with_the_same_text(
             for name, values in layer_scores(source, layer).items():
                 assert np.allclose(scores[name][layer], values, atol=1e-4), name
                 assert np.ptp(values) > 1e-3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_trace_is_that_of_the_chat_with_the_same_text(client, device, served_model, backend):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
+    service = serve(client)
+    Asked(service, tokens=PROMPT, response="r").finished()
+    tokens = service.answer_tokens("r").tokens
+    with running(served_model, exact()) as runner:
+        runner.session.prefill(tokens)
+        for position, layer, head in ((200, 0, 3), (len(tokens) - 1, 1, ANY_HEAD), (0, 1, 0)):
+            asked = FollowToken(position, layer, head)
+            expected, found = traced(runner, asked), service.trace("r", asked)
+            same = (expected.head, expected.tokens, expected.texts)
+            assert (found.head, found.tokens, found.texts) == same
+            for one, other in zip(numbers(found), numbers(expected), strict=True):
+                assert np.allclose(one, other, atol=1e-3, equal_nan=True)
+    with pytest.raises(RequestError, match="position 4000 is not in the cache"):
+        service.trace("r", FollowToken(4000, 0, 0))
+    with pytest.raises(RequestError, match="layer 2: the model has 2 layers"):
+        service.trace("r", FollowToken(0, 2, 0))
+
+
+def numbers(trace):
+    """What a trace shows of its token, as arrays."""
+    head = trace.opened.head
+    vectors = (trace.row, trace.embedded, trace.final, trace.opened.after, head.query, head.output)
+    yield from (np.array(vector.values) for vector in vectors)
+    yield np.array([(s.dot, s.probability, *s.key, *s.value) for s in head.scores])
+    yield np.array([(one.attention, one.feed_forward, one.residual) for one in trace.growth])
+    yield np.array(sorted(token.logit for token in trace.distribution.top))
 
 
 def test_statistics_of_a_response_that_is_cut_short(client, served_model):

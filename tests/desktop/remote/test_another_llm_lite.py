@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from llm_lite.core.messages import ExportMaps
+from llm_lite.core.messages import ExportMaps, FollowToken
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.cache.model import ColorCache
 from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.lesson.model import FollowPosition, GoToStep, ShowLesson
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
@@ -109,6 +111,32 @@ def test_the_lens_and_the_cache(window: Headless) -> None:
     assert driver.shows("remote.cache")
     cache = window.state.remote.cache
     assert cache.tokens == len(window.state.positions) and cache.pages > 0
+    window.program.do(ColorCache("key-norm", False))
+    driver.wait("the norms", lambda s: s.cache.measured is not None)
+    held = window.program.remote.engine.held
+    norms = window.served.service.statistics(held.response, "key-norm").values
+    assert np.allclose(window.state.cache.measured.values, norms)
+    driver.frames(3)
+    window.program.do(NewChat())
+    driver.frames(3)
+    assert window.state.cache.measured is None, "it is of the conversation that was left"
+
+
+def test_the_lesson_follows_a_token_there(window: Headless) -> None:
+    window.program.do(FollowPosition(9))
+    window.program.do(ShowLesson(True))
+    window.driver.wait("the trace", lambda s: s.lesson.trace is not None)
+    assert not window.state.lesson.problem
+    held, trace = window.program.remote.engine.held, window.state.lesson.trace
+    asked = FollowToken(trace.position, trace.layer, trace.head, trace.tokens[0][0])
+    truth = window.served.service.trace(held.response, asked)
+    assert trace == replace(truth, texts=trace.texts)
+    for step in range(len(window.state.lesson.steps)):
+        window.program.do(GoToStep(step))
+        window.driver.frames(2)
+    window.program.do(NewChat())
+    window.driver.frames(3)
+    assert window.state.lesson.trace is None, "it is of the conversation that was left"
 
 
 def test_nothing_of_the_model_here_is_saved_as_its(window: Headless) -> None:
