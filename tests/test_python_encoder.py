@@ -48,6 +48,14 @@ def test_a_head_that_is_ablated_changes_the_vector(model):
     assert np.abs(model.embed("the cat sat") - before).max() < 1e-6
 
 
+def test_a_trace_is_of_a_token_of_the_text(model):
+    ids, found = model.tokenize("the cat sat"), model.trace("the cat sat", 1, layer=1, head=0)
+    assert (found.token, found.shape.path, found.head) == (ids[1], "encoder", 0)
+    row = model.attention("the cat sat", 1, 0)[1]
+    shares = [score.probability for score in found.opened.head.scores]
+    np.testing.assert_allclose(shares, row, atol=1e-4)
+
+
 @pytest.mark.parametrize("ask", ["generate", "complete", "likelihood", "lens", "perplexity"])
 def test_it_writes_no_text(model, ask):
     with pytest.raises(RequestError, match="is an encoder, which writes no text"):

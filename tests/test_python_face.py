@@ -242,6 +242,23 @@ def test_the_lens_ends_with_what_the_model_says(model):
         model.lens(text, 9)
 
 
+def test_a_trace_is_of_the_numbers_that_the_arrays_have(model):
+    text = "The capital of France is"
+    ids, found = model.tokenize(text), model.trace(text, 3, layer=11, head=4)
+    assert (found.position, found.token, found.layer, found.head) == (3, ids[3], 11, 4)
+    row = model.attention(text, 11, 4)[3]
+    for score in found.opened.head.scores:
+        assert score.probability == pytest.approx(row[score.position], abs=1e-4)
+    last = model.trace(text)
+    assert last.distribution.top[0].text == " Paris" and last.distribution.went_on is None
+    best = model.logits(text)[-1].max()
+    assert last.distribution.top[0].logit == pytest.approx(best, abs=0.5)
+    with pytest.raises(RequestError, match="layer 30: the model has 30 layers"):
+        model.trace(text, layer=30)
+    with pytest.raises(RequestError, match="head 9: layer 0 has heads 0 to 8"):
+        model.trace(text, head=9)
+
+
 def test_embeddings_are_the_mean_hidden_state(model, smollm2):
     texts = ["A cat sleeps on the sofa.", "A kitten naps on the couch.", "Shares fell sharply."]
     vectors = model.embed(texts)

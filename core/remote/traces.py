@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from msgspec import ValidationError, convert
@@ -15,7 +14,6 @@ from llm_lite.core.messages.inspecting.lesson import (
     MOST_VALUES,
     TEMPERATURES,
 )
-from llm_lite.core.remote.reading import a_list, an_object
 
 MOST_LAYERS = 1024
 
@@ -23,7 +21,7 @@ MOST_LAYERS = 1024
 def trace_of(found: Any, asked: FollowToken) -> TokenTrace:
     """Return the trace of a token from JSON. ValidationError where it is none, or its parts do not
     belong together."""
-    trace = convert(_with_gates(found), TokenTrace)
+    trace = convert(found, TokenTrace)
     shape, opened = trace.shape, trace.opened
     sizes = shape.layers, shape.width, shape.heads, shape.kv_heads, shape.head_dim
     vectors = trace.row, trace.embedded, trace.final, opened.head.query, opened.head.key
@@ -42,13 +40,3 @@ def trace_of(found: Any, asked: FollowToken) -> TokenTrace:
         if not belongs:
             raise ValidationError(f"its {what} do not belong together")
     return trace
-
-
-def _with_gates(found: Any) -> Any:
-    """Return the object with nan as the gates of neurons that have none, which JSON does not
-    have."""
-    network = an_object(an_object(an_object(found).get("opened")).get("feed_forward"))
-    for neuron in a_list(network.get("neurons")):
-        if an_object(neuron).get("gate", 0.0) is None:
-            neuron["gate"] = math.nan
-    return found

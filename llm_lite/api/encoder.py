@@ -17,6 +17,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.text_maps import Prefills
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import start_encoder
 from llm_lite.core.messages import ExecutorInfo, Measure, ModelInfo
 from llm_lite.core.messages.encoding import Mask
@@ -104,6 +105,10 @@ class Encoder(Model):
 
     def perplexity(self, text: str, chunk: int = 0) -> NoReturn:
         self._refuse()
+
+    @property
+    def _traced_runner(self) -> EncoderRunner:
+        return self._encoder
 
     def lens(self, text: Text, position: int = -1) -> NoReturn:
         self._refuse()

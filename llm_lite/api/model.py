@@ -26,6 +26,7 @@ from llm_lite.api.given import (
 from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
+from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.prefill import PLAIN
@@ -47,19 +48,24 @@ from llm_lite.core.inspect.text_maps import (
     text_maps,
 )
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    FollowToken,
     Measure,
     MeasureCache,
     ModelInfo,
     ReadAttentionRows,
     SamplingOptions,
+    TokenTrace,
 )
 from llm_lite.core.messages.encoding import Mask
 from llm_lite.core.messages.inspecting.inside import Direction
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.records import replace
@@ -283,6 +289,25 @@ class Model(ClosedByWith):
             found = Measuring(asked, session, source).advance()
         assert found is not None, "there is no limit of time"
         return np.array(found.values, np.float32)
+
+    def trace(
+        self, text: Text, position: int = -1, layer: int = 0, head: int | None = None
+    ) -> TokenTrace:
+        """Return what a token of the text becomes on its way through the model, as the lesson shows
+        it: `TokenTrace` of core/messages/inspecting/lesson.py. One layer is opened, and one head of
+        it: without `head`, the one that attends most to other tokens than the first, the last and
+        its own."""
+        ids = self._ids(text)
+        place = place_of(position, len(ids))
+        asked = FollowToken(place, layer, ANY_HEAD if head is None else head)
+        with self._using():
+            runner = self._traced_runner
+            runner.session.prefill(ids)
+            return traced(runner, asked)
+
+    @property
+    def _traced_runner(self) -> Runner | EncoderRunner:
+        return self._runner
 
     def highlight(self, text: Text, weights: ArrayLike) -> TokenText:
         """Return a text with a number for each of its tokens, [n], which a notebook shows as tints:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
-from msgspec.json import encode
 from msgspec.structs import asdict
 from starlette.responses import Response
 
@@ -154,7 +153,7 @@ class Trace(Struct, kw_only=True):
     response: str
     trace: Annotated[
         TokenTrace,
-        about("As `TokenTrace` of llm_lite.core.messages; null stands for what there is not."),
+        about("Vectors are cut after 128 values; `rms` is that of the whole vector."),
     ]
 
 
@@ -275,8 +274,7 @@ async def trace(call: Call) -> Response:
     head = ANY_HEAD if query.head is None else query.head
     asked = FollowToken(position, query.layer, head, query.first)
     made = await call.in_thread(lambda _: service.trace(held.response, asked))
-    found = encode(Trace(response=held.response, trace=made))  # nan becomes null
-    return Response(found, media_type="application/json")
+    return await call.in_thread(lambda _: json_response(Trace(response=held.response, trace=made)))
 
 
 async def statistics(call: Call) -> Response:

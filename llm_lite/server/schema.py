@@ -169,7 +169,8 @@ def _tidy_field(schema: Schema, *, or_null: bool) -> Schema:
     arms, about = _arms(schema), schema.get("description")
     for arm in arms:
         about = arm.pop("description", None) or about
-    rest = {name: schema[name] for name in ("default",) if schema.get(name) is not None}
+    value = schema.get("default")
+    rest = {} if value is None else {"default": list(value) if value == () else value}
     if or_null and null not in arms and arms != [{}]:
         arms.append(null)
     description = {"description": about} if about else {}

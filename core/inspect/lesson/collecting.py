@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
@@ -274,7 +273,7 @@ def _feed_forward(rows: Rows, ops: LayerOps) -> FeedForwardTrace:
     size = np.abs(values)
     strongest = np.argsort(-size, kind="stable")[:MOST_NEURONS].tolist()
     neurons = tuple(
-        Neuron(i, math.nan if gate is None else float(gate[i]), float(up[i]), float(values[i]))
+        Neuron(i, None if gate is None else float(gate[i]), float(up[i]), float(values[i]))
         for i in strongest
     )
     strong = int((size >= size.max() / 10).sum())

@@ -133,7 +133,7 @@ class HeadTrace(Struct, frozen=True):
 
 class Neuron(Struct, frozen=True):
     index: int
-    gate: float  # before its activation; nan where the feed-forward has no gate
+    gate: float | None  # before its activation; None where the feed-forward has no gate
     up: float  # before its activation, where there is no gate
     value: float  # what goes into the matrix `down`
 

@@ -348,7 +348,7 @@ def _neurons(trace: TokenTrace, lesson: LessonState) -> Numbers:
     for neuron in found.neurons:
         yield Number(("neuron", neuron.index), neuron.value, "{:+.2f}")
         yield Number(("up", neuron.index), neuron.up, "{:+.2f}")
-        if trace.shape.gate != "none" and not math.isnan(neuron.gate):
+        if trace.shape.gate != "none" and neuron.gate is not None:
             yield Number(("gate", neuron.index), neuron.gate, "{:+.2f}")
             opened = activation(trace.shape.curve, neuron.gate)
             yield Number(("curved", neuron.index), opened, "{:+.2f}")

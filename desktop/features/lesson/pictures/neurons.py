@@ -3,8 +3,6 @@ adds."""
 
 from __future__ import annotations
 
-import math
-
 from imgui_bundle import ImVec2
 
 from llm_lite.core.messages.inspecting.lesson import Neuron
@@ -140,7 +138,7 @@ def _draw_curve(scene: Scene, rect: Rect, pointed: Neuron | None) -> None:
     scene.draw.add_polyline(points, ui.color("muted"), ui.u(0.5), 0)
     grown = progress(scene.t, 0.1, 0.6)
     for neuron in trace.opened.feed_forward.neurons:
-        x = neuron.up if math.isnan(neuron.gate) else neuron.gate
+        x = neuron.up if neuron.gate is None else neuron.gate
         spot = at(-CURVE_REACH + (x + CURVE_REACH) * grown)
         near = (spot.x - ui.u(2), spot.y - ui.u(2), spot.x + ui.u(2), spot.y + ui.u(2))
         if scene.hovered and ui.at_pointer(near):
