@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import io
 import zipfile
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from msgspec import Struct, ValidationError
+from msgspec import Struct, ValidationError, convert
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
@@ -23,18 +24,18 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     TokenTrace,
 )
-from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
+from llm_lite.core.messages.inspecting import lesson
 from llm_lite.core.messages.remote import HeldCache
 from llm_lite.core.plain_text import shortened
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.counting import placed
 from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.reading import a_list, an_object, number, text, whole
-from llm_lite.core.remote.traces import MOST_LAYERS, trace_of
 
 F32 = NDArray[np.float32]
 MOST_VALUES = 8 << 20  # of one array
 MOST_TOKENS = 1 << 17
+MOST_LAYERS = 1024
 MOST_HEADS = 1 << 14  # of all layers: the largest models have about so many
 SECONDS = 60.0
 LONG_SECONDS = 600.0  # for what takes a pass over all keys, behind what others ask
@@ -183,7 +184,7 @@ class RemoteInspection:
 
     def trace(self, held: RemoteResponse, asked: FollowToken, exchange: Exchange) -> TokenTrace:
         """Return all numbers of a token. RemoteError if the server's are not of such a kind."""
-        how: dict[str, object] = {} if asked.head == ANY_HEAD else {"head": asked.head}
+        how: dict[str, object] = {} if asked.head == lesson.ANY_HEAD else {"head": asked.head}
         query = {"response": held.response, "position": asked.position, "layer": asked.layer}
         path = f"/inspect/trace?{urlencode({**query, 'first': asked.first, **how})}"
         reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
@@ -213,3 +214,27 @@ class RemoteInspection:
             return np.frombuffer(found, np.float32, int(np.prod(shape)), start).reshape(shape)
         except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
             raise RemoteError(f"{self._host} sends no array of {name}: {error}") from None
+
+
+def trace_of(found: Any, asked: FollowToken) -> TokenTrace:
+    """Return the trace of a token from JSON. ValidationError where it is none, or its parts do not
+    belong together."""
+    trace = convert(found, TokenTrace)
+    shape, opened = trace.shape, trace.opened
+    sizes = shape.layers, shape.width, shape.heads, shape.kv_heads, shape.head_dim
+    vectors = trace.row, trace.embedded, trace.final, opened.head.query, opened.head.key
+    for what, belongs in (
+        ("sizes", all(0 < one < 1 << 24 for one in sizes) and shape.path == "decoder"),
+        ("position", trace.position == asked.position and 0 <= trace.layer < shape.layers),
+        ("head", 0 <= trace.head < shape.heads == len(opened.head.outputs)),
+        ("tokens", 0 < len(trace.tokens) == len(trace.texts) <= lesson.MOST_TOKENS),
+        ("scores", 0 < len(opened.head.scores) <= len(trace.tokens)),
+        ("layers", len(trace.growth) == shape.layers <= MOST_LAYERS),
+        ("logits", len(trace.distribution.tails) == len(lesson.TEMPERATURES)),
+        ("logits", 0 < len(trace.distribution.top) <= lesson.MOST_LOGITS),
+        ("neurons", 0 < len(opened.feed_forward.neurons) <= lesson.MOST_NEURONS),
+        ("vectors", all(0 < len(one.values) <= lesson.MOST_VALUES for one in vectors)),
+    ):
+        if not belongs:
+            raise ValidationError(f"its {what} do not belong together")
+    return trace

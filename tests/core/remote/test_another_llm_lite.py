@@ -39,8 +39,7 @@ from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.inspection import RemoteInspection
-from llm_lite.core.remote.traces import trace_of
+from llm_lite.core.remote.inspection import RemoteInspection, trace_of
 from llm_lite.core.tools.calls import read_calls
 from tests.children import PATIENCE
 from tests.core.remote.test_answers import events_in, events_of, finished, said
