@@ -33,13 +33,19 @@ class ServedProcess:
     def threads(self) -> int:
         return self._process.num_threads()
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def is_running(self) -> bool:
         return self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
 
 
 @contextmanager
-def served(model: str | None = None, *words: str) -> Iterator[ServedProcess]:
-    """A model, or a tiny one of random weights."""
+def served(
+    model: str | None = None, *words: str, data: Path | None = None
+) -> Iterator[ServedProcess]:
+    """A model, or a tiny one of random weights. `data`: the folder of its history, a new one
+    without it."""
     with tempfile.TemporaryDirectory() as folder:
         if model is None:
             path = write_tiny_llama(Path(folder) / "tiny.gguf", context=512, seed=2)
@@ -48,7 +54,7 @@ def served(model: str | None = None, *words: str) -> Iterator[ServedProcess]:
             [sys.executable, "-m", "llm_lite", "serve", model, "--port", "0", *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
-            env={**os.environ, "XDG_DATA_HOME": folder, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "XDG_DATA_HOME": str(data or folder), "PYTHONUNBUFFERED": "1"},
         )
         try:
             assert process.stdout is not None
