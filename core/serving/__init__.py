@@ -20,6 +20,6 @@ differ in the last bits, as in the chat: what was decoded was computed a token a
 
 Requests are encoded on the threads that ask. Another executor of the same model takes running
 answers over; another model ends them with a sentence. A client may switch the weight mode
-(`core/engine/hosting/mode_switches.py`): everything else that the model runs with stays. Maps and
-the lens of an answer are made of its pages, as long as they are there.
+(`core/engine/hosting/mode_switches.py`): everything else that the model runs with stays. Maps,
+lens, statistics and traces of an answer are made of its pages, as long as they are there.
 """

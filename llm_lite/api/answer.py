@@ -187,8 +187,8 @@ class ComputedAnswer(Answer):
         if event.token in self._writer.chooser.ends:
             self._rest = event.text
         else:
-            said = event.token, event.text, event.probability, event.alternatives
-            self._ready.append(Token(*said))
+            token = Token(event.token, event.text, event.probability, event.alternatives)
+            self._ready.append(token)
 
 
 def _list_alternatives(best: tuple[Alternative, ...]) -> str:
