@@ -7,7 +7,9 @@ from pathlib import Path
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.cache.model import ColorCache
 from llm_lite.desktop.features.chat.model import NewChat, Send
+from llm_lite.desktop.features.lesson.model import FollowPosition, ShowLesson
 from llm_lite.desktop.features.program.model import (
     DismissNotice,
     OpenModel,
@@ -137,6 +139,14 @@ class Pictures:
             self.take("21-lens")
             driver.click("tab.kv_cache")
             self.take("22-cache")
+            self.program.do(ColorCache("key-norm", False))
+            driver.wait("the norms", lambda s: s.cache.measured is not None)
+            self.take("22-norms")
+            self.program.do(FollowPosition(9))
+            self.program.do(ShowLesson(True))
+            driver.wait("the trace", lambda s: s.lesson.trace is not None)
+            self.take("22-lesson")
+            self.program.do(ShowLesson(False))
             driver.click("tab.attention")
             choice = replace(driver.state.attention, large=True, exclude_first=True)
             self.program.do(SetAttention(choice))

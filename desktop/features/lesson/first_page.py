@@ -56,9 +56,9 @@ SOURCES = (  # whole sentences, which can be translated
     "The cat sat on the mat because it was tired.",
     "Water boils at a temperature of 100 degrees.",
 )
-NOT_TOLD = mark(
-    "This server does not tell what happens inside of its model. Another llm-lite does, and a "
-    "model of this machine: disconnect, or open one."
+NOT_REPORTED = mark(
+    "This server does not report what happens inside its model. Another llm-lite does, and so does "
+    "a model on this machine: disconnect, or open one."
 )
 NO_MODEL = mark("No model is loaded. Open one first: the lesson follows a token through it.")
 NEW_CHAT = mark(
@@ -87,7 +87,7 @@ def draw_first_page(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_fields(state: AppState, ui: Ui, height: float) -> list[Action]:
-    problem = tr(NOT_TOLD) if not state.can_inspect else "" if state.model else tr(NO_MODEL)
+    problem = tr(NOT_REPORTED) if not state.can_inspect else "" if state.model else tr(NO_MODEL)
     if problem:
         wrapped(ui, problem, "text", "body")
         return []

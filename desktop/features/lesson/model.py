@@ -329,7 +329,7 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
         return _encode_sentence(state, text), ()
     problem = hindrance(state) if state.writes_targets else obstacle(state)
     if not state.can_inspect:
-        problem = tr("This server does not tell what happens inside of its model.")
+        problem = tr("This server does not report what happens inside its model.")
     if problem:
         return notify(state, "warning", problem, now), ()
     if state.writes_targets:
