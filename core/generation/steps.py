@@ -92,10 +92,10 @@ def generate(
     sampling: SamplingOptions,
     end_tokens: frozenset[int],
     should_stop: StopCheck | None = None,
-    guide: Guide | None = None,
+    reading: PrefillOptions = PLAIN,
 ) -> Iterator[TokenChoice]:
     """Yield the tokens of an answer, for callers with nothing to do between two steps."""
-    for item in generate_items(session, prompt, sampling, end_tokens, should_stop, guide=guide):
+    for item in generate_items(session, prompt, sampling, end_tokens, should_stop, reading=reading):
         if isinstance(item, TokenChoice):
             yield item
 

@@ -97,8 +97,10 @@ def answer(runner: Runner, options: SamplingOptions) -> str:
     guided = guide.guide_of(tokenizer, options, encoded.thinking)
     if guided is not None:
         guided.check()
-    chosen = steps.generate(runner.session, encoded.ids, options, tokenizer.end_ids, guide=guided)
-    return tokenizer.decode([c.token for c in chosen if c.token not in tokenizer.end_ids])
+    ends = tokenizer.end_ids
+    items = steps.generate_items(runner.session, encoded.ids, options, ends, guide=guided)
+    chosen = [item.token for item in items if isinstance(item, sampling.TokenChoice)]
+    return tokenizer.decode([token for token in chosen if token not in ends])
 
 
 def problem(text: str) -> str:
