@@ -218,12 +218,23 @@ def _rotary_factors(d: Decoder[Any]) -> str | None:
     return name if d.b.has(name) else None
 
 
-def plain_block(d: Decoder[Any], x: Tensor, layer: int, *, pre_norm: str = "ffn_norm") -> Tensor:
+def plain_block(
+    d: Decoder[Any],
+    x: Tensor,
+    layer: int,
+    *,
+    pre_norm: str = "ffn_norm",
+    reads: Tensor | None = None,
+    exact: bool = False,
+) -> Tensor:
     """[T, width] -> [T, width]: x + down(gelu(up(norm(x)))). The norm by the stem of its weights,
-    "" where there is none."""
+    "" where there is none. `reads`: what is normed in the place of x, where attention and
+    feed-forward are parallel. `exact`: GELU by the error function, not by tanh."""
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
-    h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
-    h = d.b.gelu(d.linear(h, w + "ffn_up", at + ".up"), at + ".gelu")
+    h = x if reads is None else reads
+    h = d.norm(h, w + pre_norm, at + ".norm") if pre_norm else h
+    h = d.linear(h, w + "ffn_up", at + ".up")
+    h = d.b.gelu_erf(h, at + ".gelu") if exact else d.b.gelu(h, at + ".gelu")
     return d.residual(x, d.linear(h, w + "ffn_down", at + ".down"), at, 1.0)
 
 

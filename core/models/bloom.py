@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.formats.ranges import EPSILON, LARGEST_COUNT, LARGEST_WIDTH
+from llm_lite.core.formats.ranges import LARGEST_COUNT, LARGEST_WIDTH
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture, Tensors
-from llm_lite.core.models.description.rows import FieldRow, Known, integer, number, row
+from llm_lite.core.models.description.rows import Known, integer, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
@@ -53,14 +53,7 @@ class BloomConfig(shared.DecoderConfig, frozen=True, kw_only=True):
     width: int = row(replace(shared.WIDTH, checkpoint=_width))
     feed_forward: int = row(replace(shared.FEED_FORWARD, checkpoint=_inner))
     heads: int = row(replace(shared.HEADS, checkpoint=_heads))
-    eps: float = row(
-        FieldRow(
-            "attention.layer_norm_epsilon",
-            "layer_norm_epsilon",
-            number(EPSILON),
-            default=1e-5,
-        )
-    )
+    eps: float = row(shared.LAYER_NORM_EPS)
 
     @property
     def columns(self) -> int:

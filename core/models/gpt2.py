@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import partial
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.formats.ranges import EPSILON, LARGEST_WIDTH
+from llm_lite.core.formats.ranges import LARGEST_WIDTH
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
-from llm_lite.core.models.description.rows import FieldRow, Known, number, row
+from llm_lite.core.models.description.rows import Known, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
@@ -28,14 +28,7 @@ class Gpt2Config(shared.DecoderConfig, frozen=True, kw_only=True):
     width: int = row(replace(shared.WIDTH, checkpoint="n_embd"))
     feed_forward: int = row(replace(shared.FEED_FORWARD, checkpoint=_inner))
     heads: int = row(replace(shared.HEADS, checkpoint="n_head"))
-    eps: float = row(
-        FieldRow(
-            "attention.layer_norm_epsilon",
-            "layer_norm_epsilon",
-            number(EPSILON),
-            default=1e-5,
-        )
-    )
+    eps: float = row(shared.LAYER_NORM_EPS)
 
 
 def _layer(d: Decoder[Gpt2Config], x: Tensor, layer: int) -> Tensor:

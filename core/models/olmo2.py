@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.formats.ranges import LARGEST_CONTEXT
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
@@ -19,25 +18,14 @@ from llm_lite.core.models.description.decoder import (
     GATED,
     MODEL_TENSORS,
     ROPE_TENSORS,
-    SLIDING,
-    WINDOW,
+    SLIDING_THREE,
+    WINDOW_OF_THREE,
     DecoderConfig,
-    sliding_layers,
 )
-from llm_lite.core.models.description.rows import Known, integer, row
+from llm_lite.core.models.description.rows import Known, row
 from llm_lite.core.models.description.tensors import of_layer
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
-
-_PERIOD = 4  # of layers with windows; the last one sees all
-
-
-def _every(known: Known) -> tuple[bool, ...]:
-    return tuple(known["window"] > 0 and (i + 1) % _PERIOD != 0 for i in range(known["layers"]))
-
-
-def _sliding(config: CheckpointConfig, known: Known) -> list[bool] | None:
-    return sliding_layers(config, known) or (list(_every(known)) if known["window"] else None)
 
 
 def _factor_of_yarn(known: Known) -> float:
@@ -50,10 +38,8 @@ def _whole_factor(config: CheckpointConfig, known: Known) -> float | None:
 
 
 class OlmoConfig(DecoderConfig, frozen=True, kw_only=True):
-    window: int = row(
-        replace(WINDOW, checkpoint="sliding_window", check=integer(0, LARGEST_CONTEXT))
-    )
-    sliding: tuple[bool, ...] = row(replace(SLIDING, checkpoint=_sliding, default=_every))
+    window: int = row(WINDOW_OF_THREE)
+    sliding: tuple[bool, ...] = row(SLIDING_THREE)
     attention_factor: float = row(
         replace(ATTENTION_FACTOR, checkpoint=_whole_factor, default=_factor_of_yarn)
     )

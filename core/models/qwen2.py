@@ -7,8 +7,11 @@ from functools import partial
 
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description.architecture import Architecture
-from llm_lite.core.models.description.decoder import DECODER_TENSORS, DecoderConfig
-from llm_lite.core.models.description.tensors import of_layer
+from llm_lite.core.models.description.decoder import (
+    ATTENTION_BIASES,
+    DECODER_TENSORS,
+    DecoderConfig,
+)
 from llm_lite.core.plan.plan import Tensor
 
 
@@ -21,12 +24,7 @@ QWEN2 = Architecture(
     gguf="qwen2",
     model_types=("qwen2",),
     config=DecoderConfig,
-    tensors=(
-        *DECODER_TENSORS,
-        of_layer("attn_q.bias", "self_attn.q_proj.bias", "q_width"),
-        of_layer("attn_k.bias", "self_attn.k_proj.bias", "kv_width"),
-        of_layer("attn_v.bias", "self_attn.v_proj.bias", "kv_width"),
-    ),
+    tensors=(*DECODER_TENSORS, *ATTENTION_BIASES),
     graph=partial(decoder_plan, _layer),
     must_be=(("hidden_act", "silu", "such a feed-forward is"),),
     defaults={"use_sliding_window": False},

@@ -18,13 +18,18 @@ from llm_lite.core.models.description.architecture import (
 from llm_lite.core.models.description.slices import Cutter
 from llm_lite.core.models.encoders.bert import BERT
 from llm_lite.core.models.encoders.roberta import ROBERTA
+from llm_lite.core.models.ernie4_5 import ERNIE_4_5
+from llm_lite.core.models.exaone4 import EXAONE_4
+from llm_lite.core.models.gemma import GEMMA_1
 from llm_lite.core.models.gemma2 import GEMMA_2
 from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
 from llm_lite.core.models.gemma4 import GEMMA_4
+from llm_lite.core.models.glm4 import GLM_4
 from llm_lite.core.models.gpt1 import GPT_1
 from llm_lite.core.models.gpt2 import GPT_2
+from llm_lite.core.models.gpt_neox import GPT_NEOX
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
@@ -34,7 +39,10 @@ from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
+from llm_lite.core.models.seed_oss import SEED_OSS
 from llm_lite.core.models.smollm3 import SMOLLM3
+from llm_lite.core.models.stablelm import STABLE_LM
+from llm_lite.core.models.starcoder2 import STARCODER_2
 from llm_lite.core.models.t5 import T5
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
@@ -59,10 +67,19 @@ _ALL = (
     MARIAN,
     GPT_1,
     BLOOM,
+    GPT_NEOX,
+    GEMMA_1,
+    STARCODER_2,
+    GLM_4,
+    SEED_OSS,
+    EXAONE_4,
+    STABLE_LM,
+    ERNIE_4_5,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
 
+_NAMED = 8  # in a sentence about one that is unknown
 _CUTTERS = {GEMMA_3N.gguf: Gemma3nCutter}
 
 
@@ -115,8 +132,9 @@ def cutter_of(metadata: Metadata, tensors: Tensors, path: Path, cut: Slice) -> C
 
 
 def _unknown(subject: str, name: str, known: Iterable[str]) -> UnsupportedError:
-    """Return an error with all names that are known, and the closest of them."""
+    """Return an error with the closest of the names that are known, or some where none is close."""
     names = list(known)
-    close = difflib.get_close_matches(name[:60], names, 1)
-    hint = f"; the closest is {close[0]}" if close else ""
-    return UnsupportedError(f"{subject} is not known here; known are: {', '.join(names)}{hint}")
+    close = difflib.get_close_matches(name[:60], names, 1, cutoff=0.7)
+    some = f"known are: {', '.join(names[:_NAMED])} and {len(names) - _NAMED} others"
+    hint = f"the closest is {close[0]}" if close else some
+    return UnsupportedError(f"{subject} is not known here; {hint}")

@@ -3,8 +3,9 @@ files.
 
 The names are those that conversion writes as `tokenizer.ggml.pre`: llama-bpe (Llama 3), smaug-bpe
 (SmolLM3), qwen2 (Qwen2 to Qwen3), qwen35, tekken (Mistral, Ministral), gpt-4o (Phi-4-mini,
-gpt-oss), dbrx (Phi-4, OLMo 2, Granite 4), refact (Granite 3), smollm, gpt-2, superbpe. The patterns
-are those published in the models' tokenizer.json files, and so is Qwen's Unicode normalisation.
+gpt-oss), dbrx (Phi-4, OLMo 2, Granite 4), refact (Granite 3), smollm, glm4, seed-coder (Seed-OSS),
+gpt-2, olmo (Pythia), stablelm2, exaone4, superbpe. The patterns are those published in the models'
+tokenizer.json files, and so is Qwen's Unicode normalisation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _QWEN2 = _SHORT + "|" + _LETTERS + r"\p{N}" + _REST
 _QWEN35 = (
     _SHORT + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + _SPACES
 )
+_SEED = _SHORT + "|" + _LETTERS + r"\p{N}| ?[^\s\p{L}\p{N}]+" + _SPACES
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
@@ -50,11 +52,12 @@ _RULES = {
         (_LLAMA3,), whole_words=True, add_bos=True
     ),
     ("smaug-bpe",): Rule((_LLAMA3,), whole_words=True),  # Llama 3's words without a begin token
-    ("dbrx",): Rule((_LLAMA3,)),
+    ("dbrx", "glm4", "chatglm-bpe"): Rule((_LLAMA3,)),
     ("qwen2", "deepseek-r1-qwen", "stablelm2"): Rule((_QWEN2,), composed=True),
     ("qwen35",): Rule((_QWEN35,), composed=True),
     ("tekken",): Rule((_cased("", r"\p{N}"),), whole_words=True, add_bos=True),
     ("gpt-4o", "llama4"): Rule((_cased(_SHORT + "?", r"\p{N}{1,3}"),)),
+    ("seed-coder",): Rule((_SEED,)),
     ("superbpe",): Rule((r"\p{N}+", r"(?=(\d{3})+(?!\d))")),
     ("default",): Rule((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", r"[0-9][0-9][0-9]")),
 }

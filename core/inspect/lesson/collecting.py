@@ -358,6 +358,7 @@ def traced_shape(
         curve=_CURVES[activation],
         segments=_rows_of(wires, embedding.segment),
         embedding_norm=embedding.sum is not None,
+        parallel=wiring.is_parallel(wires, at.removesuffix(".attention")),
     )
 
 

@@ -169,10 +169,18 @@ def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
     """Return attention, cross-attention if there is one, and feed-forward."""
     at = f"layers.{layer}"
     names = [n for n in _PARTS if first_product(wiring, f"{at}.{n}") is not None]
-    ends = [_stream_of(wiring, f"{at}.{name}") for name in names[1:]]
+    streams = [_stream_of(wiring, f"{at}.{name}") for name in names]
+    ends = streams[1:]
+    if is_parallel(wiring, at):
+        ends = [_known(wiring, f"{at}.attention.residual")]
     ends.append(wiring.plan.layer_ends[layer])
     added = (added_by(wiring, f"{at}.{name}") for name in names)
     return tuple(map(LayerPart, added, ends))
+
+
+def is_parallel(wiring: Wiring, at: str) -> bool:
+    """Return whether the feed-forward of a layer, "layers.0", is given what attention is."""
+    return _stream_of(wiring, f"{at}.feed_forward") == _stream_of(wiring, f"{at}.attention")
 
 
 def first_product(wiring: Wiring, at: str) -> int | None:

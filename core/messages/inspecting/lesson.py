@@ -92,6 +92,7 @@ class TracedShape(Struct, frozen=True):
     has_head: bool = True  # logits are made; an encoder may have only hidden states
     encoder_layers: int = 0  # of an encoder-decoder
     beams: int = 1  # hypotheses that the model's own settings keep
+    parallel: bool = False  # the feed-forward is given what attention is, not what follows it
 
     @property
     def causal(self) -> bool:

@@ -53,12 +53,19 @@ Tensors = Mapping[str, TensorData]
 Graph = Callable[[Any, Weights, BuildOptions, Bucket], Plan]
 
 # Where the text model lies in a checkpoint that holds more, and what else lies there.
-_PREFIXES = ("model.language_model.", "language_model.model.", "model.", "transformer.")
+_PREFIXES = (
+    "model.language_model.",
+    "language_model.model.",
+    "model.",
+    "transformer.",
+    "gpt_neox.",
+)
 _TOWERS = {
     "vision": ("vision_tower", "embed_vision", "vision_model", "visual", "multi_modal_projector"),
     "audio": ("audio_tower", "embed_audio"),
 }
 HEAD_NAME = "lm_head.weight"
+_HEAD_OF_OLD = "embed_out.weight"  # of GPT-NeoX
 _MADE = (
     ".attn.masked_bias",
     "rotary_emb.inv_freq",
@@ -324,7 +331,7 @@ def _tower(name: str) -> str | None:
 
 
 def _is_head(name: str) -> bool:
-    return name == HEAD_NAME or name.endswith("." + HEAD_NAME)
+    return name in (HEAD_NAME, _HEAD_OF_OLD) or name.endswith("." + HEAD_NAME)
 
 
 def _without_prefix(name: str) -> str:

@@ -115,8 +115,12 @@ KV_HEADS = FieldRow(
     assumed=lambda known: known["heads"],
 )
 EPS = FieldRow("attention.layer_norm_rms_epsilon", "rms_norm_eps", number(EPSILON), assumed=1e-6)
+LAYER_NORM_EPS = FieldRow(  # of models whose norms are LayerNorm
+    "attention.layer_norm_epsilon", "layer_norm_epsilon", number(EPSILON), default=1e-5
+)
 # How values of a head pair up in rotary positions. Checkpoints always split heads in halves.
 PAIRING = FieldRow("rope.pairing", None, choice("interleaved", "half_split"), default="half_split")
+PAIRING_OF_NEIGHBOURS = replace(PAIRING, default="interleaved")
 PAIRING_OF_LLAMA = replace(PAIRING, default="interleaved", assumed="half_split")
 HEAD_DIM = FieldRow(
     "attention.key_length", "head_dim", integer(2, LARGEST_COUNT, even=True), _share_of_width
@@ -159,6 +163,22 @@ SLIDING = FieldRow(
     flags,
     default=lambda known: (known["window"] > 0,) * known["layers"],
 )
+
+
+def three_of_four(known: Known) -> tuple[bool, ...]:
+    """Return for each layer whether it slides where three of four do, and the last of these sees
+    all."""
+    return tuple(known["window"] > 0 and (i + 1) % 4 != 0 for i in range(known["layers"]))
+
+
+def _sliding_three_of_four(config: CheckpointConfig, known: Known) -> list[bool] | None:
+    usual = list(three_of_four(known)) if known["window"] else None
+    return sliding_layers(config, known) or usual
+
+
+# Of models whose layers have a window but for every fourth.
+WINDOW_OF_THREE = replace(WINDOW, checkpoint="sliding_window", check=integer(0, LARGEST_CONTEXT))
+SLIDING_THREE = replace(SLIDING, checkpoint=_sliding_three_of_four, default=three_of_four)
 
 
 class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
@@ -251,6 +271,11 @@ KEY = of_layer("attn_k.weight", "self_attn.k_proj.weight", "kv_width", "width")
 VALUE = of_layer("attn_v.weight", "self_attn.v_proj.weight", "kv_width", "width")
 ATTENTION_OUTPUT = of_layer("attn_output.weight", "self_attn.o_proj.weight", "width", "q_width")
 ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
+ATTENTION_BIASES = (
+    of_layer("attn_q.bias", "self_attn.q_proj.bias", "q_width"),
+    of_layer("attn_k.bias", "self_attn.k_proj.bias", "kv_width"),
+    of_layer("attn_v.bias", "self_attn.v_proj.bias", "kv_width"),
+)
 FEED_FORWARD_NORM = of_layer("ffn_norm.weight", "post_attention_layernorm.weight", "width")
 GATE = of_layer("ffn_gate.weight", "mlp.gate_proj.weight", "feed_forward", "width")
 UP = of_layer("ffn_up.weight", "mlp.up_proj.weight", "feed_forward", "width")

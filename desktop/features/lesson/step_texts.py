@@ -330,6 +330,18 @@ UNGATED_NEURONS = StepTexts(
         "h: what the network reads. W: learned matrices; each row of the first belongs to a neuron."
     ),
 )
+PARALLEL_NEURONS = StepTexts(
+    DECODER["neurons"].title,
+    mark(
+        "In this model the feed-forward network stands beside attention, not behind it: it reads "
+        "the residual as it was before. There are {neurons} neurons, each with a pattern of its "
+        "own. A neuron compares the vector with its pattern: the number before the curve. The "
+        "curve makes its answer of that. All answers are added to the residual, as what attention "
+        "found is."
+    ),
+    DECODER["neurons"].why,
+    UNGATED_NEURONS.legend,
+)
 UNSCALED_SOFTMAX = StepTexts(
     DECODER["softmax"].title,
     mark(
@@ -556,7 +568,7 @@ def texts_of(name: StepName, shape: TracedShape) -> StepTexts:
     if name == "norm" and (shape.norm_behind or shape.norm == "layer"):
         return POST_NORM if shape.norm_behind else LAYER_NORM
     if name == "neurons" and shape.gate == "none":
-        return UNGATED_NEURONS
+        return PARALLEL_NEURONS if shape.parallel else UNGATED_NEURONS
     if name == "residual" and shape.norm_behind:
         return POST_NORM_RESIDUAL
     if name == "softmax" and shape.causal and shape.scale == 1.0:

@@ -131,6 +131,55 @@ OLMO_2_7B = {
     "tie_word_embeddings": False,
     "vocab_size": 100352,
 }
+GEMMA_2B = {
+    "attention_bias": False,
+    "head_dim": 256,
+    "hidden_act": "gelu",
+    "hidden_activation": None,
+    "hidden_size": 2048,
+    "intermediate_size": 16384,
+    "max_position_embeddings": 8192,
+    "model_type": "gemma",
+    "num_attention_heads": 8,
+    "num_hidden_layers": 18,
+    "num_key_value_heads": 1,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 10000.0,
+    "vocab_size": 256000,
+}
+PYTHIA_160M = {
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-05,
+    "max_position_embeddings": 2048,
+    "model_type": "gpt_neox",
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "rotary_emb_base": 10000,
+    "rotary_pct": 0.25,
+    "tie_word_embeddings": False,
+    "use_parallel_residual": True,
+    "vocab_size": 50304,
+}
+STABLELM_2_1_6B = {
+    "hidden_act": "silu",
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "layer_norm_eps": 1e-05,
+    "max_position_embeddings": 4096,
+    "model_type": "stablelm",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 32,
+    "partial_rotary_factor": 0.25,
+    "qk_layernorm": False,
+    "rope_theta": 10000,
+    "tie_word_embeddings": False,
+    "use_parallel_residual": False,
+    "use_qkv_bias": True,
+    "vocab_size": 100352,
+}
 PUBLISHED = {
     "Qwen3-0.6B": (QWEN3_0_6B, 596_049_920),
     "gemma-3-1b": (GEMMA_3_1B, 999_885_952),
@@ -138,6 +187,9 @@ PUBLISHED = {
     "SmolLM3-3B": (SMOLLM3_3B, 3_075_098_624),
     "granite-3.1-2b": (GRANITE_3_1_2B, 2_533_531_648),
     "OLMo-2-1124-7B": (OLMO_2_7B, 7_298_617_344),
+    "gemma-2b": (GEMMA_2B, 2_506_172_416),
+    "pythia-160m": (PYTHIA_160M, 162_322_944),
+    "stablelm-2-1_6b": (STABLELM_2_1_6B, 1_644_515_328),
 }
 
 

@@ -38,6 +38,7 @@ GPT_4O = (
 LLAMA3 = SHORT + WORDS + r"\p{N}{1,3}" + SIGNS + END
 QWEN2 = SHORT + WORDS + r"\p{N}" + SIGNS + END
 QWEN35 = SHORT + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + END
+SEED = SHORT + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+" + END
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT2 = {**BYTES, "use_regex": True}
 
@@ -57,6 +58,8 @@ PUBLISHED = {
     "llama-bpe": ([split(LLAMA3), BYTES], None, True),
     "smaug-bpe": ([split(LLAMA3), BYTES], None, True),  # SmolLM3
     "dbrx": ([split(LLAMA3, "Removed", True), BYTES], None, False),  # Phi-4, OLMo 2, Granite 4
+    "glm4": ([split(LLAMA3), BYTES], None, False),
+    "seed-coder": ([split(SEED), BYTES], None, False),  # Seed-OSS
     "qwen2": ([split(QWEN2), BYTES], NFC, False),
     "qwen35": ([split(QWEN35), BYTES], NFC, False),
     "tekken": ([split(TEKKEN), BYTES], None, True),
