@@ -17,6 +17,8 @@ from llm_lite.core.models.description.decoder import (
     EMBEDDING,
     EMBEDDING_NORM,
     HEAD,
+    NORM_SCALE,
+    NORM_SHIFT,
     POSITIONS,
     DecoderConfig,
 )
@@ -69,10 +71,12 @@ class Decoder(Struct, Generic[_S], frozen=True):
 
     def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
         """Apply RMSNorm, or LayerNorm if there is a bias."""
-        by, eps = self.b.weight(f"{weight}.weight"), self.config.eps
-        if not self.b.has(f"{weight}.bias"):
-            return self.b.rms_norm(x, by, eps, label)
-        return self.b.layer_norm(x, by, self.b.weight(f"{weight}.bias"), eps, label)
+        scale, shift = f"{weight}.weight", f"{weight}.bias"
+        by = self.b.weight(scale if self.b.has(scale) else NORM_SCALE)
+        shift = shift if self.b.has(shift) else NORM_SHIFT
+        if not self.b.has(shift):
+            return self.b.rms_norm(x, by, self.config.eps, label)
+        return self.b.layer_norm(x, by, self.b.weight(shift), self.config.eps, label)
 
     def linear(self, x: Tensor, weight: str, label: str) -> Tensor:
         """Return x . weight^T, plus the bias if there is one."""
@@ -118,7 +122,7 @@ def decoder_plan(
         x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
     x = residual_stream(b, config.shape, x, partial(layer, d))
     x = b.output_rows(x, "output.rows")
-    if b.has("output_norm.weight"):  # post-norm layers end with theirs
+    if b.has("output_norm.weight") or b.has(NORM_SCALE):  # post-norm layers end with theirs
         x = d.norm(x, "output_norm", "output.norm")
     head = HEAD if b.has(HEAD) else EMBEDDING
     logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
@@ -247,11 +251,13 @@ def gated_block(
     post_norm: str = "",
     gelu: bool = False,
     factor: float = 1.0,
+    reads: Tensor | None = None,
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * down(act(gate) * up) (Shazeer 2020), by SiLU or GELU.
-    Norms by the stems of their weights, "" where there is none."""
+    Norms by the stems of their weights, "" where there is none. `reads` as of `plain_block`."""
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
-    h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
+    h = x if reads is None else reads
+    h = d.norm(h, w + pre_norm, at + ".norm") if pre_norm else h
     gate = d.linear(h, w + "ffn_gate", at + ".gate")
     up = d.linear(h, w + "ffn_up", at + ".up")
     if gelu:

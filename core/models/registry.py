@@ -9,6 +9,7 @@ from pathlib import Path
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.bloom import BLOOM
+from llm_lite.core.models.cohere import COHERE, COHERE_2
 from llm_lite.core.models.description.architecture import (
     Architecture,
     Metadata,
@@ -35,6 +36,7 @@ from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model, Slice
+from llm_lite.core.models.olmo import OLMO
 from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2
@@ -75,6 +77,9 @@ _ALL = (
     EXAONE_4,
     STABLE_LM,
     ERNIE_4_5,
+    COHERE,
+    COHERE_2,
+    OLMO,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}

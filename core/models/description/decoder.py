@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
@@ -36,12 +37,16 @@ from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.quant.modes import MADE
+from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import NotedMeta, replace
 
 EMBEDDING = "token_embd.weight"
 EMBEDDING_NORM = "token_embd_norm"  # the stem of its names
 HEAD = "output.weight"
 POSITIONS = "position_embd.weight"
+# LayerNorm's weights and biases of models that have none, or some of them: 1 and 0.
+NORM_SCALE, NORM_SHIFT = MADE + "norm_scale", MADE + "norm_shift"
 
 
 def _groups(value: Any, known: Known) -> int:
@@ -248,6 +253,12 @@ class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
         return self.attention_factor * rope.yarn_magnitude(self.scaling_factor) / weighed
 
 
+def plain_norms(config: DecoderConfig, tensors: Mapping[str, TensorData]) -> list[TensorData]:
+    """Return what LayerNorm without weights and without biases multiplies by and adds."""
+    width = config.width
+    return [float_tensor(NORM_SCALE, np.ones(width)), float_tensor(NORM_SHIFT, np.zeros(width))]
+
+
 def size_of(weights: Mapping[str, WeightSpec], name: str, path: Path) -> tuple[int, ...]:
     if name not in weights or not weights[name].shape:
         raise FileError(path, f"tensor {name} is missing")
@@ -259,6 +270,7 @@ MODEL_TENSORS = (
     of_model("output_norm.weight", "norm.weight", "width"),
     of_model(HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
 )
+PLAIN_NORMS = (of_model(NORM_SCALE, None, "width"), of_model(NORM_SHIFT, None, "width"))
 ROPE_TENSORS = (
     of_model(rope.FACTORS, None, "rotary_pairs", optional=lambda c, _: c.scaling != "yarn"),
     of_model(rope.LONG, None, "rotary_pairs", optional=lambda c, _: c.scaling != "longrope"),

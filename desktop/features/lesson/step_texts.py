@@ -342,6 +342,17 @@ PARALLEL_NEURONS = StepTexts(
     DECODER["neurons"].why,
     UNGATED_NEURONS.legend,
 )
+PARALLEL_GATED_NEURONS = StepTexts(
+    DECODER["neurons"].title,
+    mark(
+        "In this model the feed-forward network stands beside attention, not behind it: it reads "
+        "the residual as it was before. Each of {neurons} neurons computes two numbers: its gate, "
+        "which the curve opens or shuts, and up, what passes through. Their product is its answer. "
+        "All answers are added to the residual, as what attention found is."
+    ),
+    DECODER["neurons"].why,
+    DECODER["neurons"].legend,
+)
 UNSCALED_SOFTMAX = StepTexts(
     DECODER["softmax"].title,
     mark(
@@ -567,8 +578,9 @@ def texts_of(name: StepName, shape: TracedShape) -> StepTexts:
         return _position_texts(shape)
     if name == "norm" and (shape.norm_behind or shape.norm == "layer"):
         return POST_NORM if shape.norm_behind else LAYER_NORM
-    if name == "neurons" and shape.gate == "none":
-        return PARALLEL_NEURONS if shape.parallel else UNGATED_NEURONS
+    if name == "neurons" and (shape.gate == "none" or shape.parallel):
+        beside = PARALLEL_NEURONS if shape.gate == "none" else PARALLEL_GATED_NEURONS
+        return beside if shape.parallel else UNGATED_NEURONS
     if name == "residual" and shape.norm_behind:
         return POST_NORM_RESIDUAL
     if name == "softmax" and shape.causal and shape.scale == 1.0:

@@ -23,9 +23,9 @@ from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 
 FAMILIES = (
-    "bloom", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3", "gemma4", "glm4", "gpt1", "gpt2",
-    "gpt_neox", "granite", "llama", "ministral3", "mistral", "olmo2", "olmo3", "phi3", "qwen2",
-    "qwen3", "seed_oss", "smollm3", "stablelm", "starcoder2",
+    "bloom", "cohere", "cohere2", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3", "gemma4",
+    "glm4", "gpt1", "gpt2", "gpt_neox", "granite", "llama", "ministral3", "mistral", "olmo",
+    "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "seed_oss", "smollm3", "stablelm", "starcoder2",
 )  # fmt: skip
 COMPARED = ("llama", "gemma2", "gpt1", "gpt2", "bloom", "qwen3", "olmo2", "glm4", "starcoder2")
 
@@ -82,7 +82,7 @@ def test_every_family_and_layer_can_be_followed(family, tmp_path):
             trace = trace_of(runner, tokens, len(tokens) - 1, layer, ANY_HEAD)
             assert len(trace.growth) == trace.shape.layers
             assert all(one.attention > 0 and one.feed_forward > 0 for one in trace.growth)
-            assert trace.shape.parallel == (family == "gpt_neox")
+            assert trace.shape.parallel == (family in ("cohere", "cohere2", "gpt_neox"))
             assert 0 <= trace.head < trace.shape.heads
 
 
