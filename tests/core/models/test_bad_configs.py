@@ -42,6 +42,39 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
             "rotary scaling 'yarn' is not known here; known are default, proportional",
         ),
     ],
+    ("cohere", "plain"): [
+        (
+            {"use_qk_norm": True},
+            "use_qk_norm is true: norms of queries and keys are not known",
+        ),
+        ({"logit_scale": 0}, "logit_scale is 0, expected a number from"),
+    ],
+    ("ernie4_5", "plain"): [({"use_bias": True}, "use_bias is true: biases are not known here")],
+    ("gemma", "plain"): [
+        LATER,
+        ({"hidden_activation": "relu"}, "hidden_activation is 'relu': such a feed-forward is"),
+    ],
+    ("glm4", "plain"): [
+        ({"attention_bias": False}, "queries and keys without biases are not known here"),
+        ({"partial_rotary_factor": 0}, "partial_rotary_factor is 0, expected a number from"),
+    ],
+    ("gpt_neox", "parallel"): [
+        ({"hidden_act": "relu"}, "hidden_act is 'relu': such a feed-forward is not known here"),
+        ({"attention_bias": False}, "attention without biases is not known here"),
+        (
+            {"use_parallel_residual": "yes"},
+            "use_parallel_residual is .yes., expected true or",
+        ),
+    ],
+    ("olmo", "plain"): [({"clip_qkv": 8.0}, "clip_qkv is 8.0: queries, keys and values with bou")],
+    ("seed_oss", "plain"): [
+        ({"attention_out_bias": True}, "a bias behind attention is not known here"),
+    ],
+    ("stablelm", "plain"): [
+        ({"use_parallel_residual": True}, "a feed-forward beside attention is not known here"),
+        ({"qk_layernorm": True}, "norms of queries and keys are not known here"),
+    ],
+    ("starcoder2", "plain"): [({"use_bias": False}, "layers without biases are not known here")],
     ("gpt2", "plain"): [
         ({"activation_function": "relu"}, "activation_function is 'relu': such a feed-forward is"),
         ({"scale_attn_by_inverse_layer_idx": True}, "scores that layers scale are not known here"),

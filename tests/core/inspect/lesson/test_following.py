@@ -17,16 +17,11 @@ from llm_lite.core.messages.inspecting.lesson import (
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.records import replace
 from tests.families import family_of
-from tests.family_checks import reference, write_case
+from tests.family_checks import NAMES, reference, write_case
 from tests.lesson_reference import LessonReference, check_trace
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 
-FAMILIES = (
-    "bloom", "cohere", "cohere2", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3", "gemma4",
-    "glm4", "gpt1", "gpt2", "gpt_neox", "granite", "llama", "ministral3", "mistral", "olmo",
-    "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "seed_oss", "smollm3", "stablelm", "starcoder2",
-)  # fmt: skip
 COMPARED = ("llama", "gemma2", "gpt1", "gpt2", "bloom", "qwen3", "olmo2", "glm4", "starcoder2")
 
 
@@ -74,7 +69,7 @@ def test_a_token_in_the_middle_sees_what_stood_before_it(tmp_path):
     assert trace.distribution.rank == len(larger) + 1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", NAMES)
 def test_every_family_and_layer_can_be_followed(family, tmp_path):
     path, tokens, context = tiny(family, tmp_path)
     with running(path, exact("cpu", context=context)) as runner:
