@@ -37,7 +37,19 @@ def fixed_positions(plan: Plan) -> str:
         )
     if any(op.name == "attention" and op.params["bidirectional"] for op in plan.ops):
         return "nothing can be forgotten in the middle of a text: each token has seen all others"
+    if _norms_rotated_keys(plan):
+        return (
+            "nothing can be forgotten in the middle of a text: keys are normed once they are "
+            "rotated, so they cannot be rotated to another position"
+        )
     return ""
+
+
+def _norms_rotated_keys(plan: Plan) -> bool:
+    maker = {tensor: op for op in plan.ops for tensor in op.outputs}
+    stored = [maker[tensor] for op in plan.ops if op.name == "store" for tensor in op.inputs]
+    norms = [op for op in stored if op.name in ("rms_norm", "layer_norm")]
+    return any(maker[op.inputs[0]].name == "rope" for op in norms)
 
 
 def shift(

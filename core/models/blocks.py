@@ -141,6 +141,7 @@ def attention_block(
     pre_norm: str = "attn_norm",
     post_norm: str = "",
     qk_norm: bool = False,
+    norms_rotated: bool = False,
     rotary: bool = True,
     theta: float | None = None,
     scale: float | None = None,
@@ -152,21 +153,23 @@ def attention_block(
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
-    wide as their weights. `rotary`: rotated by position; `theta`: by another base than the model's,
-    unscaled. `scale` multiplies q . k, left out: 1 / sqrt(head_dim). Windows are the config's.
-    `temperature`: how fast queries grow behind the original context. `sinks`: the stem of a score
-    a head that is one of its scores and has no value; "": none. `bias` by distance, as of
-    `cached_attention`.
+    wide as their weights; `norms_rotated`: once they are rotated. `rotary`: rotated by position;
+    `theta`: by another base than the model's, unscaled. `scale` multiplies q . k, left out:
+    1 / sqrt(head_dim). Windows are the config's. `temperature`: how fast queries grow behind the
+    original context. `sinks`: the stem of a score a head that is one of its scores and has no
+    value; "": none. `bias` by distance, as of `cached_attention`.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
     q, k, v = (d.linear(h, f"{w}attn_{one}", f"{at}.{one}") for one in "qkv")
-    if qk_norm:
-        q = d.norm(q, w + "attn_q_norm", at + ".q_norm")
-        k = d.norm(k, w + "attn_k_norm", at + ".k_norm")
+    if qk_norm and not norms_rotated:
+        q, k = _normed(d, q, k, w, at)
     if rotary:
         q = rotate(d, q, at + ".q_rope", theta, temperature)
         k = rotate(d, k, at + ".k_rope", theta)
+    if qk_norm and norms_rotated:
+        q, k = _normed(d, q, k, w, at)
+    if rotary:
         if theta is None and d.b.has(MAGNITUDE):
             q = d.b.scale(q, at + ".q_magnitude", weight=d.b.weight(MAGNITUDE))
         elif theta is None and config.rotary_magnitude != 1.0:
@@ -190,6 +193,12 @@ def attention_block(
     if post_norm:
         y = d.norm(y, w + post_norm, at + ".post_norm")
     return d.residual(x, y, at, factor)
+
+
+def _normed(d: Decoder[Any], q: Tensor, k: Tensor, weights: str, at: str) -> tuple[Tensor, Tensor]:
+    """Return queries and keys by norms of their own; `weights`: the beginning of their names."""
+    q = d.norm(q, weights + "attn_q_norm", at + ".q_norm")
+    return q, d.norm(k, weights + "attn_k_norm", at + ".k_norm")
 
 
 def rotate(

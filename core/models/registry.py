@@ -32,6 +32,7 @@ from llm_lite.core.models.gpt1 import GPT_1
 from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.gpt_neox import GPT_NEOX
 from llm_lite.core.models.granite import GRANITE
+from llm_lite.core.models.hunyuan import HUNYUAN
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
@@ -80,6 +81,7 @@ _ALL = (
     COHERE,
     COHERE_2,
     OLMO,
+    HUNYUAN,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}

@@ -290,11 +290,12 @@ def test_with_stop_the_answer_ends_and_says_why(client):
     assert client.of(CacheRewritten) == []
 
 
+@pytest.mark.parametrize("name", ["gpt2", "hunyuan"])
 @pytest.mark.parametrize("reading", [ROLLING, MIDDLE], ids=["rolling", "middle"])
-def test_positions_in_the_embedding_stay_where_they_are(tmp_path, reading):
+def test_positions_that_cannot_move_stay_where_they_are(tmp_path, reading, name):
     """The answer ends where the context does; a longer prompt is read again, with a gap."""
-    family = family_of("gpt2")
-    path = write_case(family, next(iter(family.cases)), tmp_path / "gpt2")
+    family = family_of(name)
+    path = write_case(family, next(iter(family.cases)), tmp_path / name)
     with running(path, exact(context=CONTEXT)) as runner:
         session = runner.session
         prompt = [1 + i % 20 for i in range(10)]

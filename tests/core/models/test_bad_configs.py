@@ -66,6 +66,10 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
             "use_parallel_residual is .yes., expected true or",
         ),
     ],
+    ("hunyuan", "plain"): [
+        scaling({"type": "dynamic"}, "alpha is missing"),
+        scaling({"type": "yarn", "factor": 2.0}, "known are default, dynamic with alpha"),
+    ],
     ("olmo", "plain"): [({"clip_qkv": 8.0}, "clip_qkv is 8.0: queries, keys and values with bou")],
     ("seed_oss", "plain"): [
         ({"attention_out_bias": True}, "a bias behind attention is not known here"),
