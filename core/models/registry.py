@@ -18,6 +18,7 @@ from llm_lite.core.models.description.architecture import (
 )
 from llm_lite.core.models.description.slices import Cutter
 from llm_lite.core.models.encoders.bert import BERT
+from llm_lite.core.models.encoders.distilbert import DISTILBERT
 from llm_lite.core.models.encoders.roberta import ROBERTA
 from llm_lite.core.models.ernie4_5 import ERNIE_4_5
 from llm_lite.core.models.exaone4 import EXAONE_4
@@ -66,6 +67,7 @@ _ALL = (
     GPT_2,
     BERT,
     ROBERTA,
+    DISTILBERT,
     T5,
     MARIAN,
     GPT_1,

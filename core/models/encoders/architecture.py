@@ -92,9 +92,10 @@ class EncoderArchitecture(Architecture, frozen=True, kw_only=True):
         """Return the names that the head has twice: its matrix and bias if they are tied to the
         embedding and to `bias`; else `bias` itself, if its layer has one of its own."""
         own = f"{self.decoder}.weight", f"{self.decoder}.bias"
+        has_both = self.bias != own[1] and own[1] in names
         if config.flag("tie_word_embeddings", True):
-            return frozenset(own if self.bias in names else own[:1])
-        return frozenset({self.bias} if own[1] in names else ())
+            return frozenset(own if has_both and self.bias in names else own[:1])
+        return frozenset({self.bias} if has_both else ())
 
     def _other_task(self, name: str) -> str:
         tasks = self.other_tasks.items()

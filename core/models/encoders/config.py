@@ -79,6 +79,9 @@ def _separator(config: CheckpointConfig, known: Known) -> int | None:
     return separator_of(_of_folder(config))
 
 
+ACTIVATION = FieldRow("hidden_activation", "hidden_act", _activation, "gelu", "gelu")
+
+
 class EncoderConfig(shared.DecoderConfig, frozen=True, kw_only=True):
     """The fields of an encoder. `first`: the row of the first position; checkpoints of RoBERTa have
     others before it.
@@ -91,7 +94,7 @@ class EncoderConfig(shared.DecoderConfig, frozen=True, kw_only=True):
     eps: float = row(
         FieldRow("attention.layer_norm_epsilon", "layer_norm_eps", number(EPSILON), 1e-12, 1e-12)
     )
-    activation: str = row(FieldRow("hidden_activation", "hidden_act", _activation, "gelu", "gelu"))
+    activation: str = row(ACTIVATION)
     first: int = row(FieldRow("position_first", None, integer(0, LARGEST_CONTEXT), 0))
     separator: int = row(
         FieldRow(

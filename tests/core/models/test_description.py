@@ -31,7 +31,7 @@ OWN_KEYS |= {"generation.early_stopping", "generation.task_prefixes"}
 OWN_TENSORS = {"rope_magnitude"}
 OWN_TENSORS |= {"mlm.dense", "mlm.norm", "output", "dense.{i}"}  # of encoders, as heads of others
 # Whose files are of another architecture, or would be.
-OF_GGUF = {"roberta": "bert", "openai-gpt": "gpt2", "marian": "t5"}
+OF_GGUF = {"distilbert": "bert", "roberta": "bert", "openai-gpt": "gpt2", "marian": "t5"}
 # GGUF has them for other architectures.
 SCALING = {"rope_freqs", "rope_factors_long", "rope_factors_short"}
 PATH = Path("some/config.json")
