@@ -152,12 +152,9 @@ class Answer(Struct):
     def _begun(self, runner: ChatRunner) -> AnswerWriter:
         """Return the writer of the answer, behind its prompt. RequestError as of `AnswerWriter` and
         for a prompt that does not fit."""
-        tokenizer, command, encoded = (
-            runner.model_file.tokenizer,
-            self.command,
-            self._encode(runner),
-        )
-        forced, last = command.forced, len(command.messages) - 1
+        tokenizer, command = runner.model_file.tokenizer, self.command
+        encoded, last = self._encode(runner), len(command.messages) - 1
+        forced = command.forced
         if not forced and command.begin is not None:
             forced = tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
         self._forced = len(forced)
