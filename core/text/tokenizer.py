@@ -17,7 +17,7 @@ from llm_lite.core.text.pretokenizers import rule_of
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
 from llm_lite.core.text.sentencepiece.unigram import UnigramEncoder, read_unigram
-from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE, WORDS
+from llm_lite.core.text.tokenizer_files import PIECES, TOKENIZER_FILE, WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -161,13 +161,14 @@ class Tokenizer:
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """Read a directory's tokenizer.json, or else its vocab.txt, Marian's files, or vocab.json
-        with merges.txt, for an embedding of `rows` rows.
+        """Read a directory's tokenizer.json, or else its vocab.txt, Marian's files, vocab.json
+        with merges.txt, or T5's spiece.model, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
         from llm_lite.core.text.pair_files import has_pairs, read_pairs
         from llm_lite.core.text.sentencepiece.marian import is_marian, read_marian
+        from llm_lite.core.text.sentencepiece.spiece import read_spiece
         from llm_lite.core.text.tokenizer_json import read_tokenizer
 
         if not (folder / TOKENIZER_FILE).exists():
@@ -177,6 +178,8 @@ class Tokenizer:
                 return cls(*read_marian(folder, rows))
             if has_pairs(folder):
                 return cls(read_pairs(folder, rows))
+            if (folder / PIECES).is_file():
+                return cls(read_spiece(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:

@@ -9,9 +9,16 @@ TOKENIZER_FILE = "tokenizer.json"
 WORDS = "vocab.txt"  # of WordPiece, a token a line
 PAIRS, MERGES = "vocab.json", "merges.txt"  # of GPT-2 and RoBERTa
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"  # of Marian, with vocab.json
+PIECES = "spiece.model"  # of T5
 CONFIG, NAMED = "tokenizer_config.json", "special_tokens_map.json"
 
-SETS = ((TOKENIZER_FILE,), (WORDS,), (SOURCE_PIECES, TARGET_PIECES, PAIRS), (PAIRS, MERGES))
+SETS = (
+    (TOKENIZER_FILE,),
+    (WORDS,),
+    (SOURCE_PIECES, TARGET_PIECES, PAIRS),
+    (PAIRS, MERGES),
+    (PIECES,),
+)
 ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, NAMED]))
 
 

@@ -36,7 +36,6 @@ _BESIDE = (
     "added_tokens.json",
     "chat_template.jinja",
     "chat_template.json",
-    "spiece.model",
     "modules.json",
     "sentence_bert_config.json",
     "preprocessor_config.json",

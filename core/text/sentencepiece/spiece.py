@@ -1,0 +1,68 @@
+"""The tokenizer of T5's checkpoints without a tokenizer.json, as mT5 and T5 1.1 are: the pieces of
+spiece.model, and behind them the marks of gaps that pretraining fills, the last one first.
+
+Source: `T5Tokenizer` of https://github.com/huggingface/transformers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import found, read_object
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
+from llm_lite.core.text.tokenizer_files import CONFIG, PIECES
+from llm_lite.core.text.vocabulary import UNIGRAM, TokenType, Vocabulary
+
+_END, _PADDING = "</s>", "<pad>"
+_GAPS = 100  # where no file says how many there are
+
+
+def read_spiece(folder: Path, rows: int) -> Vocabulary:
+    """Read the vocabulary for an embedding of `rows` rows. FileError naming the file."""
+    path = folder / PIECES
+    model = read_sentencepiece(path)
+    names, scores = [piece for piece, _ in model.pieces], [score for _, score in model.pieces]
+    if len(names) > rows:
+        raise FileError(path, f"has {len(names)} pieces, expected at most {rows} rows of embedding")
+    if _END not in names:
+        raise FileError(path, f"has no {_END}")
+    types = [TokenType.NORMAL.value] * len(names)
+    types[model.unknown] = TokenType.UNKNOWN.value
+    gaps = _gaps(folder, rows - len(names))
+    names += [f"<extra_id_{i}>" for i in reversed(range(gaps))]
+    types += [TokenType.CONTROL.value] * gaps
+    unused = range(len(names), rows)
+    names += [f"[unused{i}]" for i in unused]
+    types += [TokenType.UNUSED.value] * len(unused)
+    for control in (_END, _PADDING):
+        if control in names:
+            types[names.index(control)] = TokenType.CONTROL.value
+    return Vocabulary(
+        path=path,
+        model=UNIGRAM,
+        pre="default",
+        tokens=tuple(names),
+        types=bytes(types),
+        scores=array("d", scores + [min(scores)] * (rows - len(scores))),
+        merges=(),
+        bos_id=None,
+        eos_id=names.index(_END),
+        marked_end_ids=frozenset(),
+        unknown_id=model.unknown,
+        add_bos=False,
+        add_eos=True,
+        add_space_prefix=False,  # the library puts it there
+        charsmap=model.charsmap,
+        joins_spaces=model.joins_spaces,
+    )
+
+
+def _gaps(folder: Path, most: int) -> int:
+    """Return how many marks of gaps follow the pieces, at most as many as there are rows."""
+    path = folder / CONFIG
+    given = read_object(path).get("extra_ids", _GAPS) if path.is_file() else _GAPS
+    if type(given) is not int or given < 0:
+        raise FileError(path, f"extra_ids is {found(given)}, expected a count")
+    return min(given, most)
