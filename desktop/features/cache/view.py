@@ -193,7 +193,8 @@ def _draw_controls(state: AppState, ui: Ui) -> list[Action]:
 def _measure(state: AppState, ui: Ui) -> list[Action]:
     """Ask for what the colours need: at rest at once, while an answer is written now and then.
 
-    What every token receives needs all that look at it: it waits for the end of the answer.
+    What every token receives needs all that look at it: it waits for the end of the answer. So
+    does all that a server measures, which tells of answers that have ended.
     """
     cache, by = state.cache, state.cache.by
     if by == "owner" or by == "age" or cache.asked or cache.problem or not state.owners:
@@ -203,7 +204,7 @@ def _measure(state: AppState, ui: Ui) -> list[Action]:
     if length >= min(len(state.owners), state.context_used):
         return []
     if state.running:
-        if by == "received" or state.running.phase != "decode":
+        if by == "received" or state.elsewhere or state.running.phase != "decode":
             return []
         due = ui.local(CacheControls).measured_at + PERIOD
         if ui.now < due:
@@ -222,7 +223,7 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
         wrapped(ui, state.cache.problem)
         return
     if rows.scale is None:
-        waits = state.cache.by == "received" and state.running
+        waits = state.running and (state.cache.by == "received" or state.elsewhere)
         words = tr("Measured when the answer ends.") if waits else tr("Measuring…")
         text(ui, words, "muted", "small")
         ui.redraw_in(0.1)

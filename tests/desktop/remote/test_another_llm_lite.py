@@ -122,6 +122,23 @@ def test_the_lens_and_the_cache(window: Headless) -> None:
     assert window.state.cache.measured is None, "it is of the conversation that was left"
 
 
+def test_a_cache_there_is_measured_once_the_answer_ends(window: Headless) -> None:
+    driver, program = window.driver, window.program
+    driver.click("tab.kv_cache")
+    window.served.service.hold.clear()
+    program.do(Send("And at night?"))
+    driver.wait("its prompt", lambda s: s.running is not None)
+    state = window.state
+    program.state = replace(state, running=replace(state.running, phase="decode"))
+    program.do(ColorCache("key-norm", False))
+    driver.frames(3)
+    assert window.state.running and not window.state.cache.asked
+    assert not window.state.cache.problem and window.state.cache.measured is None
+    window.served.service.hold.set()
+    driver.wait("the norms", lambda s: not s.busy and s.cache.measured is not None)
+    assert window.state.cache.measured.values.shape[1] == window.state.context_used
+
+
 def test_the_lesson_follows_a_token_there(window: Headless) -> None:
     window.program.do(FollowPosition(9))
     window.program.do(ShowLesson(True))
