@@ -15,7 +15,7 @@ from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, 
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture, Tensors
 from llm_lite.core.models.description.rows import Known, integer, row
-from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
+from llm_lite.core.models.description.tensors import FusedRow, NameRow, bias_of, of_model, with_bias
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
@@ -87,21 +87,16 @@ def _of(gguf: str, checkpoint: str | None, *shape: str) -> NameRow:
 
 def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
     """Return the rows of a matrix (or a norm) and its bias."""
-    return (
-        _of(gguf + ".weight", checkpoint + ".weight", *shape),
-        _of(gguf + ".bias", checkpoint + ".bias", shape[0]),
-    )
+    return with_bias(_of(gguf + ".weight", checkpoint + ".weight", *shape))
 
 
-_PARTS = {
-    kind: tuple(_of(f"attn_{one}.{kind}", None, *shape) for one in "qkv")
-    for kind, shape in (("weight", ("width", "width")), ("bias", ("width",)))
-}
+_QKV = tuple(_of(f"attn_{one}.weight", None, "width", "width") for one in "qkv")
+_QKV_BIASES = tuple(map(bias_of, _QKV))
 
 
-def _fused(kind: str) -> FusedRow:
+def _fused(kind: str, parts: tuple[NameRow, ...]) -> FusedRow:
     checkpoint = f"h.{{i}}.self_attention.query_key_value.{kind}"
-    return FusedRow(f"blk.{{i}}.attn_qkv.{kind}", checkpoint, _PARTS[kind], interleaved=True)
+    return FusedRow(f"blk.{{i}}.attn_qkv.{kind}", checkpoint, parts, interleaved=True)
 
 
 BLOOM = Architecture(
@@ -111,21 +106,19 @@ BLOOM = Architecture(
     config=BloomConfig,
     tensors=(
         of_model(shared.EMBEDDING, "word_embeddings.weight", "vocabulary", "width"),
-        of_model("token_embd_norm.weight", "word_embeddings_layernorm.weight", "width"),
-        of_model("token_embd_norm.bias", "word_embeddings_layernorm.bias", "width"),
+        *with_bias(of_model("token_embd_norm.weight", "word_embeddings_layernorm.weight", "width")),
         of_model(_SLOPES, None, "heads", "columns"),
-        of_model("output_norm.weight", "ln_f.weight", "width"),
-        of_model("output_norm.bias", "ln_f.bias", "width"),
+        *with_bias(of_model("output_norm.weight", "ln_f.weight", "width")),
         of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
         *_both("attn_norm", "input_layernorm", "width"),
-        *_PARTS["weight"],
-        *_PARTS["bias"],
+        *_QKV,
+        *_QKV_BIASES,
         *_both("attn_output", "self_attention.dense", "width", "width"),
         *_both("ffn_norm", "post_attention_layernorm", "width"),
         *_both("ffn_up", "mlp.dense_h_to_4h", "feed_forward", "width"),
         *_both("ffn_down", "mlp.dense_4h_to_h", "width", "feed_forward"),
     ),
-    fused=(_fused("weight"), _fused("bias")),
+    fused=(_fused("weight", _QKV), _fused("bias", _QKV_BIASES)),
     graph=partial(decoder_plan, _layer),
     derived=_biases,
     must_be=(("apply_residual_connection_post_layernorm", False, "residuals behind norms are"),),

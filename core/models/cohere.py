@@ -27,8 +27,8 @@ class CohereConfig(shared.DecoderConfig, frozen=True, kw_only=True):
 
 
 class Cohere2Config(CohereConfig, frozen=True, kw_only=True):
-    window: int = row(shared.WINDOW_OF_THREE)
-    sliding: tuple[bool, ...] = row(shared.SLIDING_THREE)
+    window: int = row(shared.WINDOW_OF_THREE_IN_FOUR)
+    sliding: tuple[bool, ...] = row(shared.SLIDING_THREE_IN_FOUR)
 
 
 def _layer(d: Decoder[CohereConfig], x: Tensor, layer: int) -> Tensor:

@@ -16,8 +16,8 @@ from llm_lite.core.plan.plan import Tensor
 
 
 class Exaone4Config(shared.DecoderConfig, frozen=True, kw_only=True):
-    window: int = row(shared.WINDOW_OF_THREE)
-    sliding: tuple[bool, ...] = row(shared.SLIDING_THREE)
+    window: int = row(shared.WINDOW_OF_THREE_IN_FOUR)
+    sliding: tuple[bool, ...] = row(shared.SLIDING_THREE_IN_FOUR)
 
 
 def _layer(d: Decoder[Exaone4Config], x: Tensor, layer: int) -> Tensor:

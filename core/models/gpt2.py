@@ -13,7 +13,7 @@ from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, 
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import Known, row
-from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
+from llm_lite.core.models.description.tensors import FusedRow, NameRow, bias_of, of_model, with_bias
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
@@ -42,19 +42,15 @@ def _of(gguf: str, checkpoint: str | None, *shape: str, transposed: bool = False
 
 def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
     """Return the rows of a matrix (or a norm) and its bias."""
-    return (
-        _of(gguf + ".weight", checkpoint + ".weight", *shape, transposed=len(shape) == 2),
-        _of(gguf + ".bias", checkpoint + ".bias", shape[0]),
-    )
+    one = _of(gguf + ".weight", checkpoint + ".weight", *shape, transposed=len(shape) == 2)
+    return with_bias(one)
 
 
-_PARTS = {
-    kind: tuple(
-        _of(f"attn_{one}.{kind}", None, *((size, "width") if kind == "weight" else (size,)))
-        for one, size in (("q", "q_width"), ("k", "kv_width"), ("v", "kv_width"))
-    )
-    for kind in ("weight", "bias")
-}
+_QKV = tuple(
+    _of(f"attn_{one}.weight", None, size, "width")
+    for one, size in (("q", "q_width"), ("k", "kv_width"), ("v", "kv_width"))
+)
+_QKV_BIASES = tuple(map(bias_of, _QKV))
 
 GPT_2 = Architecture(
     title="GPT-2",
@@ -64,20 +60,19 @@ GPT_2 = Architecture(
     tensors=(
         of_model(shared.EMBEDDING, "wte.weight", "vocabulary", "width"),
         of_model(shared.POSITIONS, "wpe.weight", "context", "width"),
-        of_model("output_norm.weight", "ln_f.weight", "width"),
-        of_model("output_norm.bias", "ln_f.bias", "width"),
+        *with_bias(of_model("output_norm.weight", "ln_f.weight", "width")),
         of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
         *_both("attn_norm", "ln_1", "width"),
-        *_PARTS["weight"],
-        *_PARTS["bias"],
+        *_QKV,
+        *_QKV_BIASES,
         *_both("attn_output", "attn.c_proj", "width", "q_width"),
         *_both("ffn_norm", "ln_2", "width"),
         *_both("ffn_up", "mlp.c_fc", "feed_forward", "width"),
         *_both("ffn_down", "mlp.c_proj", "width", "feed_forward"),
     ),
     fused=(
-        FusedRow("blk.{i}.attn_qkv.weight", "h.{i}.attn.c_attn.weight", _PARTS["weight"], True),
-        FusedRow("blk.{i}.attn_qkv.bias", "h.{i}.attn.c_attn.bias", _PARTS["bias"]),
+        FusedRow("blk.{i}.attn_qkv.weight", "h.{i}.attn.c_attn.weight", _QKV, True),
+        FusedRow("blk.{i}.attn_qkv.bias", "h.{i}.attn.c_attn.bias", _QKV_BIASES),
     ),
     graph=partial(decoder_plan, _layer),
     must_be=(

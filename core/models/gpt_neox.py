@@ -14,7 +14,14 @@ from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, 
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, flag, row
-from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_layer, of_model
+from llm_lite.core.models.description.tensors import (
+    FusedRow,
+    NameRow,
+    bias_of,
+    of_layer,
+    of_model,
+    with_bias,
+)
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
@@ -50,21 +57,16 @@ def _layer(d: Decoder[GptNeoxConfig], x: Tensor, layer: int) -> Tensor:
 
 def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
     """Return the rows of a matrix (or a norm) and its bias."""
-    return (
-        of_layer(gguf + ".weight", checkpoint + ".weight", *shape),
-        of_layer(gguf + ".bias", checkpoint + ".bias", shape[0]),
-    )
+    return with_bias(of_layer(gguf + ".weight", checkpoint + ".weight", *shape))
 
 
-_PARTS = {
-    kind: tuple(of_layer(f"attn_{one}.{kind}", None, *shape) for one in "qkv")
-    for kind, shape in (("weight", ("width", "width")), ("bias", ("width",)))
-}
+_QKV = tuple(of_layer(f"attn_{one}.weight", None, "width", "width") for one in "qkv")
+_QKV_BIASES = tuple(map(bias_of, _QKV))
 
 
-def _fused(kind: str) -> FusedRow:
+def _fused(kind: str, parts: tuple[NameRow, ...]) -> FusedRow:
     checkpoint = f"layers.{{i}}.attention.query_key_value.{kind}"
-    return FusedRow(f"blk.{{i}}.attn_qkv.{kind}", checkpoint, _PARTS[kind], interleaved=True)
+    return FusedRow(f"blk.{{i}}.attn_qkv.{kind}", checkpoint, parts, interleaved=True)
 
 
 GPT_NEOX = Architecture(
@@ -74,18 +76,17 @@ GPT_NEOX = Architecture(
     config=GptNeoxConfig,
     tensors=(
         of_model(shared.EMBEDDING, "embed_in.weight", "vocabulary", "width"),
-        of_model("output_norm.weight", "final_layer_norm.weight", "width"),
-        of_model("output_norm.bias", "final_layer_norm.bias", "width"),
+        *with_bias(of_model("output_norm.weight", "final_layer_norm.weight", "width")),
         of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
         *_both("attn_norm", "input_layernorm", "width"),
-        *_PARTS["weight"],
-        *_PARTS["bias"],
+        *_QKV,
+        *_QKV_BIASES,
         *_both("attn_output", "attention.dense", "width", "width"),
         *_both("ffn_norm", "post_attention_layernorm", "width"),
         *_both("ffn_up", "mlp.dense_h_to_4h", "feed_forward", "width"),
         *_both("ffn_down", "mlp.dense_4h_to_h", "width", "feed_forward"),
     ),
-    fused=(_fused("weight"), _fused("bias")),
+    fused=(_fused("weight", _QKV), _fused("bias", _QKV_BIASES)),
     graph=partial(decoder_plan, _layer),
     must_be=(
         ("hidden_act", "gelu", "such a feed-forward is"),

@@ -18,8 +18,8 @@ from llm_lite.core.models.description.decoder import (
     GATED,
     MODEL_TENSORS,
     ROPE_TENSORS,
-    SLIDING_THREE,
-    WINDOW_OF_THREE,
+    SLIDING_THREE_IN_FOUR,
+    WINDOW_OF_THREE_IN_FOUR,
     DecoderConfig,
 )
 from llm_lite.core.models.description.rows import Known, row
@@ -38,8 +38,8 @@ def _whole_factor(config: CheckpointConfig, known: Known) -> float | None:
 
 
 class OlmoConfig(DecoderConfig, frozen=True, kw_only=True):
-    window: int = row(WINDOW_OF_THREE)
-    sliding: tuple[bool, ...] = row(SLIDING_THREE)
+    window: int = row(WINDOW_OF_THREE_IN_FOUR)
+    sliding: tuple[bool, ...] = row(SLIDING_THREE_IN_FOUR)
     attention_factor: float = row(
         replace(ATTENTION_FACTOR, checkpoint=_whole_factor, default=_factor_of_yarn)
     )

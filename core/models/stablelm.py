@@ -9,7 +9,7 @@ from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, 
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import row
-from llm_lite.core.models.description.tensors import of_layer, of_model
+from llm_lite.core.models.description.tensors import bias_of
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
@@ -29,10 +29,10 @@ STABLE_LM = Architecture(
     config=StableLmConfig,
     tensors=(
         *shared.DECODER_TENSORS,
-        of_model("output_norm.bias", "norm.bias", "width"),
-        of_layer("attn_norm.bias", "input_layernorm.bias", "width"),
+        bias_of(shared.OUTPUT_NORM),
+        bias_of(shared.ATTENTION_NORM),
         *(replace(one, optional=True) for one in shared.ATTENTION_BIASES),
-        of_layer("ffn_norm.bias", "post_attention_layernorm.bias", "width"),
+        bias_of(shared.FEED_FORWARD_NORM),
     ),
     graph=partial(decoder_plan, _layer),
     must_be=(

@@ -11,7 +11,7 @@ from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, 
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import row
-from llm_lite.core.models.description.tensors import of_layer, of_model
+from llm_lite.core.models.description.tensors import bias_of, of_layer, with_bias
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
@@ -31,19 +31,15 @@ STARCODER_2 = Architecture(
     config=StarCoder2Config,
     tensors=(
         *shared.MODEL_TENSORS,
-        of_model("output_norm.bias", "norm.bias", "width"),
+        bias_of(shared.OUTPUT_NORM),
         *shared.ROPE_TENSORS,
-        shared.ATTENTION_NORM,
-        of_layer("attn_norm.bias", "input_layernorm.bias", "width"),
+        *with_bias(shared.ATTENTION_NORM),
         *shared.ATTENTION,
         *shared.ATTENTION_BIASES,
-        of_layer("attn_output.bias", "self_attn.o_proj.bias", "width"),
-        shared.FEED_FORWARD_NORM,
-        of_layer("ffn_norm.bias", "post_attention_layernorm.bias", "width"),
-        of_layer("ffn_up.weight", "mlp.c_fc.weight", "feed_forward", "width"),
-        of_layer("ffn_up.bias", "mlp.c_fc.bias", "feed_forward"),
-        of_layer("ffn_down.weight", "mlp.c_proj.weight", "width", "feed_forward"),
-        of_layer("ffn_down.bias", "mlp.c_proj.bias", "width"),
+        bias_of(shared.ATTENTION_OUTPUT),
+        *with_bias(shared.FEED_FORWARD_NORM),
+        *with_bias(of_layer("ffn_up.weight", "mlp.c_fc.weight", "feed_forward", "width")),
+        *with_bias(of_layer("ffn_down.weight", "mlp.c_proj.weight", "width", "feed_forward")),
     ),
     graph=partial(decoder_plan, _layer),
     must_be=(

@@ -33,7 +33,7 @@ from llm_lite.core.models.description.rows import (
     number,
     row,
 )
-from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
+from llm_lite.core.models.description.tensors import NameRow, bias_of, of_layer, of_model
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
@@ -170,20 +170,22 @@ SLIDING = FieldRow(
 )
 
 
-def three_of_four(known: Known) -> tuple[bool, ...]:
+def three_in_four(known: Known) -> tuple[bool, ...]:
     """Return for each layer whether it slides where three of four do, and the last of these sees
     all."""
     return tuple(known["window"] > 0 and (i + 1) % 4 != 0 for i in range(known["layers"]))
 
 
-def _sliding_three_of_four(config: CheckpointConfig, known: Known) -> list[bool] | None:
-    usual = list(three_of_four(known)) if known["window"] else None
+def _sliding_three_in_four(config: CheckpointConfig, known: Known) -> list[bool] | None:
+    usual = list(three_in_four(known)) if known["window"] else None
     return sliding_layers(config, known) or usual
 
 
 # Of models whose layers have a window but for every fourth.
-WINDOW_OF_THREE = replace(WINDOW, checkpoint="sliding_window", check=integer(0, LARGEST_CONTEXT))
-SLIDING_THREE = replace(SLIDING, checkpoint=_sliding_three_of_four, default=three_of_four)
+WINDOW_OF_THREE_IN_FOUR = replace(
+    WINDOW, checkpoint="sliding_window", check=integer(0, LARGEST_CONTEXT)
+)
+SLIDING_THREE_IN_FOUR = replace(SLIDING, checkpoint=_sliding_three_in_four, default=three_in_four)
 
 
 class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
@@ -265,9 +267,10 @@ def size_of(weights: Mapping[str, WeightSpec], name: str, path: Path) -> tuple[i
     return weights[name].shape
 
 
+OUTPUT_NORM = of_model("output_norm.weight", "norm.weight", "width")
 MODEL_TENSORS = (
     of_model(EMBEDDING, "embed_tokens.weight", "vocabulary", "width"),
-    of_model("output_norm.weight", "norm.weight", "width"),
+    OUTPUT_NORM,
     of_model(HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
 )
 PLAIN_NORMS = (of_model(NORM_SCALE, None, "width"), of_model(NORM_SHIFT, None, "width"))
@@ -283,11 +286,7 @@ KEY = of_layer("attn_k.weight", "self_attn.k_proj.weight", "kv_width", "width")
 VALUE = of_layer("attn_v.weight", "self_attn.v_proj.weight", "kv_width", "width")
 ATTENTION_OUTPUT = of_layer("attn_output.weight", "self_attn.o_proj.weight", "width", "q_width")
 ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
-ATTENTION_BIASES = (
-    of_layer("attn_q.bias", "self_attn.q_proj.bias", "q_width"),
-    of_layer("attn_k.bias", "self_attn.k_proj.bias", "kv_width"),
-    of_layer("attn_v.bias", "self_attn.v_proj.bias", "kv_width"),
-)
+ATTENTION_BIASES = (bias_of(QUERY), bias_of(KEY), bias_of(VALUE))
 FEED_FORWARD_NORM = of_layer("ffn_norm.weight", "post_attention_layernorm.weight", "width")
 GATE = of_layer("ffn_gate.weight", "mlp.gate_proj.weight", "feed_forward", "width")
 UP = of_layer("ffn_up.weight", "mlp.up_proj.weight", "feed_forward", "width")

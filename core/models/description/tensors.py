@@ -62,6 +62,17 @@ class FusedRow(Struct, frozen=True):
     interleaved: bool = False
 
 
+def bias_of(matrix: NameRow) -> NameRow:
+    """Return the row of the bias that a matrix or a norm has."""
+    name = matrix.checkpoint and matrix.checkpoint.removesuffix("weight") + "bias"
+    stem = matrix.gguf.removesuffix("weight")
+    return NameRow(stem + "bias", name, matrix.shape[:1], matrix.count, matrix.optional)
+
+
+def with_bias(matrix: NameRow) -> tuple[NameRow, NameRow]:
+    return matrix, bias_of(matrix)
+
+
 def of_model(
     gguf: str,
     checkpoint: str | None,
