@@ -86,7 +86,7 @@ class Answer(Struct):
         self._runner, self._steps = runner, iter(())
         if self._writer is None:
             try:
-                self._writer = self._begun(runner)
+                self._writer = self._make_writer(runner)
             except CancelledError:  # the template was left when the answer was stopped
                 return
         self._prepare(runner.session, self._writer)
@@ -149,7 +149,7 @@ class Answer(Struct):
             return self._writer.reason
         return "stopped" if self.should_stop() else "context"
 
-    def _begun(self, runner: ChatRunner) -> AnswerWriter:
+    def _make_writer(self, runner: ChatRunner) -> AnswerWriter:
         """Return the writer of the answer, behind its prompt. RequestError as of `AnswerWriter` and
         for a prompt that does not fit."""
         tokenizer, command = runner.model_file.tokenizer, self.command

@@ -14,7 +14,6 @@ from llm_lite.core.generation import prompt
 from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompt import encode
-from llm_lite.core.generation.sampling import check_bias
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.token_chooser import PATIENCE
 from llm_lite.core.handles import Handle
@@ -56,7 +55,6 @@ class ServedAnswer:
         tokenizer, vocabulary = file.tokenizer, program.vocabulary
         encoded = encode_request(file, request, context)
         check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
-        check_bias(request.sampling, vocabulary)  # before a grammar is read
         if request.gains is not None:
             check_gains(request.gains, *gains_shape(program))
         if not 0 <= request.alternatives <= MOST_ALTERNATIVES:

@@ -245,9 +245,7 @@ async def lens(call: Call) -> Response:
     service = call.service
     query: LensQuery = call.query
     held = await call.in_thread(lambda _: service.answer_tokens(query.response))
-    position = len(held.tokens) - 1 if query.position is None else query.position
-    if position >= len(held.tokens):
-        raise CheckError("position", f"expected 0 to {len(held.tokens) - 1}, found {position}")
+    position = _position(query.position, held)
     layers = await call.in_thread(lambda _: service.lens(held.response, position, query.count))
     if _wants_arrays(call):
         return _arrays({"position": position, **_lens_arrays(layers)})
@@ -268,9 +266,7 @@ async def trace(call: Call) -> Response:
     service = call.service
     query: TraceQuery = call.query
     held = await call.in_thread(lambda _: service.answer_tokens(query.response))
-    position = len(held.tokens) - 1 if query.position is None else query.position
-    if position >= len(held.tokens):
-        raise CheckError("position", f"expected 0 to {len(held.tokens) - 1}, found {position}")
+    position = _position(query.position, held)
     head = ANY_HEAD if query.head is None else query.head
     asked = FollowToken(position, query.layer, head, query.first)
     made = await call.in_thread(lambda _: service.trace(held.response, asked))
@@ -343,9 +339,7 @@ async def cache(call: Call) -> Response:
 
 
 def _asked_rows(query: RowsQuery, held: AnswerTokens) -> ReadAttentionRows:
-    position, direction, last = query.position, query.direction, len(held.tokens) - 1
-    if position > last:
-        raise CheckError("position", f"expected 0 to {last}, found {position}")
+    position, direction = _position(query.position, held), query.direction
     if query.heads is not None and query.layer is not None:
         raise CheckError("layer", "expected it or heads, found both")
     if query.layer is not None:
@@ -355,6 +349,15 @@ def _asked_rows(query: RowsQuery, held: AnswerTokens) -> ReadAttentionRows:
         heads = tuple((int(layer), int(head)) for layer, head in parts)
         return ReadAttentionRows(position, direction, "heads", heads)
     return ReadAttentionRows(position, direction, "rollout", without_first=query.without_first)
+
+
+def _position(given: int | None, held: AnswerTokens) -> int:
+    """Return the position asked for; without one, the last."""
+    last = len(held.tokens) - 1
+    position = last if given is None else given
+    if position > last:
+        raise CheckError("position", f"expected 0 to {last}, found {position}")
+    return position
 
 
 def _heads(given: str | None, held: AnswerTokens) -> list[int]:

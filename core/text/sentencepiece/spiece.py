@@ -1,5 +1,5 @@
 """The tokenizer of T5's checkpoints without a tokenizer.json, as mT5 and T5 1.1 are: the pieces of
-spiece.model, and behind them the marks of gaps that pretraining fills, the last one first.
+spiece.model, and behind them the sentinels of spans that pretraining masks, the last one first.
 
 Source: `T5Tokenizer` of https://github.com/huggingface/transformers.
 """
@@ -16,7 +16,7 @@ from llm_lite.core.text.tokenizer_files import CONFIG, PIECES
 from llm_lite.core.text.vocabulary import UNIGRAM, TokenType, Vocabulary
 
 _END, _PADDING = "</s>", "<pad>"
-_GAPS = 100  # where no file says how many there are
+_SENTINELS = 100  # where no file says how many there are
 
 
 def read_spiece(folder: Path, rows: int) -> Vocabulary:
@@ -30,9 +30,9 @@ def read_spiece(folder: Path, rows: int) -> Vocabulary:
         raise FileError(path, f"has no {_END}")
     types = [TokenType.NORMAL.value] * len(names)
     types[model.unknown] = TokenType.UNKNOWN.value
-    gaps = _gaps(folder, rows - len(names))
-    names += [f"<extra_id_{i}>" for i in reversed(range(gaps))]
-    types += [TokenType.CONTROL.value] * gaps
+    sentinels = _sentinels(folder, rows - len(names))
+    names += [f"<extra_id_{i}>" for i in reversed(range(sentinels))]
+    types += [TokenType.CONTROL.value] * sentinels
     unused = range(len(names), rows)
     names += [f"[unused{i}]" for i in unused]
     types += [TokenType.UNUSED.value] * len(unused)
@@ -59,10 +59,10 @@ def read_spiece(folder: Path, rows: int) -> Vocabulary:
     )
 
 
-def _gaps(folder: Path, most: int) -> int:
-    """Return how many marks of gaps follow the pieces, at most as many as there are rows."""
+def _sentinels(folder: Path, most: int) -> int:
+    """Return how many sentinels follow the pieces, at most as many as there are rows."""
     path = folder / CONFIG
-    given = read_object(path).get("extra_ids", _GAPS) if path.is_file() else _GAPS
+    given = read_object(path).get("extra_ids", _SENTINELS) if path.is_file() else _SENTINELS
     if type(given) is not int or given < 0:
         raise FileError(path, f"extra_ids is {found(given)}, expected a count")
     return min(given, most)

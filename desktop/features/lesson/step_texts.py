@@ -578,9 +578,10 @@ def texts_of(name: StepName, shape: TracedShape) -> StepTexts:
         return _position_texts(shape)
     if name == "norm" and (shape.norm_behind or shape.norm == "layer"):
         return POST_NORM if shape.norm_behind else LAYER_NORM
-    if name == "neurons" and (shape.gate == "none" or shape.parallel):
-        beside = PARALLEL_NEURONS if shape.gate == "none" else PARALLEL_GATED_NEURONS
-        return beside if shape.parallel else UNGATED_NEURONS
+    if name == "neurons" and shape.parallel:
+        return PARALLEL_NEURONS if shape.gate == "none" else PARALLEL_GATED_NEURONS
+    if name == "neurons" and shape.gate == "none":
+        return UNGATED_NEURONS
     if name == "residual" and shape.norm_behind:
         return POST_NORM_RESIDUAL
     if name == "softmax" and shape.causal and shape.scale == 1.0:

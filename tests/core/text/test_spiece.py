@@ -36,13 +36,13 @@ def test_ids_are_those_of_the_library(folder):
             assert text.strip() == library.decode(ids[:-1]).strip()
 
 
-def test_gaps_follow_the_last_one_first(folder):
+def test_sentinels_follow_the_last_one_first(folder):
     count = len(read_sentencepiece(PIECES).pieces)
     tokenizer = Tokenizer.from_huggingface(folder, ROWS)
     assert tokenizer.tokens[count] == "<extra_id_99>"
     assert tokenizer.tokens[count + 99 : count + 101] == ("<extra_id_0>", "[unused400]")
-    gap = tokenizer.encode("a <extra_id_0> b", add_special=False)
-    assert count + 99 in gap
+    ids = tokenizer.encode("a <extra_id_0> b", add_special=False)
+    assert count + 99 in ids
     assert count + 99 not in tokenizer.encode("a <extra_id_0> b", parse_special=False)
     (folder / "tokenizer_config.json").write_text(json.dumps({"extra_ids": 0}))
     assert Tokenizer.from_huggingface(folder, ROWS).tokens[count] == f"[unused{count}]"
