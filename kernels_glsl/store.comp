@@ -26,6 +26,9 @@ layout(constant_id = 17) const uint ROTARY_DIM = 2;
 layout(constant_id = 18) const uint HALF_SPLIT = 0;
 layout(constant_id = 19) const float TEMPERATURE = 0.0;  // of rows C
 layout(constant_id = 20) const uint TEMPERATURE_LENGTH = 1;
+layout(constant_id = 21) const uint RING_ROWS_A = 0;  // of CACHE_ROWS_A, as cache_row takes it
+layout(constant_id = 22) const uint RING_ROWS_B = 0;
+layout(constant_id = 23) const uint RING_ROWS_C = 0;
 layout(binding = 1) readonly buffer RowsA { float rows_a[]; };
 layout(binding = 2) writeonly buffer CacheA { uint cache_a[]; };
 layout(binding = 3) readonly buffer RowsB { float rows_b[]; };
@@ -61,6 +64,7 @@ float turned_value(vec2 turn, bool second, float own, float other) {
 #define TYPE TYPE_A
 #define COLUMNS COLUMNS_A
 #define CACHE_ROWS CACHE_ROWS_A
+#define RING_ROWS RING_ROWS_A
 #define BLOCK BLOCK_A
 #define VALUE value_a
 #define TURN TURN_A
@@ -71,6 +75,7 @@ float turned_value(vec2 turn, bool second, float own, float other) {
 #define TYPE TYPE_B
 #define COLUMNS COLUMNS_B
 #define CACHE_ROWS CACHE_ROWS_B
+#define RING_ROWS RING_ROWS_B
 #define BLOCK BLOCK_B
 #define VALUE value_b
 #define TURN 0
@@ -81,6 +86,7 @@ float turned_value(vec2 turn, bool second, float own, float other) {
 #define TYPE TYPE_C
 #define COLUMNS COLUMNS_C
 #define CACHE_ROWS CACHE_ROWS_C
+#define RING_ROWS RING_ROWS_C
 #define BLOCK BLOCK_C
 #define VALUE value_c
 #define TURN TURN_C

@@ -13,7 +13,7 @@ from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.step import PageShape, Step
+from llm_lite.core.plan.step import I32, PAGE, PageShape, Segment, Step
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
 
@@ -27,18 +27,28 @@ def _filled(tensor: Tensor) -> NDArray[np.uint8]:
     return rows.encode(values, tensor.dtype, tensor.block)
 
 
+def _rows_of(tensor: Tensor, segment: Segment, positions: I32, step: Step, pages: PageShape) -> I32:
+    """Return the rows of a cache in which positions of a segment's sequence lie."""
+    used = segment.pages[positions // PAGE]
+    places = pages.places(used, tensor.shape[0], tensor.ring, step.windows)
+    return places * np.int32(PAGE) + positions % np.int32(PAGE)
+
+
 def _store(
-    values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step, pages: PageShape | None
+    values: NDArray[np.uint8],
+    cache: NDArray[np.uint8],
+    tensor: Tensor,
+    step: Step,
+    pages: PageShape | None,
 ) -> None:
     if pages is None:
         reference.store(values, cache, step.start)
         return
     done = 0
     for segment in step.segments:
-        count = segment.count
-        rows = segment.rows(step.positions[done : done + count], pages, len(cache))
-        cache[rows] = values[done : done + count]
-        done += count
+        last = done + segment.count
+        cache[_rows_of(tensor, segment, step.positions[done:last], step, pages)] = values[done:last]
+        done = last
 
 
 def _product(x: F32, weight: F32, step: Step) -> F32:
@@ -53,7 +63,14 @@ def _product(x: F32, weight: F32, step: Step) -> F32:
 
 
 def _attention_of_segments(
-    q: F32, keys: F32, values: F32, gains: F32, step: Step, pages: PageShape, **params: Any
+    q: F32,
+    keys: F32,
+    values: F32,
+    gains: F32,
+    cache: Tensor,
+    step: Step,
+    pages: PageShape,
+    **params: Any,
 ) -> F32:
     """Compute attention of each segment by itself, over its own pages in the order of its
     positions; cross attention is over the source, which is in no pages."""
@@ -62,7 +79,7 @@ def _attention_of_segments(
     for segment in step.segments:
         rows = np.arange(params["source"] if params["cross"] else segment.kv_length, dtype=np.int32)
         if not params["cross"]:
-            rows = segment.rows(rows, pages, len(keys))
+            rows = _rows_of(cache, segment, rows, step, pages)
         own = q[done : done + segment.count]
         weights = gains[segment.slot]
         parts.append(
@@ -153,7 +170,8 @@ class NumpyExecutor:
             for values, output in zip(arguments, op.outputs, strict=True):
                 tensor = plan.tensors[output]
                 encoded = rows.encode(values, tensor.dtype, tensor.block)
-                _store(encoded, self._state[tensor.name], step, self.program.pages)
+                cache = self._state[tensor.name]
+                _store(encoded, cache, tensor, step, self.program.pages)
             return
         if op.name == "columns":
             count = plan.tensors[op.outputs[0]].shape[1]
@@ -189,7 +207,8 @@ class NumpyExecutor:
                 pages = self.program.pages
                 if pages is None:
                     return reference.attention(q, keys, values, gains, step.start, **params)
-                return _attention_of_segments(q, keys, values, gains, step, pages, **params)
+                cache = plan.tensors[op.inputs[1]]
+                return _attention_of_segments(q, keys, values, gains, cache, step, pages, **params)
             case "output_rows":
                 return reference.output_rows(arguments[0], step.output_tokens)
         function: Callable[..., F32] = getattr(reference, op.name)

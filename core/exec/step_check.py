@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Plan, Program
-from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step, pages_for
 
 
 def known_tokens(program: Program) -> int:
@@ -62,6 +62,8 @@ def _check_segments(pages: PageShape, step: Step) -> None:
         )
     for segment in step.segments:
         _check_segment(pages, segment)
+        if pages.windowed:
+            _check_windows(pages, segment, step)
 
 
 def _check_segment(pages: PageShape, segment: Segment) -> None:
@@ -78,3 +80,22 @@ def _check_segment(pages: PageShape, segment: Segment) -> None:
     low, high = int(table.min()), int(table.max())
     if low < 0 or high >= pages.pages:
         raise RequestError(f"page {low if low < 0 else high} of a cache of {pages.pages}")
+
+
+def _check_windows(pages: PageShape, segment: Segment, step: Step) -> None:
+    """Raise RequestError unless all pages that the segment sees in caches with a window lie
+    there."""
+    seen = segment.pages[pages.first_seen(segment.start) : pages_for(segment.kv_length)]
+    shared = seen[seen >= pages.ringed] - pages.ringed
+    if not len(shared):
+        return
+    if step.windows is None or len(step.windows) != pages.shared:
+        found = 0 if step.windows is None else len(step.windows)
+        raise RequestError(f"places of {found} pages in caches with a window, not {pages.shared}")
+    places = step.windows[shared]
+    low, high = int(places.min()), int(places.max())
+    if low < 0 or high >= pages.windowed:
+        raise RequestError(
+            f"place {low if low < 0 else high} of a page in a cache with a window, which has "
+            f"{pages.windowed}"
+        )

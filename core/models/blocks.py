@@ -310,7 +310,7 @@ def cached_attention(
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
-    kept += [] if b.sliced else _kept_queries(b, shape, options, q, layer)
+    kept += [] if b.sliced else _kept_queries(b, shape, options, q, layer, window)
     if kept:
         b.store(kept, at + ".store")
     table, before = bias or (None, 0)
@@ -386,13 +386,20 @@ def leave_cross(d: Decoder[Any], x: Tensor, stem: str, layer: int) -> None:
 
 
 def _kept_queries(
-    b: PlanBuilder, shape: ModelShape, options: BuildOptions, q: Tensor, number: int
+    b: PlanBuilder,
+    shape: ModelShape,
+    options: BuildOptions,
+    q: Tensor,
+    number: int,
+    window: int = 0,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return queries and the state that keeps them; [] if none are kept. `number`: of
-    `shape.attentions`."""
-    if not options.kept_queries:
+    """Return queries and the state that keeps them, in as many pages as the layer's keys; [] if
+    none are kept. `number`: of `shape.attentions`."""
+    if not options.query_rows:
         return []
-    size, ring = (options.kept_queries, shape.heads * shape.head_dim), options.query_ring
+    ring = options.query_ring
+    rows = options.rows_with(ring, windowed=options.slides(window))
+    size = (rows, shape.heads * shape.head_dim)
     return [(q, b.state(f"q_ring.{number}", options.q_dtype, size, ring=ring))]
 
 
@@ -406,10 +413,10 @@ def _caches(
     b: PlanBuilder, shape: ModelShape, options: BuildOptions, owner: int, window: int
 ) -> tuple[Tensor, Tensor]:
     """Return keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a
-    ring of those that a step's tokens may attend to."""
-    d, rings = shape.head_dim, window and not options.whole_caches
+    ring of those that a step's tokens may attend to, and so many pages of other sequences."""
+    d, rings = shape.head_dim, options.slides(window)
     ring = options.ring_of(window + options.buckets[-1].max_tokens if rings else options.context)
-    size = (options.rows_with(ring), shape.kv_heads * d)
+    size = (options.rows_with(ring, windowed=rings), shape.kv_heads * d)
     return (
         b.state(f"k_cache.{owner}", options.k_dtype, size, block=d, ring=ring),
         b.state(f"v_cache.{owner}", options.v_dtype, size, block=d, ring=ring),

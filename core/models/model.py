@@ -98,24 +98,22 @@ class BuildOptions(Struct, frozen=True):
             return rows if rows < self.context else 0
         return min(pages_for(rows), self.pages.ringed) * PAGE
 
-    def rows_with(self, ring: int) -> int:
+    def rows_with(self, ring: int, *, windowed: bool = False) -> int:
         """Return the rows of state with a ring of so many rows, 0 for none, and of all pages of
-        the sequences but the first."""
+        the sequences but the first, or if `windowed` those that caches with a window have."""
         if not ring or self.pages is None:
             return ring or self.cache_rows
-        return ring + self.pages.shared * PAGE
+        others = self.pages.windowed if windowed else 0
+        return ring + (others or self.pages.shared) * PAGE
 
     @property
     def query_ring(self) -> int:
         """Return the rows of the ring of kept queries, as `ring_of` does."""
         return self.ring_of(self.query_rows) if self.query_rows else 0
 
-    @property
-    def kept_queries(self) -> int:
-        """Return the rows of kept queries; in pages they lie as keys do."""
-        if self.pages is None or not self.query_rows:
-            return self.query_rows
-        return self.rows_with(self.query_ring)
+    def slides(self, window: int) -> bool:
+        """Return whether a layer with this window, 0 for none, keeps what it needs and no more."""
+        return window > 0 and not self.whole_caches
 
 
 class TextEmbedding(Struct, frozen=True):

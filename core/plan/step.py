@@ -26,7 +26,8 @@ def pages_for(positions: int) -> int:
 
 
 class PageShape(Struct, frozen=True):
-    """The size of the caches of a plan for shared steps; each has pages * PAGE rows."""
+    """The size of the caches of a plan for shared steps; each has pages * PAGE rows, or fewer:
+    the first sequence may have a ring there, and the others only the pages that a window needs."""
 
     pages: int
     segments: int  # sequences of one step, at most
@@ -34,18 +35,28 @@ class PageShape(Struct, frozen=True):
     slots: int = 1  # sequences that may have gains of their own at a time
     ringed: int = 0  # pages of the first sequence, which are a ring in state with fewer rows
     chunk: int = 0  # tokens of the first sequence in one step, at most; 0: of a whole step
+    windowed: int = 0  # pages of the others that caches with a window have; 0: all
+    window: int = 0  # positions that a token sees in these, at most
 
     @property
     def shared(self) -> int:
         """Return the pages of all sequences but the first."""
         return self.pages - self.ringed
 
-    def places(self, pages: I32, rows: int) -> I32:
-        """Return where pages lie in state with so many rows: a ring, and the other pages whole."""
-        ring = rows // PAGE - self.shared
-        if ring == self.ringed:
+    def first_seen(self, position: int) -> int:
+        """Return the first page of a sequence that a token at this position sees in every
+        cache."""
+        return max(0, position + 1 - self.window) // PAGE if self.windowed else 0
+
+    def places(self, pages: I32, rows: int, ring: int, windows: I32 | None) -> I32:
+        """Return where pages lie in state with so many rows, the first `ring` of which the first
+        sequence has. `windows` as of a step."""
+        if rows >= self.pages * PAGE:
             return pages
-        return np.where(pages < self.ringed, pages % ring, pages - self.ringed + ring)
+        own, first = pages - self.ringed, ring // PAGE
+        if windows is not None and rows // PAGE - first < self.shared:
+            own = np.maximum(windows[np.maximum(own, 0)], 0)
+        return np.where(pages < self.ringed, pages % first, own + first)
 
     @property
     def table(self) -> int:
@@ -59,13 +70,35 @@ class PageShape(Struct, frozen=True):
         return np.arange(self.table, dtype=np.int32)
 
 
+def window_pages(window: int) -> int:
+    """Return the most pages that a sequence's tokens see in caches with such a window, in one
+    step that reads a page of its prompt or less."""
+    return (window + PAGE - 3) // PAGE + 2
+
+
 def chat_pages(
-    context: int, chunk: int, *, segments: int = 1, others: int = 0, slots: int = 1
+    context: int,
+    chunk: int,
+    *,
+    segments: int = 1,
+    others: int = 0,
+    slots: int = 1,
+    windowed: int = 0,
+    window: int = 0,
 ) -> PageShape:
     """Return the size of the caches of a chat, whose pages hold `context` positions and come first,
     and of `others` behind them."""
     own = pages_for(context)
-    return PageShape(own + others, segments, own * PAGE, slots=slots, ringed=own, chunk=chunk)
+    return PageShape(
+        own + others,
+        segments,
+        own * PAGE,
+        slots=slots,
+        ringed=own,
+        chunk=chunk,
+        windowed=windowed,
+        window=window,
+    )
 
 
 def beam_pages(width: int, context: int) -> PageShape:
@@ -76,7 +109,7 @@ def beam_pages(width: int, context: int) -> PageShape:
 
 class Segment(Struct, frozen=True):
     """Tokens of one sequence: the first is at position `start`; position p lies in page
-    `pages[p // PAGE]` of every cache, which `PageShape.places` places in it. Logits for its last
+    `pages[p // PAGE]`, which `PageShape.places` places in each cache. Logits for its last
     `outputs` tokens. Its heads have the gains of `slot`."""
 
     start: int
@@ -89,11 +122,6 @@ class Segment(Struct, frozen=True):
     def kv_length(self) -> int:
         return self.start + self.count
 
-    def rows(self, positions: I32, shape: PageShape, rows: int) -> I32:
-        """Return the rows of a cache with so many rows in which the positions lie."""
-        pages = shape.places(self.pages[positions // PAGE], rows)
-        return pages * np.int32(PAGE) + positions % np.int32(PAGE)
-
 
 class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     """Tokens that enter the cache at position start and on; logits for the last `outputs`.
@@ -101,6 +129,8 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     With `segments`, the tokens are those of all segments, one behind the other; `start` is 0 and
     `outputs` the sum of theirs, which come in the same order.
 
+    `windows`: int32 [shared pages], where the pages of all sequences but the first lie in caches
+    that have only those of windows; of pages that no token of the step sees there, any number.
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
     left out: that of the last `outputs`. `sliced`: see `Plan`.
@@ -113,6 +143,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     source: int = 0
     first_output: int | None = None
     sliced: bool = False
+    windows: I32 | None = None
 
     @property
     def count(self) -> int:
@@ -171,7 +202,8 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
 
         With `pages` there follow, each as long as it can be: for every token its position and its
         segment [max_tokens] each; for every output its token [max_outputs]; for every segment its
-        first token and its slot [segments] each, and its table of pages [segments, pages.table].
+        first token and its slot [segments] each, and its table of pages [segments, pages.table];
+        and `windows` [pages.shared], if caches have only those of windows.
         """
         words = np.zeros(packed_words(max_tokens, pages, max_outputs), np.int32)
         words[N_TOKENS] = self.count
@@ -207,6 +239,8 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
             words[first_at + number], words[slot_at + number] = token, one.slot
             words[table_at : table_at + len(one.pages)] = one.pages
             token, output, table_at = end, last, table_at + pages.table
+        if pages.windowed and self.windows is not None:
+            np.maximum(self.windows, 0, out=words[len(words) - pages.shared :])
 
 
 def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> int:
@@ -214,4 +248,5 @@ def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: i
     plain = HEADER_WORDS + max_tokens
     if pages is None:
         return plain
-    return plain + 2 * max_tokens + max_outputs + pages.segments * (2 + pages.table)
+    windows = pages.shared if pages.windowed else 0
+    return plain + 2 * max_tokens + max_outputs + pages.segments * (2 + pages.table) + windows

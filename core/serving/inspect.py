@@ -319,7 +319,8 @@ def _read(
     """Return copies of the rows of positions first..last-1, page by page."""
     parts, shape = [], batch.program.pages
     assert shape is not None
-    places = shape.places(held.pages, _state(batch, name).shape[0])
+    tensor = _state(batch, name)
+    places = shape.places(held.pages, tensor.shape[0], tensor.ring, None)
     for index in range(first // PAGE, pages_for(last)):
         begin, end = max(first, index * PAGE), min(last, (index + 1) * PAGE)
         row = int(places[index]) * PAGE + begin % PAGE

@@ -16,11 +16,14 @@ struct StepShape {
   int64_t pages;      // of every cache
   int64_t slots = 1;  // sequences that may have gains of their own at a time; 1: of a plain plan
   int64_t ringed;     // pages of the first sequence, which are a ring in caches with fewer rows
+  int64_t windowed;   // pages of the others that caches with a window have; 0: all
   int64_t source;     // positions of an encoder's keys and values; 0: none
 
   int64_t words() const {
     const int64_t plain = kStepHeaderWords + max_tokens;
-    return segments == 0 ? plain : plain + 2 * max_tokens + max_outputs + segments * (2 + table);
+    if (segments == 0) return plain;
+    const int64_t windows = windowed > 0 ? pages - ringed : 0;
+    return plain + 2 * max_tokens + max_outputs + segments * (2 + table) + windows;
   }
 };
 
@@ -33,6 +36,11 @@ struct Segment {
   int64_t slot = 0;      // whose gains its heads have
 
   int64_t kv_length() const { return int64_t{start} + count; }
+};
+
+// The rows of a cache, and how many of them the first sequence has; 0: the cache has all pages.
+struct CacheRows {
+  int64_t all, ring;
 };
 
 struct Step {
@@ -53,23 +61,25 @@ struct Step {
   const int32_t* first_token;  // [n_segments]
   const int32_t* slots;        // [n_segments]
   const int32_t* tables;       // [n_segments][table]
+  const int32_t* windows;      // [others], where their pages lie in caches with a window
 
   int64_t ringed;  // pages of the first sequence, which are a ring in caches with fewer rows
-  int64_t whole;   // pages of the others
+  int64_t others;  // pages of the others
 
   bool shared() const { return n_segments > 0; }
-  // Where a page lies in a cache of so many rows.
-  int64_t place(int64_t page, int64_t rows) const {
-    if (rows / kPage >= ringed + whole) return page;
-    const int64_t ring = rows / kPage - whole;
-    return page < ringed ? page % ring : page - ringed + ring;
+  // Where a page lies in a cache.
+  int64_t place(int64_t page, const CacheRows& rows) const {
+    if (rows.all >= (ringed + others) * kPage) return page;
+    const int64_t ring = rows.ring / kPage, own = page - ringed;
+    if (own < 0) return page % ring;
+    return ring + (rows.all / kPage - ring >= others ? own : windows[own]);
   }
   int64_t parts() const { return shared() ? n_segments : 1; }
   int64_t position(int64_t token) const { return shared() ? positions[token] : start + token; }
   int64_t output(int64_t index) const { return shared() ? outputs[index] : first_output + index; }
-  // The row of a cache of so many rows in which what a token leaves lies.
-  int64_t cache_row(int64_t token, int64_t rows) const {
-    if (!shared()) return (start + token) % rows;
+  // The row of a cache in which what a token leaves lies.
+  int64_t cache_row(int64_t token, const CacheRows& rows) const {
+    if (!shared()) return (start + token) % rows.all;
     const int32_t* const pages = tables + int64_t{table} * segments[token];
     return place(pages[positions[token] / kPage], rows) * kPage + positions[token] % kPage;
   }
@@ -100,8 +110,9 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.first_token = step.outputs + shape.max_outputs;
   step.slots = step.first_token + shape.segments;
   step.tables = step.slots + shape.segments;
+  step.windows = step.tables + shape.segments * shape.table;
   step.ringed = shape.ringed;
-  step.whole = shape.pages - shape.ringed;
+  step.others = shape.pages - shape.ringed;
   return step;
 }
 

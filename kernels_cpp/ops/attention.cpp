@@ -260,8 +260,8 @@ static void attend(const Op& op, const Step& step, const Segment& segment, const
   const Shape shape = shape_of(op);
   const Tensor &keys = *op.in[1], &values = *op.in[2];
   const Heads& heads = tile.heads;
-  Places places = {keys.n_rows, nullptr};
-  if (!shape.cross) places = {keys.n_rows, segment.pages, &step};
+  Places places = {keys.cache_rows(), nullptr};
+  if (!shape.cross) places = {keys.cache_rows(), segment.pages, &step};
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
       using K = decltype(k);

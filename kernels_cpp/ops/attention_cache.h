@@ -119,21 +119,21 @@ struct HeadRows {
 
 // Rows of caches in which the positions of a sequence lie.
 struct Places {
-  int64_t ring;                // rows of a cache; position p lies in row p mod `ring`,
+  CacheRows rows;              // position p lies in row p mod `rows.all`,
   const int32_t* pages;        // unless there are pages, by p / kPage
   const Step* step = nullptr;  // that has the pages
 
   int64_t row(int64_t p) const {
-    if (pages != nullptr) return step->place(pages[p / kPage], ring) * kPage + p % kPage;
-    return p % ring;
+    if (pages != nullptr) return step->place(pages[p / kPage], rows) * kPage + p % kPage;
+    return p % rows.all;
   }
   // That of the position behind the one in `row`, in the same page
-  int64_t next_row(int64_t row) const { return row + 1 < ring ? row + 1 : 0; }
+  int64_t next_row(int64_t row) const { return row + 1 < rows.all ? row + 1 : 0; }
   // Whether positions of a chunk lie in rows that follow each other.
   bool adjoin(int64_t p, int64_t n) const { return row(p + n - 1) == row(p) + n - 1; }
   // How many positions from p on, at most n, lie side by side.
   int64_t run(int64_t p, int64_t n) const {
-    const int64_t left = pages == nullptr ? ring - p % ring : kPage - p % kPage;
+    const int64_t left = pages == nullptr ? rows.all - p % rows.all : kPage - p % kPage;
     return n < left ? n : left;
   }
 };

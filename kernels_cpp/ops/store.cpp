@@ -10,7 +10,7 @@ static void store(const Op& op, const Step& step, const Task& task) {
   const Range tokens = share(task, step.n_tokens);
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
     for (int i = 0; i < kMaxOutputs && op.out[i] != nullptr; ++i) {
-      store_row(*op.in[i], t, *op.out[i], step.cache_row(t, op.out[i]->n_rows));
+      store_row(*op.in[i], t, *op.out[i], step.cache_row(t, op.out[i]->cache_rows()));
     }
   }
 }

@@ -23,6 +23,9 @@ struct Tensor {
   int64_t n_rows;  // at most in use
   int64_t n_cols;
   int64_t block;  // of kI8 and kI4: values that share a scale
+  int64_t ring;   // of a cache in pages: rows of the first sequence, which may be a ring; 0: all
+
+  CacheRows cache_rows() const { return {n_rows, ring}; }
 };
 
 struct Op {

@@ -41,7 +41,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     : shape_(shape) {
   for (const TensorRow& t : tensors) {
     tensors_.push_back({reinterpret_cast<uint8_t*>(t.address), static_cast<DType>(t.dtype),
-                        static_cast<Rows>(t.rows), t.n_rows, t.n_cols, t.block});
+                        static_cast<Rows>(t.rows), t.n_rows, t.n_cols, t.block, t.ring});
   }
   angles_.reserve(ops.size());  // ops point into it
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -83,15 +83,17 @@ const Tensor* Plan::tensor(int64_t id) const {
 // Where several sequences share steps, a page may be any of a cache's.
 void Plan::check_pages(const Op& op, size_t index) const {
   if (shape_.segments == 0) return;
+  const int64_t others = shape_.pages - shape_.ringed;
+  const int64_t fewest = shape_.windowed > 0 ? std::min(shape_.windowed, others) : others;
   const auto holds = [&](const Tensor* cache) {
     if (cache == nullptr || cache->n_rows >= shape_.pages * kPage) return true;
-    const int64_t whole = shape_.pages - shape_.ringed;  // besides, a ring of a page or more
-    return cache->n_rows % kPage == 0 && cache->n_rows / kPage > whole;
+    const int64_t rest = cache->n_rows - cache->ring;
+    return cache->ring >= kPage && cache->ring % kPage == 0 && rest >= fewest * kPage;
   };
   bool fits = true;
   if (op.code == OpCode::kStore) fits = holds(op.out[0]) && holds(op.out[1]) && holds(op.out[2]);
   if (op.code == OpCode::kAttention && !op.params.attention.cross) {
-    fits = holds(op.in[1]) && holds(op.in[2]);
+    fits = holds(op.in[1]) && holds(op.in[2]) && op.in[1]->ring == op.in[2]->ring;
   }
   if (!fits) {
     throw std::invalid_argument("a cache of op " + std::to_string(index) + " lacks pages");

@@ -9,7 +9,7 @@
 
 namespace llm {
 
-// One row of the tensor array; the order of core/exec/cpu/executor.py.
+// One row of the tensor array; the order of core/exec/cpu/plan_rows.py.
 struct TensorRow {
   int64_t id;
   int64_t dtype;
@@ -17,6 +17,7 @@ struct TensorRow {
   int64_t n_rows;
   int64_t n_cols;
   int64_t block;
+  int64_t ring;
   int64_t address;  // of its first byte
 };
 

@@ -5,8 +5,8 @@ layout(constant_id = 30) const uint TABLE_PAGES = 0;  // pages of a sequence, at
 layout(constant_id = 31) const uint MAX_TOKENS = 0;
 layout(constant_id = 32) const uint MAX_OUTPUTS = 0;
 layout(constant_id = 33) const uint MAX_SEGMENTS = 0;
-layout(constant_id = 46) const uint PAGES = 0;   // of all sequences
-layout(constant_id = 47) const uint RINGED = 0;  // of the first, which are a ring in caches with fewer rows
+layout(constant_id = 46) const uint RINGED = 0;  // pages of the first sequence, a ring in caches with fewer rows
+layout(constant_id = 47) const uint OTHERS = 0;  // pages of the other sequences
 
 const uint PAGE = 128;  // positions
 const uint POSITION_WORDS = HEADER_WORDS + MAX_TOKENS;
@@ -15,6 +15,7 @@ const uint OUTPUT_WORDS = SEGMENT_WORDS + MAX_TOKENS;
 const uint FIRST_TOKEN_WORDS = OUTPUT_WORDS + MAX_OUTPUTS;
 const uint SLOT_WORDS = FIRST_TOKEN_WORDS + MAX_SEGMENTS;
 const uint TABLE_WORDS = SLOT_WORDS + MAX_SEGMENTS;
+const uint WINDOW_WORDS = TABLE_WORDS + MAX_SEGMENTS * TABLE_PAGES;  // of caches with a window
 
 uint position_of(uint token) {
   return TABLE_PAGES == 0 ? start_position() + token
@@ -47,11 +48,16 @@ uint places_of(uint token) {
   return TABLE_PAGES == 0 ? 0 : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
 }
 
-uint cache_row(uint places, uint position, uint cache_rows) {
-  if (TABLE_PAGES != 0) {
-    uint page = uint(step_words[places + position / PAGE]), ring = cache_rows / PAGE - (PAGES - RINGED);
-    if (cache_rows / PAGE < PAGES) page = page < RINGED ? page % ring : page - RINGED + ring;
-    return page * PAGE + position % PAGE;
+// Of a cache of so many rows, of which the first `ring_rows` are the first sequence's.
+uint cache_row(uint places, uint position, uint cache_rows, uint ring_rows) {
+  if (TABLE_PAGES == 0) return position % cache_rows;
+  uint page = uint(step_words[places + position / PAGE]);
+  if (cache_rows / PAGE < RINGED + OTHERS) {
+    uint ring = ring_rows / PAGE, own = page - RINGED;
+    if (page < RINGED)
+      page = page % ring;
+    else
+      page = ring + (cache_rows / PAGE - ring < OTHERS ? uint(step_words[WINDOW_WORDS + own]) : own);
   }
-  return position % cache_rows;
+  return page * PAGE + position % PAGE;
 }

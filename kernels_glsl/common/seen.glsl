@@ -3,6 +3,8 @@
 layout(constant_id = 34) const uint BIDIRECTIONAL = 0;  // all positions of the sequence
 layout(constant_id = 35) const uint CROSS = 0;          // all of the step's source, which is in no pages
 
+layout(constant_id = 48) const uint RING_ROWS = 0;      // of CACHE_ROWS, as cache_row takes it
+
 const bool CAUSAL = BIDIRECTIONAL == 0 && CROSS == 0;
 const bool PAGED = TABLE_PAGES != 0 && CROSS == 0;  // the caches
 
@@ -13,5 +15,5 @@ uint last_seen(uint token) {
 }
 
 uint seen_row(uint table, uint position) {
-  return CROSS == 0 ? cache_row(table, position, CACHE_ROWS) : position % CACHE_ROWS;
+  return CROSS == 0 ? cache_row(table, position, CACHE_ROWS, RING_ROWS) : position % CACHE_ROWS;
 }

@@ -14,7 +14,7 @@ float VALUE(uint t, uint column) {
 }
 
 void STORE(uint t, uint item) {
-  uint row = cache_row(places_of(t), position_of(t), CACHE_ROWS);
+  uint row = cache_row(places_of(t), position_of(t), CACHE_ROWS, RING_ROWS);
   if (TYPE < TYPE_I8) {
     vec2 pair = vec2(VALUE(t, 2 * item), VALUE(t, 2 * item + 1));
 #ifdef KEPT
@@ -74,6 +74,7 @@ void STORE(uint t, uint item) {
 #undef TYPE
 #undef COLUMNS
 #undef CACHE_ROWS
+#undef RING_ROWS
 #undef BLOCK
 #undef VALUE
 #undef TURN

@@ -31,7 +31,7 @@ class ThreadMemory(Struct, frozen=True):
 
 
 def plan_rows(program: Program, plan: Plan, place: Place) -> tuple[Any, ...]:
-    """Return the arguments of `add_plan` of the interpreter: int64 [tensors, 7] and [ops, 8],
+    """Return the arguments of `add_plan` of the interpreter: int64 [tensors, 8] and [ops, 8],
     float64 [ops, 6], and the shape of steps."""
     return (
         np.array([_tensor_row(tensor, place) for tensor in plan.tensors], np.int64),
@@ -69,7 +69,7 @@ def _tensor_row(tensor: Tensor, place: Place) -> tuple[int, ...]:
     count, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
     dtype, address = place(tensor)
     kind = _ROWS.index(tensor.rows)
-    return tensor.id, DTYPES.index(dtype), kind, count, columns, tensor.block, address
+    return tensor.id, DTYPES.index(dtype), kind, count, columns, tensor.block, tensor.ring, address
 
 
 def _op_row(op: Op) -> tuple[int, ...]:
@@ -86,7 +86,8 @@ def _param_row(op: Op) -> tuple[float, ...]:
 def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     """Return the fields of StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
-    shared = (0, 0, 0, 1, 0)
+    shared = (0, 0, 0, 1, 0, 0)
     if pages is not None:
-        shared = (pages.segments, pages.table, pages.pages, pages.slots, pages.ringed)
+        sizes = (pages.segments, pages.table, pages.pages)
+        shared = (*sizes, pages.slots, pages.ringed, pages.windowed)
     return plan.max_tokens, plan.max_outputs, *shared, program.source

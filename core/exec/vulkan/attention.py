@@ -53,6 +53,7 @@ def attention(c: Call) -> list[Dispatch]:
         SOFTCAP=float(c.p["softcap"]),
         SINKS=int(c.optional("sinks") is not None),
         CACHE_ROWS=rows,
+        RING_ROWS=c.inputs[1].ring,
         **c.pages(),
         **_slots(c),
         **_seen(c),

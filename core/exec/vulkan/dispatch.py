@@ -147,8 +147,8 @@ class Call(Struct, frozen=True):
             "MAX_TOKENS": program.max_tokens,
             "MAX_OUTPUTS": program.max_outputs,
             "MAX_SEGMENTS": program.pages.segments,
-            "PAGES": program.pages.pages,
             "RINGED": program.pages.ringed,
+            "OTHERS": program.pages.shared,
         }
 
     def named_operands(self) -> dict[str, BufferRange]:

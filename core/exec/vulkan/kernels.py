@@ -265,7 +265,7 @@ def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Di
 def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
     rows, columns = cache.shape
     sizes = {"TYPE": ("f32", "f16", "i8", "i4").index(cache.dtype), "COLUMNS": columns}
-    sizes["CACHE_ROWS"] = rows
+    sizes |= {"CACHE_ROWS": rows, "RING_ROWS": cache.ring}
     if cache.block:
         sizes["BLOCK"] = cache.block
     return {f"{name}_{letter}": value for name, value in sizes.items()}

@@ -314,6 +314,13 @@ def test_a_cache_that_is_no_ring_of_whole_pages_is_refused(tmp_path, monkeypatch
 def test_where_pages_lie():
     shape = PageShape(pages=7, segments=1, context=4 * PAGE, ringed=4)
     pages = np.arange(7, dtype=np.int32)
-    assert shape.places(pages, 7 * PAGE).tolist() == list(range(7)), "all have rows"
-    assert shape.places(pages, 5 * PAGE).tolist() == [0, 1, 0, 1, 2, 3, 4]
-    assert shape.places(pages, 4 * PAGE).tolist() == [0, 0, 0, 0, 1, 2, 3]
+    windows = np.array([1, -1, 0], np.int32)
+
+    def places(rows, ring):
+        return shape.places(pages, rows * PAGE, ring * PAGE, windows).tolist()
+
+    assert places(7, 4) == list(range(7)), "all have rows"
+    assert places(5, 2) == [0, 1, 0, 1, 2, 3, 4]
+    assert places(4, 1) == [0, 0, 0, 0, 1, 2, 3]
+    assert places(4, 2) == [0, 1, 0, 1, 3, 2, 2], "of windows, and one that no token sees"
+    assert places(6, 4) == [0, 1, 2, 3, 5, 4, 4]
