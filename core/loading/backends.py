@@ -144,10 +144,13 @@ def build_options(
     draft_slice: Slice | None = None,
     answers: int = 0,
     pages: int = 0,
+    windowed: int = 0,
+    window: int = 0,
 ) -> BuildOptions:
     """Return how the program of a model that writes is built for this executor: the chat's pages
     hold the whole context, or rings where layers slide, and behind them lie `pages` for so many
-    `answers` of clients at once.
+    `answers` of clients at once; of these, only `windowed` where layers slide by `window` or less,
+    0 for all.
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     `draft_slice`: the model's, which the program has too where `options` draft by it; RequestError
@@ -179,6 +182,8 @@ def build_options(
             segments=max(verified, 1 + answers),
             others=pages,
             slots=2 + answers if answers else 1,  # the chat's, 1 everywhere, and of each answer
+            windowed=windowed,
+            window=window,
         ),
         source=context if shape.cross_attention else 0,
         draft_slice=cut,

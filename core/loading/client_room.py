@@ -21,9 +21,10 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import SPECULATES, EngineOptions, Speculate, StartServing
+from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
-from llm_lite.core.plan.step import PAGE, pages_for
+from llm_lite.core.plan.step import PAGE, pages_for, window_pages
 from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
@@ -33,10 +34,13 @@ MOST_ANSWERS = 64
 
 
 class ClientRoom(Struct, frozen=True):
-    """Room for so many answers at once, in so many pages of the cache."""
+    """Room for so many answers at once, in so many pages of the cache; of these, caches whose
+    layers see no more than `window` positions have `windowed`, 0 for all."""
 
     answers: int
     pages: int
+    windowed: int = 0
+    window: int = 0
     speculate: Speculate = "off"  # how answers that run alone are drafted
 
 
@@ -53,8 +57,9 @@ def room_for(runner: Runner, options: StartServing) -> ClientRoom:
         raise RequestError(
             f"answers at once: expected 1 to {MOST_ANSWERS}, found {options.parallel}"
         )
-    count = _page_count(runner, options, context_of(runner, options))
-    return ClientRoom(options.parallel, count, speculate_of(runner, options))
+    pages, windowed = _page_counts(runner, options, context_of(runner, options))
+    speculate = speculate_of(runner, options)
+    return ClientRoom(options.parallel, pages, windowed, _window(runner), speculate)
 
 
 def context_of(runner: Runner, options: StartServing) -> int:
@@ -93,6 +98,8 @@ def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
         draft_slice=model.draft_slice,
         answers=room.answers if room else 0,
         pages=room.pages if room else 0,
+        windowed=room.windowed if room else 0,
+        window=room.window if room else 0,
     )
     executor = backends.make_executor(
         replace(runner.choice, beside=runner.executor),
@@ -137,37 +144,76 @@ def _speculation(runner: Runner, session: Session) -> Speculation | None:
     return speculation
 
 
-def _page_count(runner: Runner, options: StartServing, context: int) -> int:
-    """Return as many pages as the budget has room for. Without a budget: what all answers take
-    at once, within half of the free memory and what a device can use, but enough for one answer."""
-    rows, info = row_bytes(runner), runner.choice.info
-    least, page = pages_for(context), PAGE * sum(rows)
-    budget = options.cache_budget
-    if not budget:
-        free = free_bytes(info, runner.executor)
-        budget = options.parallel * least * page
-        budget = budget if free is None else min(budget, free // 2)
-    count, most = budget // page, most_pages(info, rows)
+class RowBytes(Struct, frozen=True):
+    """The bytes of one position in each cache, and in each ring of queries."""
+
+    whole: tuple[int, ...]  # where answers have all positions
+    windowed: tuple[int, ...]  # where they need only those of a window
+
+    def page_bytes(self, pages: int, windowed: int) -> int:
+        """Return what so many pages take, where caches with a window have `windowed` of them."""
+        return PAGE * (pages * sum(self.whole) + min(pages, windowed) * sum(self.windowed))
+
+
+def _page_counts(runner: Runner, options: StartServing, context: int) -> tuple[int, int]:
+    """Return as many pages as the budget has room for, and how many of them caches with a window
+    have, 0 for all. Without a budget: what all answers take at once, within half of the free memory
+    and what a device can use, but enough for one answer.
+
+    Windows have twice the pages that answers see at once, so that as many ended ones can go on.
+    """
+    rows, info, least = row_bytes(runner), runner.choice.info, pages_for(context)
+    windowed = 2 * options.parallel * window_pages(_window(runner))
+    budget = options.cache_budget or _half_of_free(info, runner.executor)
+    wanted = options.parallel * least
+    count = wanted if budget is None else _affordable(rows, budget, windowed)
+    count = count if options.cache_budget else min(count, wanted)
+    most = most_pages(info, (*rows.whole, *rows.windowed))
     if most is not None:
         count = min(count, most - pages_for(runner.executor.program.context))
     if count < least:
+        needed, there = (rows.page_bytes(n, windowed) / 2**20 for n in (least, max(0, count)))
         raise OutOfMemoryError(
-            f"the cache of one answer of {context} tokens takes {least * page / 2**20:.0f} MiB, "
-            f"there are {max(0, count) * page / 2**20:.0f} MiB for it: serve with a smaller context"
+            f"the cache of one answer of {context} tokens takes {needed:.0f} MiB, "
+            f"there are {there:.0f} MiB for it: serve with a smaller context"
         )
-    return count
+    return count, windowed if rows.windowed and windowed < count else 0
 
 
-def row_bytes(runner: Runner) -> list[int]:
-    """Return the bytes of one position in every cache, and in all that keeps queries."""
-    layers = cache_layers(runner.executor.program.plans[0])
-    found = [tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors]
-    if runner.build.query_rows:
-        shape = runner.model_file.model.shape
-        value = backends.query_bytes(shape, runner.options) // shape.query_values
-        widths = shape.query_widths or (shape.head_dim,) * shape.layers
-        found += [value * shape.heads * width for width in widths]
-    return found
+def _affordable(rows: RowBytes, budget: int, windowed: int) -> int:
+    """Return how many pages fit into so many bytes, where caches with a window need no more than
+    `windowed`."""
+    count = budget // rows.page_bytes(1, 1)
+    if count <= windowed or not rows.whole:
+        return count
+    left = budget - PAGE * windowed * sum(rows.windowed)
+    return left // (PAGE * sum(rows.whole))
+
+
+def _window(runner: Runner) -> int:
+    """Return the widest window of the layers that keep no more than it needs; 0: none."""
+    layers = attention_layers(runner.executor.program.plans[0])
+    return max((one.window for one in layers if runner.build.slides(one.window)), default=0)
+
+
+def row_bytes(runner: Runner) -> RowBytes:
+    """Return the bytes of a position of this model."""
+    plan, whole, windowed = runner.executor.program.plans[0], list[int](), list[int]()
+    states = {tensor.name: tensor for tensor in plan.tensors if tensor.kind is Kind.STATE}
+    queries = [
+        (layer.window, (states[layer.queries],))
+        for layer in attention_layers(plan)
+        if layer.queries
+    ]
+    for window, tensors in (*((one.window, one.tensors) for one in cache_layers(plan)), *queries):
+        kind = windowed if runner.build.slides(window) else whole
+        kind += map(tensor_row_bytes, tensors)
+    return RowBytes(tuple(whole), tuple(windowed))
+
+
+def _half_of_free(info: DeviceInfo | None, executor: Executor) -> int | None:
+    free = free_bytes(info, executor)
+    return None if free is None else free // 2
 
 
 def free_bytes(info: DeviceInfo | None, executor: Executor) -> int | None:

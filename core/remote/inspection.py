@@ -104,7 +104,8 @@ class RemoteInspection:
         last: int,
         exchange: Exchange,
     ) -> F32:
-        """Return probabilities float32 [heads, last - first, length]."""
+        """Return probabilities float32 [heads, last - first, length]; nan where the server does not
+        know them."""
         length = len(held.tokens)
         asked = {
             "response": held.response, "layer": layer, "heads": ",".join(map(str, heads)),
@@ -113,8 +114,7 @@ class RemoteInspection:
         path, most = f"/glass/attention?{urlencode(asked)}", 4 * MOST_VALUES + (64 << 10)
         raw = self._client.fetch("GET", path, None, exchange, SECONDS, most)
         found = self._array(raw, "attention", (len(heads), last - first, length))
-        maps = np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
-        return np.clip(maps, 0.0, 1.0)
+        return np.clip(found, 0.0, 1.0)
 
     def lens(self, held: RemoteResponse, position: int, exchange: Exchange) -> tuple[LensRow, ...]:
         asked = {"response": held.response, "position": position, "count": 5}

@@ -9,7 +9,9 @@ while the chat is idle one follows the other (`core/engine/clients.py`). A full 
 hash of all tokens up to its end; answers that begin alike use the same page, and pages of ended
 answers stay until others need them. The next turn of a conversation goes on in the page, not full,
 where the turn before ended, so that only what is new is read. Where no page is left, the youngest
-answer releases its pages and is computed again later. An embedding has only pages that no answer
+answer releases its pages and is computed again later. Layers with a window have fewer pages: one
+lies there as long as some sequence's window reaches it (`window_places.py`), and a prefix is used
+as far as its last window is there. An embedding has only pages that no answer
 needs: it waits for them, and releases them before an answer does.
 
 A greedy answer is the same alone and beside others, to the last bit of its logits: kernels give a

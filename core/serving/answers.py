@@ -234,12 +234,14 @@ class AnswerService:
                 for block in received.blocks():
                     _check_wanted(is_unwanted)
                     received.add(block)
-                found.append(received.mean())
+                found.append(received.mean(copied.first_held(owner)))
             else:
                 _check_wanted(is_unwanted)
                 copy = partial(inspect.copy_values, layer=owner, what=what)
                 norms, name = norms_of(self._layer_of(held, copy)), norms_name(owner, what)
-                found.append(batch.runner.session.checked(norms, name))
+                known = batch.runner.session.checked(norms, name)
+                lost = np.full(len(held.tokens) - len(known), np.nan)
+                found.append(np.concatenate([lost, known]))
         layers = tuple(owner.layer for owner in owners)
         return CacheStatistics(layers, np.stack(found).astype(np.float32))
 

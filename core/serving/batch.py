@@ -21,6 +21,7 @@ from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.tally import Tally
+from llm_lite.core.serving.window_places import WindowPlaces
 
 
 class GainSlots:
@@ -58,7 +59,8 @@ class Batch:
         pages = self.program.pages
         self.context = context_of(runner, options)
         self.segments = pages.segments
-        self.pool = PagePool(pages.shared, pages.ringed)  # the chat's come first
+        windows = WindowPlaces(pages) if pages.windowed else None
+        self.pool = PagePool(pages.shared, pages.ringed, windows)  # the chat's come first
         self.slots = GainSlots(self.executor, 1, options.parallel)
         self.last_seconds = 0.0
 
@@ -84,8 +86,7 @@ class Batch:
         ids = np.asarray(tokens, np.int32)
         if chat is not None:
             ids, segments = np.concatenate([chat.tokens, ids]), (*chat.segments, *segments)
-        outputs = sum(segment.outputs for segment in segments)
-        step = Step(ids, 0, outputs, segments)
+        step = self.step(ids, segments)
         with self.runner.session.files.unchanged():
             began = time.perf_counter()
             logits = self.executor.run(step, should_stop)
@@ -93,11 +94,22 @@ class Batch:
         self._tally.count_step(self.last_seconds)
         return logits
 
+    def step(
+        self,
+        tokens: Sequence[int] | NDArray[np.int32],
+        segments: tuple[Segment, ...],
+        *,
+        sliced: bool = False,
+    ) -> Step:
+        """Return the step of tokens of these segments, over the pages of the pool."""
+        ids, outputs = np.asarray(tokens, np.int32), sum(one.outputs for one in segments)
+        return Step(ids, 0, outputs, segments, sliced=sliced, windows=self.pool.window_table)
+
     def draft(
         self, token: int, segment: Segment, should_stop: StopCheck | None = None
     ) -> NDArray[np.float32]:
         """Run a step of the slice, which is not counted; return logits float32 [vocabulary]."""
-        step = Step(np.array([token], np.int32), 0, 1, (segment,), sliced=True)
+        step = self.step([token], (segment,), sliced=True)
         with self.runner.session.files.unchanged():
             return self.executor.run(step, should_stop)[0]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from llm_lite.core.errors import NotFiniteError, RequestError
 from llm_lite.core.plan.plan import Plan
-from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
+from llm_lite.core.plan.step import PAGE, Segment, pages_for
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
@@ -59,6 +59,9 @@ class Embedding:
         if self._is_waiting:
             return False
         counts = [paged.next_count() for paged in self._pack]
+        if not self._extend(counts, batch.pool):
+            self._is_waiting = True
+            return False
         tokens = [
             t for paged, n in zip(self._pack, counts, strict=True) for t in paged.next_tokens(n)
         ]
@@ -66,7 +69,7 @@ class Embedding:
         states, at = hidden_states(batch, tokens, segments), 0
         for index, (paged, count) in enumerate(zip(self._pack, counts, strict=True)):
             self._sums[index] = self._sums[index] + states[at : at + count].sum(axis=0)
-            paged.computed += count  # of the pages nobody else is told
+            paged.compute(batch.pool, count)
             at += count
         if not self._pack[0].missing:
             self._end_pack(batch)
@@ -105,15 +108,25 @@ class Embedding:
         available = batch.pool.available
         if available < pages_for(len(left[0])):
             return False
-        most = min(pages.segments, available) if pages else 1  # each has a page of its own
+        # Each has a page of its own.
+        most = min(pages.segments, batch.pool.fillable) if pages else 1
         while count < min(len(left), most) and total + len(left[count]) <= PAGE:
             total += len(left[count])
             count += 1
         pack = [PagedTokens(list(tokens), pages_for(len(tokens))) for tokens in left[:count]]
         for paged in pack:
-            paged.extend(batch.pool, len(paged.tokens))
+            paged.reserve(batch.pool, len(paged.tokens))
             paged.slot = batch.slots.slot_of(None)
         self._pack, self._sums = pack, [np.float32(0)] * count  # type: ignore[list-item]
+        return True
+
+    def _extend(self, counts: Sequence[int], pool: PagePool) -> bool:
+        """Place the pages of the next step's tokens; return False, without any pages, where answers
+        have all places."""
+        for paged, count in zip(self._pack, counts, strict=True):
+            if not paged.extend(pool, paged.computed + count):
+                self.release_pages(pool)
+                return False
         return True
 
     def _end_pack(self, batch: Batch) -> None:
@@ -144,7 +157,7 @@ def hidden_states(batch: Batch, tokens: Sequence[int], segments: tuple[Segment, 
     and values go into the segments' pages."""
     executor = batch.executor
     plan = batch.program.plan_for(len(tokens), 0)
-    step = Step(np.asarray(tokens, np.int32), 0, 0, segments)
+    step = batch.step(tokens, segments)
     first = _output_rows(plan)
     with batch.runner.session.files.unchanged():
         executor.run_ops(plan, step, 0, first)
@@ -160,7 +173,7 @@ def _normed(batch: Batch, states: F32) -> F32:
     count, executor = len(states), batch.executor
     plan = batch.program.plan_for(count, count)
     segment = Segment(0, count, count, np.zeros(1, np.int32))  # nothing is stored in its page
-    step = Step(np.zeros(count, np.int32), 0, count, (segment,))
+    step = batch.step(np.zeros(count, np.int32), (segment,))
     first = _output_rows(plan)
     head = max(i for i, op in enumerate(plan.ops) if op.name == "matmul")
     executor.write(plan, plan.tensors[plan.ops[first].inputs[0]], step, states)

@@ -29,7 +29,7 @@ from llm_lite.core.inspect.lesson.recording import TracedRun, check_position
 from llm_lite.core.messages import FollowToken, Gains, Measure, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
-from llm_lite.core.plan.plan import Kind, Tensor
+from llm_lite.core.plan.plan import Kind, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.quant import rows
 from llm_lite.core.serving.answer import ServedAnswer
@@ -50,6 +50,21 @@ class CachedResponse(Struct, frozen=True):
     prompt_tokens: int  # of the whole response
     pages: NDArray[np.int32]
     gains: Gains | None
+    windows_from: int  # the first position that caches with a window still have
+
+    def first_row(self, window: int) -> int:
+        """Return the first position for which the cache has all keys that it sees in a layer with
+        this window, 0 for none."""
+        return self.windows_from + window - 1 if window and self.windows_from else 0
+
+    def check_seen(self, position: int, layers: Iterable[AttentionLayer]) -> None:
+        """Raise RequestError unless the cache has all that a token sees in these layers."""
+        first = max((self.first_row(layer.window) for layer in layers), default=0)
+        if position < first:
+            raise RequestError(
+                f"what token {position} sees is no longer in the caches of layers with a window: "
+                f"expected a position from {first} on"
+            )
 
     def check(self, first: int, last: int) -> None:
         """Raise RequestError unless positions first..last-1 are in the cache."""
@@ -92,8 +107,8 @@ class Responses:
         for answer in running:
             if answer.request.response == name:
                 paged = answer.paged
-                held = paged.tokens[: paged.computed]
-                return _held(name, held, answer.writer.prompt_tokens, paged.pages, paged.gains)
+                held, prompt = paged.tokens[: paged.computed], answer.writer.prompt_tokens
+                return _held(name, held, prompt, paged.pages, paged.gains, pool)
         ended = self._ended.get(name)
         pages = list[int]()
         for ticket in ended.tickets if ended else ():
@@ -109,7 +124,7 @@ class Responses:
                 else f"there is no answer of the name {name}, or it has not begun"
             )
         tokens = ended.tokens[: len(pages) * PAGE]
-        return _held(name, tokens, ended.prompt_tokens, pages, ended.gains)
+        return _held(name, tokens, ended.prompt_tokens, pages, ended.gains, pool)
 
 
 def _held(
@@ -118,8 +133,15 @@ def _held(
     prompt_tokens: int,
     pages: Sequence[int],
     gains: Gains | None,
+    pool: PagePool,
 ) -> CachedResponse:
-    return CachedResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32), gains)
+    windows_from, windows = 0, pool.windows
+    if windows is not None:
+        held = [windows.has(page) for page in pages[: pages_for(len(tokens))]]
+        lost = len(held) - held[::-1].index(False) if False in held else 0
+        windows_from = min(lost * PAGE, len(tokens))
+    table = np.array(pages, np.int32)
+    return CachedResponse(name, tuple(tokens), prompt_tokens, table, gains, windows_from)
 
 
 class ResponseRows:
@@ -132,7 +154,7 @@ class ResponseRows:
         self, batch: Batch, held: CachedResponse, layers: Collection[int], rows: range
     ) -> None:
         """Copy, on the engine's thread."""
-        self._batch, self._tokens = batch, held.tokens
+        self._batch, self._held = batch, held
         self.layers = batch.layers
         self.rows = rows
         self._queries = {
@@ -147,16 +169,22 @@ class ResponseRows:
 
     @property
     def length(self) -> int:
-        return len(self._tokens)
+        return len(self._held.tokens)
+
+    def first_held(self, layer: CacheLayer) -> int:
+        """Return the first position whose key a layer's cache has."""
+        return first_held(self._held, layer)
 
     def rows_of(self, layer: int) -> range:
-        return self.rows  # pages hold the keys of all positions
+        first = max(self.rows.start, self._held.first_row(self.layers[layer].window))
+        return range(min(first, self.rows.stop), self.rows.stop)
 
     def common_rows(self, layers: Iterable[int]) -> range:
-        return self.rows
+        first = max((self.rows_of(layer).start for layer in layers), default=self.rows.start)
+        return range(first, self.rows.stop)
 
     def tokens(self) -> tuple[int, ...]:
-        return self._tokens
+        return self._held.tokens
 
     def columns(self, layer: int) -> int:
         return self.length
@@ -224,6 +252,9 @@ def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> Re
     for layer in layers:
         check_attention(batch, layer, (0,))
     rows, position = range(len(held.tokens)), asked.position
+    if asked.direction == "from" or asked.mode == "rollout":  # which begins with the first token
+        first = 0 if asked.mode == "rollout" else position
+        held.check_seen(first, [batch.layers[layer] for layer in layers])
     if asked.direction == "from" and asked.mode != "rollout" and position in rows:
         rows = range(position, position + 1)  # the engine's thread copies no query in vain
     return ResponseRows(batch, held, layers, rows)
@@ -236,10 +267,15 @@ def copy_layer(batch: Batch, held: CachedResponse, layers: Sequence[int]) -> Res
     return ResponseRows(batch, held, layers, range(len(held.tokens)))
 
 
+def first_held(held: CachedResponse, layer: CacheLayer) -> int:
+    """Return the first position that a layer's cache has."""
+    return held.windows_from if layer.window else 0
+
+
 def copy_values(batch: Batch, held: CachedResponse, layer: CacheLayer, what: Measure) -> F32:
-    """Return a layer's keys or values, float32 [positions, columns]."""
+    """Return a layer's keys or values, float32 [positions, columns], from `first_held` on."""
     tensor = layer.keys if what == "key-norm" else layer.values
-    return _values(batch, held, tensor, range(len(held.tokens)))
+    return _values(batch, held, tensor, range(first_held(held, layer), len(held.tokens)))
 
 
 def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
@@ -301,10 +337,12 @@ def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
 
 
 def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
-    """Return the step that runs a token of a response once more, over what the cache holds."""
+    """Return the step that runs a token of a response once more, over what the cache holds;
+    raise RequestError where it holds not all that the token sees."""
+    held.check_seen(position, batch.layers)
     pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.gains)
     token = np.array([held.tokens[position]], np.int32)
-    return Step(token, 0, 1, (Segment(position, 1, 1, pages, slot),))
+    return batch.step(token, (Segment(position, 1, 1, pages, slot),))
 
 
 def _values(batch: Batch, held: CachedResponse, tensor: Tensor, positions: range) -> F32:
@@ -316,11 +354,12 @@ def _values(batch: Batch, held: CachedResponse, tensor: Tensor, positions: range
 def _read(
     batch: Batch, name: str, held: CachedResponse, first: int, last: int
 ) -> NDArray[np.uint8]:
-    """Return copies of the rows of positions first..last-1, page by page."""
-    parts, shape = [], batch.program.pages
+    """Return copies of the rows of positions first..last-1, page by page; those of others where
+    a cache with a window does not have them."""
+    shape, tensor = batch.program.pages, _state(batch, name)
     assert shape is not None
-    tensor = _state(batch, name)
-    places = shape.places(held.pages, tensor.shape[0], tensor.ring, None)
+    parts = [np.zeros((0, tensor_row_bytes(tensor)), np.uint8)]
+    places = shape.places(held.pages, tensor.shape[0], tensor.ring, batch.pool.window_table)
     for index in range(first // PAGE, pages_for(last)):
         begin, end = max(first, index * PAGE), min(last, (index + 1) * PAGE)
         row = int(places[index]) * PAGE + begin % PAGE

@@ -5,7 +5,8 @@ the hash of all tokens up to its end and of the gains that the heads had, so ano
 begins with the same tokens and gains uses the same page. Pages of ended answers are kept as long as
 nobody needs their room; of these the least recently used is given up first. The last one of an
 ended answer, which is not full, goes to the first that continues just these tokens: the next turn
-of a conversation. One pool belongs to one model on one executor.
+of a conversation. Caches with a window may have fewer pages: there a page lies only where
+`WindowPlaces` says so. One pool belongs to one model on one executor.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.messages import Gains
+from llm_lite.core.plan.step import I32
+from llm_lite.core.serving.window_places import WindowPlaces
 
 Name = bytes  # of a full page: the hash of all tokens up to its end
 
@@ -44,10 +47,12 @@ class Ticket(Struct, frozen=True):
 
 
 class PagePool:
-    """Each page first .. first+count-1 is free, used by one answer or more, or kept."""
+    """Each page first .. first+count-1 is free, used by one answer or more, or kept. `windows`
+    where caches with a window have fewer pages, else None."""
 
-    def __init__(self, count: int, first: int = 0) -> None:
+    def __init__(self, count: int, first: int = 0, windows: WindowPlaces | None = None) -> None:
         self.count, end = count, first + count
+        self.windows = windows
         self._free = list(range(end - 1, first - 1, -1))  # the last one is given first
         self._users = [0] * end
         self._turns = [0] * end  # how often each was given away
@@ -72,6 +77,16 @@ class PagePool:
     def available(self) -> int:
         """Return how many pages `allocate` can give."""
         return len(self._free) + len(self._kept)
+
+    @property
+    def fillable(self) -> int:
+        """Return how many pages one after the other can be allocated and filled."""
+        return min(self.available, self.windows.available) if self.windows else self.available
+
+    @property
+    def window_table(self) -> I32 | None:
+        """Return where pages lie in caches with a window, as steps have it."""
+        return self.windows.table if self.windows else None
 
     def find(self, name: Name) -> int | None:
         """Return the page of this name; None where the pool has none."""
@@ -113,9 +128,16 @@ class PagePool:
 
     def fill(self, page: int, name: Name) -> None:
         """Name a page that is full, unless another has the name: their last bits may differ, as
-        prompts are read in larger steps than answers."""
-        if name not in self._known:
-            self._known[name], self._names[page] = page, name
+        prompts are read in larger steps than answers. One that caches with a window no longer hold
+        has it no more."""
+        known = self._known.get(name)
+        if known is not None:
+            if known == page or self.windows is None or self.windows.has(known):
+                return
+            self._names[known] = None
+            if known in self._kept:
+                self._kept.move_to_end(known, last=False)
+        self._known[name], self._names[page] = page, name
 
     def note_part(self, page: int, before: Name, tokens: Sequence[int]) -> None:
         """Note the tokens of a page that is not full, behind the page named `before`, which its
@@ -135,6 +157,7 @@ class PagePool:
         else:
             self._turns[page] += 1
             self._free.append(page)
+            self._drop_place(page)
 
     def ticket(self, page: int) -> Ticket:
         return Ticket(page, self._turns[page])
@@ -149,8 +172,13 @@ class PagePool:
             if not self._parts[before]:
                 del self._parts[before]
 
+    def _drop_place(self, page: int) -> None:
+        if self.windows is not None:
+            self.windows.drop(page)
+
     def _forget(self, page: int) -> None:
         self._forget_part(page)
+        self._drop_place(page)
         name = self._names[page]
         if name is not None:
             del self._known[name]

@@ -3,6 +3,8 @@ of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from llm_lite.core.messages import Gains
@@ -31,6 +33,9 @@ class PagedTokens:
         self.pages: list[int] = []
         self._table = np.zeros(most_pages, np.int32)  # the same pages
         self._filled = 0  # pages that are full, and known to the pool
+        # Of these pages, those that the sequence uses in caches with a window.
+        self._seen = self._placed = 0  # the first, and the one behind the last
+        self._adopted = 0  # pages that others had filled
         self._names: list[Name] = []  # of full pages, as far as anybody asked
 
     @property
@@ -58,37 +63,41 @@ class PagedTokens:
     def adopt(self, pool: PagePool) -> int:
         """Use the pages that others have filled with the tokens that come next, and the last page
         of an ended one that holds no others; return how many positions that brings."""
-        before = self.computed
-        while (name := self.next_name()) is not None:
-            page = pool.find(name)
-            if page is None:
-                break
-            self._use(page, pool)
-            self._filled += 1
-            self.computed += PAGE
-        if self.computed % PAGE == 0:
-            first = self.computed
-            coming = self.tokens[first : min(first + PAGE, len(self.tokens) - 1)]
-            part = pool.find_part(self._name_before(first // PAGE), coming)
-            if part is not None:
-                page, count = part
-                self._use(page, pool)
-                self.computed += count
-        return self.computed - before
+        before, first = self.computed, self.computed // PAGE
+        pages, end = self._adoptable(pool)
+        if not pages:
+            return 0
+        seen = pool.windows.first_seen(end) if pool.windows else 0
+        for index, page in enumerate(pages, first):
+            self._use(index, page, pool, is_seen=index >= seen)
+        self._leave(min(seen, first), pool)
+        self._seen = max(self._seen, seen)
+        self._adopted = first + len(pages)
+        self._placed = max(self._placed, self._adopted)
+        self.computed, self._filled = end, end // PAGE
+        return end - before
 
     def needs(self, pool: PagePool, positions: int) -> int:
         """Return how many pages must be available to hold so many positions, with what `adopt`
         will find."""
-        needed = pages_for(positions) - len(self.pages)
-        for index in range((len(self.tokens) - 1) // PAGE):
-            page = pool.find(self._name(index))
-            if page is None:
-                break
-            needed -= not pool.is_kept(page)
-        return needed
+        found, _ = self._adoptable(pool)
+        taken = sum(not pool.is_kept(page) for page in found)
+        return pages_for(positions) - len(self.pages) - taken
 
     def extend(self, pool: PagePool, positions: int) -> bool:
-        """Allocate pages for so many positions; return False where the pool has none left."""
+        """Allocate pages for so many positions, and place those that the next tokens see in caches
+        with a window; return False where the pool has none left."""
+        if not self.reserve(pool, positions):
+            return False
+        while pool.windows is not None and self._placed < pages_for(positions):
+            if not pool.windows.take(self.pages[self._placed]):
+                return False
+            self._placed += 1
+        return True
+
+    def reserve(self, pool: PagePool, positions: int) -> bool:
+        """Allocate pages for so many positions, which `extend` is to place; return False where the
+        pool has none left."""
         while len(self.pages) < pages_for(positions):
             page = pool.allocate()
             if page is None:
@@ -118,10 +127,16 @@ class PagedTokens:
 
     def advance(self, pool: PagePool, count: int) -> None:
         """Note that a step has computed so many tokens; pages that are full now may be shared."""
-        self.computed += count
+        self.compute(pool, count)
         while (self._filled + 1) * PAGE <= self.computed:
             pool.fill(self.pages[self._filled], self._name(self._filled))
             self._filled += 1
+
+    def compute(self, pool: PagePool, count: int) -> None:
+        """Note that a step has computed so many tokens, in pages that nobody else may use."""
+        self.computed += count
+        if pool.windows is not None:
+            self._leave(pool.windows.first_seen(self.computed), pool)
 
     def free_pages(self, pool: PagePool, *, keep: bool) -> None:
         """Release the pages. With `keep`, the last one too, which is not full, stays as it is
@@ -131,6 +146,8 @@ class PagedTokens:
         if keep and count:
             held = self.tokens[last * PAGE : self.computed]
             pool.note_part(self.pages[last], self._name_before(last), held)
+        self._adopted = self._placed
+        self._leave(self._placed, pool)
         for page in reversed(self.pages):
             pool.release(page, keep=keep)
         self.drop_pages()
@@ -138,6 +155,7 @@ class PagedTokens:
     def drop_pages(self) -> None:
         """Forget the pages, which are gone with their pool; all tokens are computed again."""
         self.pages, self._filled, self.computed = [], 0, 0
+        self._seen = self._placed = self._adopted = 0
 
     def tickets(self, pool: PagePool) -> tuple[Ticket, ...]:
         """Return tickets of the pages in use, to know later whether they are still what they are
@@ -156,13 +174,55 @@ class PagedTokens:
         """Return the name of what lies before a page."""
         return self._name(index - 1) if index else first_name(self.gains)
 
-    def _use(self, page: int, pool: PagePool) -> None:
+    def _adoptable(self, pool: PagePool) -> tuple[list[int], int]:
+        """Return pages that hold the next tokens, and the position behind these: as many as end
+        where all that the tokens behind them see is in every cache."""
+        pages, end = list[int](), self.computed
+        if end % PAGE:
+            return pages, end
+        while len(self.tokens) - end > PAGE:  # the last token's logits are wanted
+            page = pool.find(self._name(end // PAGE))
+            if page is None:
+                break
+            pages.append(page)
+            end += PAGE
+        coming = self.tokens[end : min(end + PAGE, len(self.tokens) - 1)]
+        part = pool.find_part(self._name_before(end // PAGE), coming)
+        if part is not None:
+            page, count = part
+            if self._are_placed([*pages, page], end + count, pool):
+                return [*pages, page], end + count
+        while pages and not self._are_placed(pages, end, pool):
+            pages.pop()
+            end -= PAGE
+        return pages, end
+
+    def _are_placed(self, pages: Sequence[int], end: int, pool: PagePool) -> bool:
+        """Return whether a token at position `end`, behind these pages, finds all of them that it
+        sees in caches with a window."""
+        if pool.windows is None:
+            return True
+        unseen = max(0, pool.windows.first_seen(end) - self.computed // PAGE)
+        return all(map(pool.windows.has, pages[unseen:]))
+
+    def _leave(self, first: int, pool: PagePool) -> None:
+        """Stop to use the pages before `first` in caches with a window. Where others filled them
+        they may be asked for once more, else an end is more likely to be."""
+        while pool.windows is not None and self._seen < first:
+            pool.windows.leave(self.pages[self._seen], first=self._seen >= self._adopted)
+            self._seen += 1
+
+    def _use(self, index: int, page: int, pool: PagePool, *, is_seen: bool) -> None:
         """Use a page that holds the next tokens, rather than one of its own to compute the same."""
         pool.take(page)
-        at = self.computed // PAGE
-        if at < len(self.pages):
-            pool.release(self.pages[at], keep=False)
-            self.pages[at] = self._table[at] = page
+        if pool.windows is not None:
+            if is_seen:
+                pool.windows.take(page)
+            if index < self._placed:
+                pool.windows.leave(self.pages[index], first=True)
+        if index < len(self.pages):
+            pool.release(self.pages[index], keep=False)
+            self.pages[index] = self._table[index] = page
         else:
             self._append(page)
 

@@ -125,7 +125,12 @@ class Attention(Struct, kw_only=True):
     layer: Count
     heads: list[Count]
     first: Annotated[Count, about("Position of the first row.")]
-    attention: Annotated[list[list[list[float]]], about("[heads, rows, positions]")]
+    attention: Annotated[
+        list[list[list[float | None]]],
+        about(
+            "[heads, rows, positions]; null in rows of a layer with a window whose keys are gone."
+        ),
+    ]
 
 
 class Rows(Struct, kw_only=True):
@@ -215,7 +220,7 @@ async def attention(call: Call) -> Response:
         known = {"response": held.response, "layer": query.layer, "heads": heads, "first": first}
         if as_arrays:
             return _arrays({**known, "attention": made})
-        return json_response({**known, "attention": _rounded(made)})
+        return json_response({**known, "attention": [_known(rows) for rows in made]})
 
     return await call.in_thread(lambda _: written())
 

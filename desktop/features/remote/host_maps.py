@@ -122,8 +122,12 @@ class LayerMaps:
     def _fetch(self, layer: int) -> None:
         held, rows = self.held, self.rows
         heads = range(held.heads)
-        maps = self._inspection.attention(held, layer, heads, rows.start, rows.stop, self._exchange)
-        scores = {name: one(maps, np.asarray(rows), held.tokens) for name, one in SCORES.items()}
+        found = self._inspection.attention(
+            held, layer, heads, rows.start, rows.stop, self._exchange
+        )
+        maps, lost = np.nan_to_num(found), int(np.isnan(found[0, :, 0]).sum())  # the first rows
+        known = maps[:, lost:], np.asarray(rows)[lost:], held.tokens
+        scores = {name: one(*known) for name, one in SCORES.items()}
         small = tuple(
             np.stack([resize_map(one, rows.start, THUMBNAIL) for one in kind])
             for kind in (maps, without_first(maps))

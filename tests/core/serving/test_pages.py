@@ -5,11 +5,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from llm_lite.core.plan.step import PAGE, pages_for
+from llm_lite.core.plan.step import PAGE, PageShape, pages_for, window_pages
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
+from llm_lite.core.serving.window_places import NOWHERE, WindowPlaces
 
 PAGES, LONGEST = 6, 4 * PAGE
+WINDOW = 3
+# Caches with a window have four of the six pages: enough for one sequence, and a little more.
+SHAPE = PageShape(PAGES, 4, LONGEST, windowed=window_pages(WINDOW) + 1, window=WINDOW)
 
 
 def text(first, length, second):
@@ -22,10 +26,20 @@ class Sharing(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.pool = PagePool(PAGES)
+        self.pool = self.make_pool()
         self.rows = {}  # (page, offset) -> all tokens up to there, as a step would have stored
         self.running = []
         self.ended = []  # (tickets, tokens)
+
+    def make_pool(self):
+        return PagePool(PAGES)
+
+    def note_row(self, page, offset, tokens):
+        """A step stored a row of a page."""
+        self.rows[page, offset] = tokens
+
+    def check_next(self, paged):
+        """What the next token sees is there."""
 
     @precondition(lambda self: len(self.running) < 4)
     @rule(first=st.integers(0, 2), length=st.integers(1, LONGEST), second=st.integers(0, 2))
@@ -36,7 +50,7 @@ class Sharing(RuleBasedStateMachine):
         found = paged.adopt(self.pool)
         assert found < len(paged.tokens), "the last token is always computed"
         if fits:
-            assert paged.extend(self.pool, len(paged.tokens)), "needs says what is needed"
+            assert paged.reserve(self.pool, len(paged.tokens)), "needs says what is needed"
         self.running.append(paged)
 
     @precondition(lambda self: self.running)
@@ -50,12 +64,13 @@ class Sharing(RuleBasedStateMachine):
         paged.adopt(self.pool)
         count = paged.next_count() if paged.is_reading else 1
         if not paged.extend(self.pool, paged.computed + count):
-            assert not self.pool.available
+            assert not self.pool.fillable
             return
+        self.check_next(paged)
         segment = paged.segment(count, 0)
         for position in range(paged.computed, paged.computed + count):
-            row = int(segment.pages[position // PAGE]), position % PAGE
-            self.rows[row] = tuple(paged.tokens[: position + 1])
+            page = int(segment.pages[position // PAGE])
+            self.note_row(page, position % PAGE, tuple(paged.tokens[: position + 1]))
         paged.advance(self.pool, count)
 
     @precondition(lambda self: self.running)
@@ -92,6 +107,78 @@ class Sharing(RuleBasedStateMachine):
 
 Sharing.TestCase.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
 TestSharing = Sharing.TestCase
+
+
+class SharingWindows(Sharing):
+    """And in caches with a window, which have fewer pages."""
+
+    def make_pool(self):
+        self.placed = {}  # (place, offset) -> all tokens up to there
+        return PagePool(PAGES, windows=WindowPlaces(SHAPE))
+
+    def note_row(self, page, offset, tokens):
+        super().note_row(page, offset, tokens)
+        self.placed[int(self.pool.window_table[page]), offset] = tokens
+
+    def check_next(self, paged):
+        for position in range(max(0, paged.computed - WINDOW + 1), paged.computed):
+            place = int(self.pool.window_table[paged.pages[position // PAGE]])
+            assert place != NOWHERE
+            assert self.placed[place, position % PAGE] == tuple(paged.tokens[: position + 1])
+
+    @invariant()
+    def what_each_sees_next_is_there(self):
+        for paged in self.running:
+            self.check_next(paged)
+
+    @invariant()
+    def every_place_is_of_one_page(self):
+        windows = self.pool.windows
+        placed = [int(place) for place in windows.table if place != NOWHERE]
+        assert sorted([*placed, *windows._free]) == list(range(SHAPE.windowed))
+        assert {i for i, users in enumerate(windows._users) if users} | {*windows._left} == {
+            i for i, place in enumerate(windows.table) if place != NOWHERE
+        }
+        held = sum(paged._placed - paged._seen for paged in self.running)
+        assert sum(windows._users) == held
+
+
+SharingWindows.TestCase.settings = Sharing.TestCase.settings
+TestSharingWindows = SharingWindows.TestCase
+
+
+def adopted(pool, tokens):
+    """How many positions a sequence would adopt."""
+    paged = PagedTokens(tokens, 8)
+    count = paged.adopt(pool)
+    paged.free_pages(pool, keep=True)
+    return count
+
+
+def test_a_prefix_is_adopted_as_far_as_its_last_window_is_there():
+    pool = PagePool(12, windows=WindowPlaces(PageShape(12, 4, 8 * PAGE, windowed=4, window=WINDOW)))
+    tokens = [*range(5 * PAGE)]
+    filled(pool, tokens).free_pages(pool, keep=True)
+    placed = [pool.windows.has(page) for page in range(12)]
+    assert placed.count(True) == 4, "until others need them"
+    assert adopted(pool, [*tokens, 7]) == 5 * PAGE
+    other = filled(pool, [7] * 3 * PAGE)  # takes first the places of what was passed last
+    assert adopted(pool, [*tokens, 7]) == 5 * PAGE, "the end"
+    assert adopted(pool, [*tokens[: 2 * PAGE], 7]) == PAGE, "the second page is gone"
+    assert PagedTokens([*tokens[: 2 * PAGE], 7], 8).needs(pool, 2 * PAGE + 1) == 3
+    other.free_pages(pool, keep=False)
+    read = filled(pool, [*tokens[: 2 * PAGE], 7])
+    read.free_pages(pool, keep=True)
+    assert adopted(pool, [*tokens[: 2 * PAGE], 8]) == 2 * PAGE, "known by the page read again"
+
+
+def test_a_beginning_that_others_adopted_keeps_its_places_longer():
+    pool = PagePool(30, windows=WindowPlaces(PageShape(30, 4, 8 * PAGE, windowed=8, window=WINDOW)))
+    system = [*range(PAGE)]
+    for first in (1000, 2000):  # the second finds what the first has read
+        filled(pool, [*system, *range(first, first + 3 * PAGE)]).free_pages(pool, keep=True)
+    filled(pool, [*range(5000, 5000 + 5 * PAGE)]).free_pages(pool, keep=True)
+    assert adopted(pool, [*system, 7]) == PAGE
 
 
 def filled(pool, tokens):

@@ -58,14 +58,14 @@ def test_no_more_pages_than_a_device_binds(vulkan, model, monkeypatch):
     runner = vulkan.engine._host.runner
     info = runner.choice.info
     rows = row_bytes(runner)
-    assert max(rows) == 256 and len(rows) == 2 * (2 + 1)
+    assert not rows.windowed and max(rows.whole) == 256 and len(rows.whole) == 2 * (2 + 1)
     small = replace(info, max_storage_buffer_range=9 * PAGE * 256)
-    assert most_pages(small, rows) == 9 and most_pages(None, rows) is None
+    assert most_pages(small, rows.whole) == 9 and most_pages(None, rows.whole) is None
     discrete = replace(info, kind="discrete", memory_bytes=8 << 20)
     assert 6 << 20 < free_bytes(discrete, runner.executor) < 8 << 20
     monkeypatch.setattr(type(runner.choice), "info", small)
     assert serve(vulkan, parallel=3).status().pages == 9 - 4, "the chat has 4"
-    vulkan.send(StopServing(), StartServing(cache_budget=PAGE * sum(rows)))
+    vulkan.send(StopServing(), StartServing(cache_budget=PAGE * sum(rows.whole)))
     while not (changed := vulkan.until(ServingChanged)).problem:
         pass
     assert "smaller context" in changed.problem
