@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.plan.ops import STATEFUL
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.step import I32, PAGE, PageShape, Segment, Step
+from llm_lite.core.plan.step import I32, NO_STATE, PAGE, PageShape, Segment, Step
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
 
@@ -173,12 +174,34 @@ class NumpyExecutor:
                 cache = self._state[tensor.name]
                 _store(encoded, cache, tensor, step, self.program.pages)
             return
+        if op.name in STATEFUL:
+            self._run_stateful(plan, op, arguments, step)
+            return
         if op.name == "columns":
             count = plan.tensors[op.outputs[0]].shape[1]
-            result = reference.columns(arguments[0], first=int(op.params["first"]), count=count)
+            places = {name: int(value) for name, value in op.params.items()}
+            result = reference.columns(arguments[0], count=count, **places)
         else:
             result = self._call(plan, op, arguments, step)
         self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
+
+    def _run_stateful(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> None:
+        """Run an op that goes on from a state, a sequence after the other."""
+        y, tensor = (plan.tensors[i] for i in op.outputs)
+        function: Callable[..., tuple[F32, F32]] = getattr(reference, op.name)
+        slots = self.program.pages.states if self.program.pages else 1
+        state = self._state[tensor.name].view(np.float32).reshape(slots, -1, tensor.shape[1])
+        parts, params = list[F32](), dict[str, Any](op.params)
+        for (first, end), (source, target) in zip(step.bounds, step.states, strict=True):
+            own = [
+                one[first:end] if plan.tensors[i].rows == "tokens" else one
+                for i, one in zip(op.given, arguments, strict=True)
+            ]
+            before = np.zeros_like(state[0]) if source == NO_STATE else state[source]
+            made, left = function(*own, before, **params)
+            parts.append(made)
+            state[target] = left
+        self._scratch[y.name] = np.concatenate(parts)
 
     def _call(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> F32:
         """Call the reference function of the op's name; some also take values of the step."""

@@ -188,16 +188,79 @@ def attention(
     return y.reshape(q.shape)
 
 
+def causal_conv(x: F32, weight: F32, state: F32, *, taps: int) -> tuple[F32, F32]:
+    """[T,C], [C*taps], [taps-1,C] -> [T,C] and the state behind the last row: each column is
+    convolved with its own taps, the last of which is of a row's own token."""
+    rows = np.concatenate([state, x])
+    kernel = weight.reshape(x.shape[1], taps)
+    y = np.zeros_like(x)
+    for tap in range(taps):
+        y += rows[tap : tap + len(x)] * kernel[:, tap]
+    return y, rows[len(x) :]
+
+
+def delta_rule(
+    qkv: F32,
+    decay: F32,
+    beta: F32,
+    rate: F32,
+    bias: F32,
+    state: F32,
+    *,
+    heads: int,
+    key_heads: int,
+    key_dim: int,
+    value_dim: int,
+    tiled: bool = False,
+) -> tuple[F32, F32]:
+    """[T, G*dk | G*dk | H*dv], [T,H], [T,H], [H], [H], [H*dk,dv] -> [T,H*dv] and the state behind
+    the last row (Yang et al. 2024, https://arxiv.org/abs/2412.06464, equation 10): a head's state
+    decays, and then what the key reads of it moves towards the value."""
+    tokens, keys = len(qkv), key_heads * key_dim
+    q, k, v = np.split(qkv, (keys, 2 * keys), axis=1)
+    q, k = (_of_length_one(one.reshape(tokens, key_heads, key_dim)) for one in (q, k))
+    v = v.reshape(tokens, heads, value_dim)
+    own = np.arange(heads) % key_heads if tiled else np.arange(heads) // (heads // key_heads)
+    q, k = q[:, own] / np.float32(math.sqrt(key_dim)), k[:, own]
+    # log(1 + exp(x)), which is x where exp(x) is more than float32 holds
+    kept = np.exp(rate * np.logaddexp(np.float32(0), decay + bias))
+    written = _sigmoid(beta)
+    s = state.reshape(heads, key_dim, value_dim)
+    y = np.empty((tokens, heads, value_dim), np.float32)
+    for t in range(tokens):
+        s = s * kept[t, :, None, None]
+        read = np.einsum("hk,hkv->hv", k[t], s)
+        change = (v[t] - read) * written[t, :, None]
+        s = s + k[t, :, :, None] * change[:, None]
+        y[t] = np.einsum("hk,hkv->hv", q[t], s)
+    return y.reshape(tokens, heads * value_dim), s.reshape(state.shape)
+
+
+def _of_length_one(x: F32) -> F32:
+    """Return vectors [..., d] divided by their lengths; the epsilon is the models' own."""
+    one: F32 = x / np.sqrt((x * x).sum(axis=-1, keepdims=True) + np.float32(1e-6))
+    return one
+
+
 def silu(x: F32) -> F32:
     """[T,N] -> [T,N]: also called swish (Ramachandran et al. 2017)."""
+    return x * _sigmoid(x)
+
+
+def _sigmoid(x: F32) -> F32:
     with np.errstate(over="ignore"):  # exp(-x) may be inf, and the quotient then 0
         sigmoid: F32 = np.reciprocal(np.exp(-x) + np.float32(1))
-    return x * sigmoid
+    return sigmoid
 
 
 def silu_mul(gate: F32, up: F32) -> F32:
     """[T,N] twice -> [T,N]: SwiGLU's gate (Shazeer 2020)."""
     return silu(gate) * up
+
+
+def sigmoid_mul(gate: F32, x: F32) -> F32:
+    """[T,N] twice -> [T,N]: a gate that opens between 0 and 1."""
+    return _sigmoid(gate) * x
 
 
 def relu(x: F32) -> F32:
@@ -257,9 +320,11 @@ def sparsify(x: F32, *, deviations: float) -> F32:
     return np.maximum(x - (mean + deviation * np.float32(deviations)), np.float32(0))
 
 
-def columns(x: F32, *, first: int, count: int) -> F32:
-    """[T,K] -> [T,count]"""
-    return x[:, first : first + count]
+def columns(x: F32, *, first: int, count: int, run: int = 0, stride: int = 0) -> F32:
+    """[T,K] -> [T,count]: columns that follow each other, or of every `stride` columns from `first`
+    on the first `run`."""
+    places, run, stride = np.arange(count), run or count, stride or count
+    return x[:, first + places // run * stride + places % run]
 
 
 def concat(a: F32, b: F32) -> F32:

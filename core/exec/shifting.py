@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.reference import query_temperature, rope
+from llm_lite.core.plan.ops import STATEFUL
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
@@ -37,6 +38,11 @@ def fixed_positions(plan: Plan) -> str:
         )
     if any(op.name == "attention" and op.params["bidirectional"] for op in plan.ops):
         return "nothing can be forgotten in the middle of a text: each token has seen all others"
+    if any(op.name in STATEFUL for op in plan.ops):
+        return (
+            "nothing can be forgotten in the middle of a text: no token can be taken out of a "
+            "recurrent state"
+        )
     if _norms_rotated_keys(plan):
         return (
             "nothing can be forgotten in the middle of a text: keys are normed once they are "

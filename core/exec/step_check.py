@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Plan, Program
-from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step, pages_for
+from llm_lite.core.plan.step import NO_STATE, PAGE, PageShape, Segment, Step, pages_for
 
 
 def known_tokens(program: Program) -> int:
@@ -77,6 +77,9 @@ def _check_segment(pages: PageShape, segment: Segment) -> None:
         )
     if not 0 <= segment.slot < pages.slots:
         raise RequestError(f"a sequence in slot {segment.slot} of {pages.slots}")
+    source, target = segment.states
+    if pages.states and not (NO_STATE <= source < pages.states and 0 <= target < pages.states):
+        raise RequestError(f"states of slots {source} and {target} of {pages.states}")
     low, high = int(table.min()), int(table.max())
     if low < 0 or high >= pages.pages:
         raise RequestError(f"page {low if low < 0 else high} of a cache of {pages.pages}")

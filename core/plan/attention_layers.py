@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from llm_lite.core.plan.ops import STATEFUL
 from llm_lite.core.plan.plan import LEFT_OUT, Plan
 
 HEAD_GAINS = "head_gains"  # state f32 [slots * layers, heads]; 1: untouched, 0: ablated
@@ -40,6 +41,11 @@ class AttentionLayer(Struct, frozen=True):
     cross: bool = False  # rows see all positions of the source, whose keys an encoder left
 
     @property
+    def attends(self) -> bool:
+        """Return False for a layer that has a recurrent state instead."""
+        return self.heads > 0
+
+    @property
     def is_causal(self) -> bool:
         """Return True if rows see no position behind their own."""
         return not (self.bidirectional or self.cross)
@@ -48,12 +54,16 @@ class AttentionLayer(Struct, frozen=True):
         return self.sinks[head] if self.sinks else -math.inf
 
 
+# In place of a layer that does not attend: it has no heads whose maps there are.
+RECURRENT = AttentionLayer(None, "", heads=0, kv_heads=1, head_dim=1, scale=1.0, window=0)
+
+
 def attention_layers(
     plan: Plan, vector: Callable[[str], Sequence[float]] = lambda name: ()
 ) -> tuple[AttentionLayer, ...]:
     """Return the attention layers in the order of their numbers: self-attention layer by layer,
-    then cross-attention. Layers that share a cache name the same keys. `vector`: the values of a
-    weight; without it sinks are left out."""
+    then cross-attention. Layers that share a cache name the same keys; those with a recurrent state
+    are RECURRENT. `vector`: the values of a weight; without it sinks are left out."""
     layers: list[tuple[int, AttentionLayer]] = []
     stored: dict[int, str] = {}  # where a tensor's rows are kept
     for op in plan.ops:
@@ -82,4 +92,7 @@ def attention_layers(
                 cross=bool(op.params["cross"]),
             )
             layers.append((int(op.params["layer"]), layer))
+    if any(op.name in STATEFUL for op in plan.ops):
+        known = {number for number, _ in layers}
+        layers += [(i, RECURRENT) for i in range(len(plan.layer_ends)) if i not in known]
     return tuple(layer for _, layer in sorted(layers, key=lambda each: each[0]))

@@ -239,6 +239,57 @@ class PlanBuilder:
         operands = _without_trailing(q, k_cache, v_cache, gains, sinks, bias)
         return self._op("attention", operands, self._like(q, label), label, **params)
 
+    def causal_conv(self, x: Tensor, weight: Tensor, state: Tensor, label: str) -> Tensor:
+        """Convolve each column with its own taps, over the tokens up to each row's own. `weight`
+        [columns * taps], those of a column side by side; `state` [slots * (taps - 1), columns]."""
+        taps, rest = divmod(weight.shape[0], x.shape[1])
+        expect(not rest and taps > 1, f"{label}: {weight.shape} are no taps of {x.shape}")
+        fits = state.shape[1] == x.shape[1] and state.shape[0] % (taps - 1) == 0
+        expect(fits and state.dtype == "f32", f"{label}: {state.shape} is no state of {x.shape}")
+        y = self._like(x, label)
+        self._append("causal_conv", (x, weight), (y, state), label, {"taps": taps})
+        return y
+
+    def delta_rule(
+        self,
+        qkv: Tensor,
+        decay: Tensor,
+        beta: Tensor,
+        rate: Tensor,
+        bias: Tensor,
+        state: Tensor,
+        label: str,
+        *,
+        key_heads: int,
+        key_dim: int,
+        tiled: bool = False,
+    ) -> Tensor:
+        """Return [T, heads * value_dim]. `decay`, `beta` [T, heads]; `rate`, below 0, and `bias`
+        [heads]; `state` [slots * heads * key_dim, value_dim]."""
+        heads, value_dim = decay.shape[1], state.shape[1]
+        expect(key_heads > 0 and heads % key_heads == 0, f"{label}: {key_heads} of {heads} heads")
+        expect_alike(beta, decay, label)
+        expect(decay.rows == qkv.rows, f"{label}: rows of {decay.rows} and of {qkv.rows}")
+        width = 2 * key_heads * key_dim + heads * value_dim
+        expect(qkv.shape[1] == width, f"{label}: {qkv.shape} is not of {width} columns")
+        for vector in (rate, bias):
+            expect(vector.shape == (heads,), f"{label}: {vector.shape} for {heads} heads")
+        fits = state.shape[0] % (heads * key_dim) == 0 and state.dtype == "f32"
+        expect(fits, f"{label}: {state.shape} is no state of {heads} heads")
+        y = self._scratch(label, heads * value_dim, rows=qkv.rows)
+        params: dict[str, float] = {
+            "heads": heads,
+            "key_heads": key_heads,
+            "key_dim": key_dim,
+            "value_dim": value_dim,
+            "tiled": int(tiled),
+        }
+        self._append("delta_rule", (qkv, decay, beta, rate, bias), (y, state), label, params)
+        return y
+
+    def sigmoid_mul(self, gate: Tensor, x: Tensor, label: str) -> Tensor:
+        return self._op("sigmoid_mul", (gate, x), self._like(x, label), label)
+
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
         return self._op("silu_mul", (gate, up), self._like(gate, label), label)
 
@@ -278,11 +329,17 @@ class PlanBuilder:
     def sparsify(self, x: Tensor, label: str, *, deviations: float) -> Tensor:
         return self._op("sparsify", (x,), self._like(x, label), label, deviations=deviations)
 
-    def columns(self, x: Tensor, label: str, *, first: int, count: int) -> Tensor:
-        fits = first >= 0 and count > 0 and first + count <= x.shape[1]
-        expect(fits, f"{label}: columns {first}..{first + count - 1} of {x.shape}")
+    def columns(
+        self, x: Tensor, label: str, *, first: int, count: int, run: int = 0, stride: int = 0
+    ) -> Tensor:
+        """Take `count` columns that follow each other, or with `run` that many of every `stride`
+        columns."""
+        run, stride = run or count, stride or count
+        fits = first >= 0 and count > 0 and run <= stride and count % run == 0
+        last = first + (count // run - 1) * stride + run if fits else 0
+        expect(fits and last <= x.shape[1], f"{label}: columns {first}..{last - 1} of {x.shape}")
         y = self._scratch(label, count, rows=x.rows)
-        return self._op("columns", (x,), y, label, first=first)
+        return self._op("columns", (x,), y, label, first=first, run=run, stride=stride)
 
     def concat(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         expect(a.rows == b.rows, f"{label}: rows of {a.rows} beside rows of {b.rows}")

@@ -7,7 +7,9 @@ them (tools/kernel_schema.py), so this module imports nothing but the standard l
 
 Shapes: T tokens of the step, O the last tokens whose logits are asked for, K inputs, N outputs, C
 positions of the cache, H query heads, G key/value heads, d head width, S streams of a residual
-(AltUp), which lie side by side in a row.
+(AltUp), which lie side by side in a row. A recurrent state is a state tensor with a part for each
+slot: a sequence goes on from the part of one slot, or from zeros, and leaves that of another, or of
+the same (`Segment.states` in `core/plan/step.py`).
 """
 
 from __future__ import annotations
@@ -128,7 +130,33 @@ _TABLE = (
             "cross": "flag",
         },
     ),
+    OpSpec(
+        "causal_conv",
+        ("x", "weight"),
+        ("y", "state"),
+        "y[t,C] = sum over j < taps of weight[C,j] * x[t - taps + 1 + j]; before the tokens of a "
+        "sequence stand the taps - 1 rows of its state, which then has the last ones",
+        {"taps": "int"},
+    ),
+    OpSpec(
+        "delta_rule",
+        ("qkv", "decay", "beta", "rate", "bias"),
+        ("y", "state"),
+        "the gated delta rule (Yang et al. 2024, https://arxiv.org/abs/2412.06464): for each of H "
+        "heads a state S[key_dim,value_dim], for each token S = S * exp(rate * softplus(decay + "
+        "bias)); S = S + k (v - k.S) sigmoid(beta); y = q.S / sqrt(key_dim). qkv has G heads of "
+        "queries, G of keys, both divided by their lengths, and H of values; head h reads the keys "
+        "of h / (H / G), or if tiled of h mod G",
+        {
+            "heads": "int",
+            "key_heads": "int",
+            "key_dim": "int",
+            "value_dim": "int",
+            "tiled": "flag",
+        },
+    ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), "y = gate * sigmoid(gate) * up", form="elementwise"),
+    OpSpec("sigmoid_mul", ("gate", "x"), ("y",), "y = sigmoid(gate) * x", form="elementwise"),
     OpSpec("gelu_mul", ("gate", "up"), ("y",), "y = gelu(gate) * up, by tanh", form="elementwise"),
     OpSpec("gelu", ("x",), ("y",), "y = gelu(x), by tanh", form="elementwise"),
     OpSpec("gelu_erf", ("x",), ("y",), "y = x * (1 + erf(x / sqrt(2))) / 2", form="elementwise"),
@@ -153,7 +181,13 @@ _TABLE = (
         {"deviations": "float32"},
         "rowwise",
     ),
-    OpSpec("columns", ("x",), ("y",), "y[T,N] = x[T, first : first + N]", {"first": "int"}),
+    OpSpec(
+        "columns",
+        ("x",),
+        ("y",),
+        "y[T,N] = x[T, first : first + N], or of every `stride` columns from there the first `run`",
+        {"first": "int", "run": "int", "stride": "int"},
+    ),
     OpSpec("concat", ("a", "b"), ("y",), "y[T,K+N] = a[T,K] beside b[T,N]"),
     OpSpec(
         "match_rms",
@@ -187,6 +221,7 @@ _TABLE = (
 )
 
 OPS: Mapping[str, OpSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})
+STATEFUL = frozenset(spec.name for spec in _TABLE if "state" in spec.outputs)
 # Of the arrays in which plans are handed to C++.
 MOST_INPUTS = max(len(spec.inputs) for spec in _TABLE)
 MOST_OUTPUTS = max(len(spec.outputs) for spec in _TABLE)

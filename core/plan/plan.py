@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.plan.step import PageShape, Segment, Step, packed_words
+from llm_lite.core.plan.step import NO_STATE, PageShape, Segment, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
 
 Rows = Literal["fixed", "tokens", "outputs"]
@@ -94,13 +94,21 @@ class Program(Struct, frozen=True):
                 return plan
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
 
-    def step(self, tokens: Sequence[int], start: int, outputs: int = 1, source: int = 0) -> Step:
+    def step(
+        self,
+        tokens: Sequence[int],
+        start: int,
+        outputs: int = 1,
+        source: int = 0,
+        states: tuple[int, int] = (NO_STATE, 0),
+    ) -> Step:
         """Return the step over tokens of one sequence from position `start` on; where sequences lie
-        in pages, of the first."""
+        in pages, of the first. `states` as of `Segment`."""
         ids = np.asarray(tokens, np.int32)
         if self.pages is None:
             return Step(ids, start, outputs, source=source)
-        segment = Segment(start, len(ids), outputs, self.pages.first_table)
+        table = self.pages.first_table
+        segment = Segment(start, len(ids), outputs, table, states=states)
         return Step(ids, 0, outputs, (segment,), source)
 
     def takes(self, tokens: int, outputs: int) -> bool:

@@ -18,6 +18,8 @@ HEADER_WORDS = 16
 N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS, SOURCE_LENGTH = range(7)
 PAGE = 128  # positions of a page of the cache
 
+NO_STATE = -1  # the slot of a recurrent state behind no token: zeros
+
 I32 = NDArray[np.int32]
 
 
@@ -37,6 +39,7 @@ class PageShape(Struct, frozen=True):
     chunk: int = 0  # tokens of the first sequence in one step, at most; 0: of a whole step
     windowed: int = 0  # pages of the others that caches with a window have; 0: all
     window: int = 0  # positions that a token sees in these, at most
+    states: int = 0  # slots of recurrent states, if the model has any
 
     @property
     def shared(self) -> int:
@@ -85,6 +88,7 @@ def chat_pages(
     slots: int = 1,
     windowed: int = 0,
     window: int = 0,
+    states: int = 0,
 ) -> PageShape:
     """Return the size of the caches of a chat, whose pages hold `context` positions and come first,
     and of `others` behind them."""
@@ -98,6 +102,7 @@ def chat_pages(
         chunk=chunk,
         windowed=windowed,
         window=window,
+        states=states,
     )
 
 
@@ -110,13 +115,15 @@ def beam_pages(width: int, context: int) -> PageShape:
 class Segment(Struct, frozen=True):
     """Tokens of one sequence: the first is at position `start`; position p lies in page
     `pages[p // PAGE]`, which `PageShape.places` places in each cache. Logits for its last
-    `outputs` tokens. Its heads have the gains of `slot`."""
+    `outputs` tokens. Its heads have the gains of `slot`. Recurrent states go on from the first slot
+    of `states`, NO_STATE: from zeros, and are left in the second, which may be the same."""
 
     start: int
     count: int
     outputs: int
     pages: I32
     slot: int = 0
+    states: tuple[int, int] = (NO_STATE, 0)
 
     @property
     def kv_length(self) -> int:
@@ -189,6 +196,12 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
     @property
+    def states(self) -> list[tuple[int, int]]:
+        """Return `Segment.states` for each sequence in the step; a plain step has one slot."""
+        plain = (0 if self.start else NO_STATE, 0)
+        return [segment.states for segment in self.segments] or [plain]
+
+    @property
     def _first_output(self) -> int:
         return self.count - self.outputs if self.first_output is None else self.first_output
 
@@ -203,7 +216,9 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         With `pages` there follow, each as long as it can be: for every token its position and its
         segment [max_tokens] each; for every output its token [max_outputs]; for every segment its
         first token and its slot [segments] each, and its table of pages [segments, pages.table];
-        and `windows` [pages.shared], if caches have only those of windows.
+        `windows` [pages.shared], if caches have only those of windows; and for every segment the
+        slot that its states go on from and the one that they are left in [segments] each, if there
+        are states.
         """
         words = np.zeros(packed_words(max_tokens, pages, max_outputs), np.int32)
         words[N_TOKENS] = self.count
@@ -227,6 +242,8 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
         first_at = output_at + max_outputs
         slot_at = first_at + pages.segments
         table_at = slot_at + pages.segments
+        window_at = table_at + pages.segments * pages.table
+        state_at = window_at + (pages.shared if pages.windowed else 0)
         token = output = 0
         for number, one in enumerate(self.segments):
             end, last = token + one.count, output + one.outputs
@@ -238,9 +255,11 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
             words[output_at + output : output_at + last] = range(end - one.outputs, end)
             words[first_at + number], words[slot_at + number] = token, one.slot
             words[table_at : table_at + len(one.pages)] = one.pages
+            if pages.states:
+                words[state_at + number], words[state_at + pages.segments + number] = one.states
             token, output, table_at = end, last, table_at + pages.table
         if pages.windowed and self.windows is not None:
-            np.maximum(self.windows, 0, out=words[len(words) - pages.shared :])
+            np.maximum(self.windows, 0, out=words[window_at : window_at + pages.shared])
 
 
 def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> int:
@@ -249,4 +268,5 @@ def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: i
     if pages is None:
         return plain
     windows = pages.shared if pages.windowed else 0
-    return plain + 2 * max_tokens + max_outputs + pages.segments * (2 + pages.table) + windows
+    each = 2 + pages.table + (2 if pages.states else 0)
+    return plain + 2 * max_tokens + max_outputs + pages.segments * each + windows

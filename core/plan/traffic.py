@@ -31,7 +31,7 @@ def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
     cached = sum(_reached_bytes(layer.tensors, cached_tokens, layer.window) for layer in layers)
     crossed = (op for op in plan.ops if op.name == "attention" and op.params["cross"])
     cached += sum(_reached_bytes(_caches(plan, op), source, 0) for op in crossed)
-    return _weight_bytes(plan) + cached
+    return _weight_bytes(plan) + cached + sum(_state_bytes(plan, op) for op in plan.ops)
 
 
 def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
@@ -43,7 +43,17 @@ def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
     if op.name == "attention":
         seen = step.source if op.params["cross"] else step.kv_length
         total += _reached_bytes(_caches(plan, op), seen, int(op.params["window"]))
-    return total
+    return total + _state_bytes(plan, op)
+
+
+def _state_bytes(plan: Plan, op: Op) -> int:
+    """Return the bytes of the recurrent state that an op reads for a sequence; 0 without one."""
+    if op.name == "causal_conv":
+        return (int(op.params["taps"]) - 1) * tensor_row_bytes(plan.tensors[op.outputs[1]])
+    if op.name == "delta_rule":
+        rows = int(op.params["heads"]) * int(op.params["key_dim"])
+        return rows * tensor_row_bytes(plan.tensors[op.outputs[1]])
+    return 0
 
 
 def _caches(plan: Plan, attention: Op) -> list[Tensor]:

@@ -45,6 +45,8 @@ inline F32 tanh(F32 x) {
   return choose(abs(x) < 0.625f, x + x * s * p, 1.0f - 2.0f / (exp(x * 2.0f) + 1.0f));
 }
 
+inline F32 sigmoid(F32 x) { return 1.0f / (exp(-x) + 1.0f); }
+
 inline F32 silu(F32 x) { return x / (exp(-x) + 1.0f); }
 
 // By its tanh approximation: (1 + tanh z) / 2 = 1 / (1 + e^-2z)

@@ -17,13 +17,15 @@ struct StepShape {
   int64_t slots = 1;  // sequences that may have gains of their own at a time; 1: of a plain plan
   int64_t ringed;     // pages of the first sequence, which are a ring in caches with fewer rows
   int64_t windowed;   // pages of the others that caches with a window have; 0: all
+  int64_t states;     // slots of recurrent states
   int64_t source;     // positions of an encoder's keys and values; 0: none
 
   int64_t words() const {
     const int64_t plain = kStepHeaderWords + max_tokens;
     if (segments == 0) return plain;
     const int64_t windows = windowed > 0 ? pages - ringed : 0;
-    return plain + 2 * max_tokens + max_outputs + segments * (2 + table) + windows;
+    const int64_t each = 2 + table + (states > 0 ? 2 : 0);
+    return plain + 2 * max_tokens + max_outputs + segments * each + windows;
   }
 };
 
@@ -34,6 +36,8 @@ struct Segment {
   int32_t start;         // position of the first token
   const int32_t* pages;  // of the cache, by position / kPage; null but in a shared step
   int64_t slot = 0;      // whose gains its heads have
+  int32_t state = -1;    // the slot that recurrent states go on from; below 0: from zeros
+  int32_t left = 0;      // and the one that they are left in
 
   int64_t kv_length() const { return int64_t{start} + count; }
 };
@@ -62,6 +66,8 @@ struct Step {
   const int32_t* slots;        // [n_segments]
   const int32_t* tables;       // [n_segments][table]
   const int32_t* windows;      // [others], where their pages lie in caches with a window
+  const int32_t* states;       // [n_segments], and null without states, as `left`
+  const int32_t* left;         // [n_segments]
 
   int64_t ringed;  // pages of the first sequence, which are a ring in caches with fewer rows
   int64_t others;  // pages of the others
@@ -84,10 +90,12 @@ struct Step {
     return place(pages[positions[token] / kPage], rows) * kPage + positions[token] % kPage;
   }
   Segment part(int64_t index) const {
-    if (!shared()) return {0, n_tokens, start, nullptr};
+    if (!shared()) return {0, n_tokens, start, nullptr, 0, start > 0 ? 0 : -1, 0};
     const int32_t first = first_token[index];
     const int32_t end = index + 1 < n_segments ? first_token[index + 1] : n_tokens;
-    return {first, end - first, positions[first], tables + table * index, slots[index]};
+    const int32_t* const pages = tables + table * index;
+    if (states == nullptr) return {first, end - first, positions[first], pages, slots[index]};
+    return {first, end - first, positions[first], pages, slots[index], states[index], left[index]};
   }
 };
 
@@ -111,6 +119,10 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.slots = step.first_token + shape.segments;
   step.tables = step.slots + shape.segments;
   step.windows = step.tables + shape.segments * shape.table;
+  if (shape.states > 0) {
+    step.states = step.windows + (shape.windowed > 0 ? shape.pages - shape.ringed : 0);
+    step.left = step.states + shape.segments;
+  }
   step.ringed = shape.ringed;
   step.others = shape.pages - shape.ringed;
   return step;

@@ -31,14 +31,14 @@ struct ParamRow {
 };
 
 size_t add_plan(llm::Interpreter& self, const Array<int64_t>& tensors, const Array<int64_t>& ops,
-                const Array<double>& params, const std::array<int64_t, 9>& shape) {
+                const Array<double>& params, const std::array<int64_t, 10>& shape) {
   const auto op_rows = rows_of<llm::OpRow>(ops, "ops");
   const auto param_rows = rows_of<ParamRow>(params, "params");
   if (op_rows.size() != param_rows.size()) throw std::invalid_argument("params and ops differ");
   std::vector<double> flat;
   for (const ParamRow& row : param_rows) flat.insert(flat.end(), row.values, std::end(row.values));
   const llm::StepShape of_steps = {shape[0], shape[1], shape[2], shape[3], shape[4],
-                                   shape[5], shape[6], shape[7], shape[8]};
+                                   shape[5], shape[6], shape[7], shape[8], shape[9]};
   return self.add_plan(
       llm::Plan(rows_of<llm::TensorRow>(tensors, "tensors"), op_rows, flat, of_steps));
 }

@@ -126,11 +126,36 @@ bool attention(const Op& op) {
          heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
          keys->n_cols == kv_heads * head_dim;
 }
+// [slots * rows][columns] beside rows of tokens
+bool is_state(const Tensor* state, int64_t columns) {
+  return is_f32(state) && state->n_cols == columns && state->rows == Rows::kFixed;
+}
+bool causal_conv(const Op& op) {
+  const int64_t taps = op.params.causal_conv.taps;
+  const Tensor *x = op.in[0], *weight = op.in[1];
+  return alike<1>(op) && taps > 1 && x->rows == Rows::kTokens && is_f32(weight) &&
+         weight->n_cols == taps * x->n_cols && is_state(op.out[1], x->n_cols);
+}
+bool delta_rule(const Op& op) {
+  const auto [heads, key_heads, key_dim, value_dim, tiled] = op.params.delta_rule;
+  if (heads < 1 || key_heads < 1 || heads % key_heads != 0 || key_dim < 1) return false;
+  const Tensor *qkv = op.in[0], *decay = op.in[1], *beta = op.in[2];
+  if (!all_f32(op, 3) || qkv->rows != Rows::kTokens) return false;
+  const bool sizes = qkv->n_cols == 2 * key_heads * key_dim + heads * value_dim &&
+                     decay->n_cols == heads && beta->n_cols == heads &&
+                     op.out[0]->n_cols == heads * value_dim;
+  const bool vectors = is_f32(op.in[3]) && is_f32(op.in[4]) && op.in[3]->n_cols == heads &&
+                       op.in[4]->n_cols == heads;
+  return sizes && vectors && is_state(op.out[1], value_dim);
+}
 bool add_bias(const Op& op) { return alike<1>(op) && spans(op.in[1], op); }
 bool scale(const Op& op) { return alike<1>(op) && (op.in[1] == nullptr || spans(op.in[1], op)); }
 bool columns(const Op& op) {
-  const int64_t first = op.params.columns.first;
-  return all_f32(op, 1) && first >= 0 && first + op.out[0]->n_cols <= op.in[0]->n_cols;
+  const auto [first, run, stride] = op.params.columns;
+  if (!all_f32(op, 1) || first < 0 || run < 1 || stride < run) return false;
+  const int64_t runs = op.out[0]->n_cols / run;
+  return runs > 0 && op.out[0]->n_cols % run == 0 &&
+         first + (runs - 1) * stride + run <= op.in[0]->n_cols;
 }
 bool concat(const Op& op) {
   return all_f32(op, 2) && op.in[0]->n_cols + op.in[1]->n_cols == op.out[0]->n_cols;

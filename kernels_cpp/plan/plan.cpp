@@ -54,6 +54,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_pages(op, i);
     check_source(op, i);
     check_slots(op, i);
+    check_states(op, i);
     op.segments = shape.segments;
     op.positions = shape.segments > 0 ? shape.table * kPage : 0;
     if (op.code == OpCode::kAttention) op.slot_layers = op.in[3]->n_rows / shape.slots;
@@ -114,6 +115,18 @@ void Plan::check_slots(const Op& op, size_t index) const {
   const int64_t rows = op.in[3]->n_rows, slots = shape_.slots;
   if (slots < 1 || rows % slots != 0 || op.params.attention.layer >= rows / slots) {
     throw std::invalid_argument("the gains of op " + std::to_string(index) + " lack slots");
+  }
+}
+
+// A recurrent state has a part for each slot.
+void Plan::check_states(const Op& op, size_t index) const {
+  int64_t rows = 0;
+  if (op.code == OpCode::kCausalConv) rows = op.params.causal_conv.taps - 1;
+  if (op.code == OpCode::kDeltaRule) {
+    rows = op.params.delta_rule.heads * op.params.delta_rule.key_dim;
+  }
+  if (rows > 0 && (shape_.states < 1 || op.out[1]->n_rows != shape_.states * rows)) {
+    throw std::invalid_argument("the state of op " + std::to_string(index) + " lacks slots");
   }
 }
 

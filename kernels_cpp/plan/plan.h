@@ -46,6 +46,7 @@ class Plan {
   void check_pages(const Op& op, size_t index) const;
   void check_source(const Op& op, size_t index) const;
   void check_slots(const Op& op, size_t index) const;
+  void check_states(const Op& op, size_t index) const;
   size_t first_independent(size_t index) const;
 
   StepShape shape_;

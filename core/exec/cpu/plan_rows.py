@@ -86,8 +86,8 @@ def _param_row(op: Op) -> tuple[float, ...]:
 def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     """Return the fields of StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
-    shared = (0, 0, 0, 1, 0, 0)
+    shared = (0, 0, 0, 1, 0, 0, 1)
     if pages is not None:
         sizes = (pages.segments, pages.table, pages.pages)
-        shared = (*sizes, pages.slots, pages.ringed, pages.windowed)
+        shared = (*sizes, pages.slots, pages.ringed, pages.windowed, pages.states)
     return plan.max_tokens, plan.max_outputs, *shared, program.source

@@ -151,6 +151,11 @@ class Call(Struct, frozen=True):
             "OTHERS": program.pages.shared,
         }
 
+    def states(self) -> dict[str, int]:
+        """Return the constants by which shaders find the recurrent states of a sequence."""
+        pages = self.binder.program.pages
+        return {} if pages is None else {**self.pages(), "WINDOWED": int(pages.windowed > 0)}
+
     def named_operands(self) -> dict[str, BufferRange]:
         """Return the ranges of inputs and outputs by the names of the op's row, capitalized."""
         spec = OPS[self.op.name]

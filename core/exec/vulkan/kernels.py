@@ -290,6 +290,42 @@ def _scale(c: Call) -> list[Dispatch]:
     return c.elementwise(variant, buffers, columns, COLUMNS=columns, FACTOR=float(c.p["factor"]))
 
 
+def _causal_conv(c: Call) -> list[Dispatch]:
+    """Dispatch a lane for each column, which goes through all tokens."""
+    (x, weight), (y, state), lanes = c.inputs, c.outputs, c.binder.tuning.lanes
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Weight": c.binder.vector(weight.name),
+        "Y": c.binder.tensor(y),
+        "State": c.binder.tensor(state),
+    }
+    columns, taps = x.shape[1], int(c.p["taps"])
+    sizes = {"LANES": lanes, "COLUMNS": columns, "TAPS": taps, **c.states()}
+    groups, work = (-(-columns // lanes), 1), c.rows * columns * taps
+    return [c.dispatch("causal_conv", buffers, groups, work, **sizes)]
+
+
+def _delta_rule(c: Call) -> list[Dispatch]:
+    """Dispatch a workgroup for each head and as many columns of its state as there are lanes; each
+    goes through all tokens."""
+    qkv, decay, beta, rate, bias = c.inputs
+    y, state = c.outputs
+    buffers = {
+        "Qkv": c.binder.tensor(qkv),
+        "Decay": c.binder.tensor(decay),
+        "Beta": c.binder.tensor(beta),
+        "Rate": c.binder.vector(rate.name),
+        "Bias": c.binder.vector(bias.name),
+        "Y": c.binder.tensor(y),
+        "State": c.binder.tensor(state),
+    }
+    lanes, columns = c.binder.tuning.lanes, state.shape[1]
+    heads, key_dim = int(c.p["heads"]), int(c.p["key_dim"])
+    sizes = {"LANES": lanes, **c.constants(), **c.states()}
+    groups, work = (-(-columns // lanes), heads), 4 * c.rows * heads * key_dim * columns
+    return [c.dispatch("delta_rule", buffers, groups, work, **sizes)]
+
+
 def _columns(c: Call) -> list[Dispatch]:
     return c.columnwise(X_COLUMNS=c.inputs[0].shape[1])
 
@@ -331,6 +367,8 @@ _KERNELS: Mapping[str, Kernel] = {
     "attention": attention,
     "add_bias": _add_bias,
     "scale": _scale,
+    "causal_conv": _causal_conv,
+    "delta_rule": _delta_rule,
     "columns": _columns,
     "concat": _concat,
     "altup_predict": _altup_predict,

@@ -14,6 +14,7 @@ from llm_lite.core.plan.plan import Tensor
 # Two inputs of the same size; the weight "w" is a vector of that width.
 CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "silu_mul": lambda b, x, y: b.silu_mul(x, y, "out"),
+    "sigmoid_mul": lambda b, x, y: b.sigmoid_mul(x, y, "out"),
     "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
     "gelu": lambda b, x, y: b.gelu(x, "out"),
     "gelu_erf": lambda b, x, y: b.gelu_erf(x, "out"),
@@ -48,6 +49,9 @@ CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "last columns": lambda b, x, y: b.columns(
         x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
     ),
+    "runs of columns": lambda b, x, y: b.columns(
+        b.concat(x, y, "both"), "out", first=0, count=2, run=1, stride=x.shape[1]
+    ),
     "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
     "altup_correct": lambda b, x, y: b.altup_correct(
         b.concat(x, y, "both"),
@@ -75,6 +79,7 @@ def _gelu(x: float) -> float:
 # Of an elementwise op: what one value of y is of those at its place, and parameters to try.
 FORMULAS: dict[str, tuple[dict[str, float], Callable[..., float]]] = {
     "silu_mul": ({}, lambda gate, up: gate * _sigmoid(gate) * up),
+    "sigmoid_mul": ({}, lambda gate, x: _sigmoid(gate) * x),
     "gelu_mul": ({}, lambda gate, up: _gelu(gate) * up),
     "gelu": ({}, _gelu),
     "gelu_erf": ({}, lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),

@@ -26,5 +26,5 @@ def test_an_op_has_files_of_its_name(op):
 @pytest.mark.parametrize("executor", ["cpu", "vulkan"])
 def test_an_op_has_cases_on_an_executor(executor, op):
     files = [*TESTS.glob(f"{executor}/test_*.py"), TESTS / PLANS[executor]]
-    files.append(TESTS / "columnwise.py")
+    files += [TESTS / "columnwise.py", TESTS / "test_states.py"]
     assert any(f".{op}(" in file.read_text("utf-8") for file in files)

@@ -350,6 +350,40 @@ def test_softmax_rows():
     np.testing.assert_allclose(reference.softmax(scores), expected, rtol=1e-6)
 
 
+def test_columns_in_runs():
+    x = np.arange(12, dtype=np.float32)[None]
+    assert reference.columns(x, first=1, count=4, run=2, stride=5).tolist() == [[1, 2, 6, 7]]
+
+
+def test_causal_conv_by_hand():
+    x = np.array([[1, 10], [2, 20]], np.float32)
+    taps = np.array([100, 10, 1, 0, 0, 2], np.float32)  # of the first column, then of the second
+    before = np.array([[3, 30], [4, 40]], np.float32)
+    y, state = reference.causal_conv(x, taps, before, taps=3)
+    assert y.tolist() == [[341, 20], [412, 40]] and state.tolist() == x.tolist()
+    y, state = reference.causal_conv(x[:1], taps, before, taps=3)
+    assert y.tolist() == [[341, 20]] and state.tolist() == [[4, 40], [1, 10]]
+
+
+def test_delta_rule_by_hand():
+    """Two tokens of one head: the second overwrites what its key reads of the first."""
+    key = np.array([3.0, 4.0], np.float32)
+    qkv = np.array([[1, 0, *key, 10], [0, 2, *key, 20]], np.float32)  # q, k and one value
+    open_gate, closed = np.full((2, 1), 40.0, np.float32), np.full((2, 1), -40.0, np.float32)
+    ones = {"rate": -np.ones(1, np.float32), "bias": np.zeros(1, np.float32)}
+    shape = {"heads": 1, "key_heads": 1, "key_dim": 2, "value_dim": 1}
+    zeros = np.zeros((2, 1), np.float32)
+    y, state = reference.delta_rule(qkv, closed, open_gate, state=zeros, **ones, **shape)
+    assert np.allclose(state, np.array([[0.6], [0.8]]) * 20, atol=1e-4), "nothing is forgotten"
+    assert np.allclose(y, [[0.6 * 10 / 2**0.5], [0.8 * 20 / 2**0.5]], atol=1e-4)
+    y, state = reference.delta_rule(qkv, closed, closed, state=zeros, **ones, **shape)
+    assert np.allclose(state, 0, atol=1e-4) and np.allclose(y, 0, atol=1e-4), "nothing is written"
+    y, state = reference.delta_rule(
+        qkv[:1], open_gate[:1], closed[:1], state=zeros + 5, **ones, **shape
+    )
+    assert np.allclose(state, 0, atol=1e-4), "all is forgotten"
+
+
 def test_every_op_has_its_test_here():
     tests = " ".join([*FORMULAS, *(name for name in globals() if name.startswith("test_"))])
     assert [name for name in OPS if name not in tests] == []

@@ -14,7 +14,7 @@ from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.plan.step import NO_STATE, PAGE, PageShape, Segment, Step
 from tests.families import family_of
 from tests.family_checks import TOLERANCE, reference, write_case
 from tests.make_huggingface import write_tiny_gemma3n
@@ -22,7 +22,7 @@ from tests.paths import FIXTURES
 
 NAMES = sorted(path.stem for path in (FIXTURES / "families").glob("*.npz"))
 CASES = [(name, case) for name in NAMES for case in family_of(name).cases]
-PAGES = PageShape(pages=4, segments=3, context=PAGE)
+PAGES = PageShape(pages=4, segments=3, context=PAGE, states=3)
 # Segments of a step: which sequence, how many of its tokens
 STEPS = (((0, 9), (1, 1)), ((1, 1), (2, 20)), ((2, 4), (0, 15), (1, 22)))
 
@@ -52,7 +52,8 @@ def steps(tokens: list[int]) -> Iterator[tuple[Step, list[int]]]:
             if count == 0:
                 continue
             page = np.array([3 - sequence], np.int32)
-            segments.append(Segment(done[sequence], count, count, page))
+            states = (sequence if done[sequence] else NO_STATE, sequence)
+            segments.append(Segment(done[sequence], count, count, page, states=states))
             positions += range(done[sequence], done[sequence] + count)
             done[sequence] += count
         ids = np.array([tokens[p] for p in positions], np.int32)
