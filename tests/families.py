@@ -21,6 +21,8 @@ from tests.make_huggingface import random_values
 TOKENS, VOCABULARY = 24, 262
 
 Writer = Callable[[GGUFWriter, Mapping[str, Any]], None]
+Own = Callable[[str, str, tuple[int, ...]], np.ndarray | None]
+ToGguf = Callable[[str, np.ndarray, Mapping[str, Any]], tuple[str | None, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class Family:
     store as [inputs, outputs]. in_turns: ends of those that have a head's query, key and value in
     turns, where GGUF has all queries first. prepare: makes transformers' model do what its config
     says. in_gguf: the cases that GGUF files can hold, where not all. rings: cases whose windows are
-    shorter than the text.
+    shorter than the text. tokens: of the text. whole_norms: ends of norms that are not `centred`.
+    own: a case's values of a tensor, where not as those of others. to_gguf: the name of a tensor in
+    GGUF, where gguf has none for it, and its values there. sensitivity: how many
+    times as much as those of others its logits change where weights are rounded.
     """
 
     name: str
@@ -52,6 +57,11 @@ class Family:
     prepare: Callable[[Any], None] = lambda model: None
     in_gguf: tuple[str, ...] | None = None
     rings: tuple[str, ...] = ()
+    tokens: int = TOKENS
+    whole_norms: tuple[str, ...] = ()
+    own: Own = lambda case, name, shape: None
+    to_gguf: ToGguf = lambda name, values, config: (None, values)
+    sensitivity: float = 1.0
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
@@ -62,10 +72,16 @@ class Family:
         config = self.raw(case)
         return {**config, **{name: config[own] for name, own in self.keys.items()}}
 
-    def values(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def is_centred(self, name: str) -> bool:
+        return self.centred and not name.endswith(self.whole_norms)
+
+    def values(self, name: str, shape: tuple[int, ...], case: str = "") -> np.ndarray:
+        own = self.own(case, name, shape)
+        if own is not None:
+            return own
         if len(shape) == 1:
             is_norm = "norm" in name or ".ln_" in name or "scalar" in name
-            mean = float(is_norm and not self.centred and not name.endswith("bias"))
+            mean = float(is_norm and not self.is_centred(name) and not name.endswith("bias"))
             return random_values(name, shape, mean, 0.1 if is_norm else 0.3)
         return random_values(name, shape, 0.0, self.scale * shape[-1] ** -0.5)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
+from gguf import MODEL_ARCH_NAMES, GGUFWriter, TensorNameMap, get_tensor_name_map
 
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import architecture_of
 from llm_lite.core.plan.step import PAGE
-from tests.families import TOKENS, VOCABULARY, Family
+from tests.families import VOCABULARY, Family
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import write_folder
 from tests.make_safetensors import entry
@@ -24,7 +24,7 @@ from tests.runners import exact, running
 
 NAMES = sorted(path.stem for path in (FIXTURES / "families").glob("*.npz"))
 TOLERANCE = 2e-3
-CUTS = ((3, 8, 9, 20, 24), tuple(range(1, TOKENS + 1)))
+CUTS = ((3, 8, 9, 20, 24, 63, 66, 80), tuple(range(1, 81)))  # of texts as long as that
 
 
 @cache
@@ -57,7 +57,7 @@ def write_case(
     """The checkpoint, with the config.json of transformers or with that of the hub (`raw`)."""
     known = reference(family, case)
     config = family.raw(case) if raw else known.config
-    tensors = {name: entry(family.values(name, shape)) for name, shape in known.shapes.items()}
+    tensors = {n: entry(family.values(n, shape, case)) for n, shape in known.shapes.items()}
     return write_folder(folder, {**config, **changes}, tensors, tokens=VOCABULARY)
 
 
@@ -118,13 +118,9 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     write_tokenizer(writer)
     names = get_tensor_name_map(family.arch, config["num_hidden_layers"])
     for name, shape in known.shapes.items():
-        tried = (name, name.removeprefix("transformer."))
-        both = (names.get_name(one, try_suffixes=(".weight", ".bias")) for one in tried)
-        found = next((one for one in both if one is not None), None)
-        assert found is not None, name
-        found += "" if name.endswith((".weight", ".bias")) else ".weight"
-        values = family.values(name, shape)
-        if family.centred and len(shape) == 1 and "norm" in name:
+        own, values = family.to_gguf(name, family.values(name, shape, case), config)
+        found = own or gguf_name(names, name)
+        if family.is_centred(name) and len(shape) == 1 and "norm" in name:
             values = values + np.float32(1)
         if (family.permuted and ".q_proj" in name) or (family.permuted and ".k_proj" in name):
             values = permuted(values, head_dim(config))
@@ -138,6 +134,14 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def gguf_name(names: TensorNameMap, name: str) -> str:
+    tried = (name, name.removeprefix("transformer."))
+    both = (names.get_name(one, try_suffixes=(".weight", ".bias")) for one in tried)
+    found = next((one for one in both if one is not None), None)
+    assert found is not None, name
+    return found + ("" if name.endswith((".weight", ".bias")) else ".weight")
 
 
 def head_dim(config: Mapping[str, Any]) -> int:

@@ -149,6 +149,8 @@ class KeptConversations:
         """Return why nothing can be kept now; "" if it can."""
         if runner.session.cache.gaps:
             return "something of the conversation was forgotten"
+        if runner.session.cache.states.slots:
+            return "files do not hold recurrent states yet"
         size = runner.session.cache.position_bytes * runner.session.context_used
         if size > command.most_bytes:
             return f"it takes {size >> 20} MiB, more than all of them may"

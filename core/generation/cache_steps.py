@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values, checked
@@ -81,8 +82,12 @@ class CacheSteps:
         return self._source
 
     def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
-        """Return the step over tokens of the conversation, from position `start` on."""
-        return self.executor.program.step(tokens, start, outputs, self.source)
+        """Return the step over tokens of the conversation, from position `start` on. Where that
+        takes a recurrent state that is not held, tokens before are run again first; RequestError
+        where they were computed with other weights or gains."""
+        self._run_again(start)
+        states = self.cache.states.next(start)
+        return self.executor.program.step(tokens, start, outputs, self.source, states)
 
     def step_by_step(self, tokens: Sequence[int], start: int) -> Step:
         """Return the step in which each token gets the bits and the logits of a step of its own."""
@@ -186,8 +191,10 @@ class CacheSteps:
         self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
     ) -> NDArray[np.float32]:
         """Run a step that the cache does not count; logits float32 [V] of what follows."""
+        step, end = self.step(tokens, start), start + len(tokens)
         with self.files.unchanged():
-            logits = self.executor.run(self.step(tokens, start), should_stop)
+            logits = self.executor.run(step, should_stop)
+        self.cache.states.pass_by(start, end, step.states[0][1])
         return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
 
     def forget_after(self, kept: int) -> None:
@@ -206,8 +213,28 @@ class CacheSteps:
         logits, first = self._execute(step, step.kv_length, should_stop)
         for token, row in enumerate(logits, step.kv_length - len(logits)):
             self.checked(row, f"the logits of token {token}")
+        self.cache.states.commit(step.first_position, step.kv_length, step.states[0][1])
         self._count(tokens, first)
         return logits
+
+    def _run_again(self, length: int) -> None:
+        """Hold the recurrent state behind the first `length` positions."""
+        states = self.cache.states
+        if states.holds(length):
+            return
+        if self.cache.good(self.made_by, self.gains) < length:
+            raise RequestError(
+                f"the state behind {length} tokens is not held, and these were computed with other "
+                "weights or gains: send the conversation again"
+            )
+        done, chunk = states.longest(length), self.executor.program.chunk
+        while done < length:
+            part = self.cache.tokens[done : min(done + chunk, length)]
+            step = self.step(part, done)
+            with self.files.unchanged():
+                self.executor.run(step)
+            states.commit(done, step.kv_length, step.states[0][1], keep=True)
+            done = step.kv_length
 
     def _run_drafted(
         self, tokens: tuple[int, ...], should_stop: StopCheck | None

@@ -26,7 +26,7 @@ from llm_lite.core.generation.prefill import (
     chunks,
 )
 from llm_lite.core.generation.speculation.speculation import Speculation
-from llm_lite.core.kv_cache.contents import Prefix, good, usable
+from llm_lite.core.kv_cache.contents import Prefix, good, longest_usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
 from llm_lite.core.kv_cache.provenance import (
     PrefillPlan,
@@ -89,7 +89,7 @@ class Session(CacheSteps):
         kept = self.cache.good(None, gains) if throughout else len(self.cache)
         if kept < len(self.cache):
             self._keep_copy(kept)
-            self._truncate(kept if self.cache.usable(kept) else 0)
+            self._truncate(self.cache.longest_usable(kept))
             self._rows.begin_epoch()
 
     def check_gains(self, gains: Gains) -> None:
@@ -161,6 +161,7 @@ class Session(CacheSteps):
         for part in self._chunks(after):
             logits = self._run(part, 1, should_stop)[0]
             yield Prefilled(len(self.cache), total, logits)
+        self.cache.states.mark(len(self.cache))
 
     def logits(
         self, tokens: Sequence[int], should_stop: StopCheck | None = None
@@ -228,8 +229,7 @@ class Session(CacheSteps):
         What the cache held goes to the pool.
         """
         length = min(len(prefix.held.tokens), self.context)
-        if not usable(prefix, self.cache.layers, length):
-            length = 0
+        length = longest_usable(prefix, self.cache.layers, length)
         self._keep_copy(self.cache.same_as(prefix))
         self._name, self._conversation = prefix.name, prefix.conversation
         self.cache.copy_in(prefix, length)
@@ -255,7 +255,8 @@ class Session(CacheSteps):
         way = plan_prefill(self.cache.held, prompt, usual, *rule)
         moves = way.forget is not None and not self.cache.can_forget
         if moves or not self.cache.usable(way.keep):
-            way = plan_prefill(self.cache.held, prompt, 0, *rule)
+            most = 0 if moves else self.cache.longest_usable(way.keep)
+            way = plan_prefill(self.cache.held, prompt, most, *rule)
         return way
 
     def _wanted(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
@@ -272,7 +273,7 @@ class Session(CacheSteps):
         def score(prefix: Prefix) -> int:
             fresh = good(prefix.held.made, self.made_by, self.gains, self.cache.precision)
             found = match(prefix.held, prompt, min(fresh, self.context), gaps=gaps)
-            return found.positions if usable(prefix, self.cache.layers, found.positions) else 0
+            return longest_usable(prefix, self.cache.layers, found.positions)
 
         prefix, length = self.pool.best(score)
         if prefix is None or length < self._prefill_plan(prompt, reading).keep + WORTH_COPYING:

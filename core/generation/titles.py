@@ -41,10 +41,11 @@ def make_title(
         return ""
     asked = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", BEGUN))
     prompt = encode(file, asked, continue_last=True, thinking=False).ids
-    start = min(common(session.tokens(), prompt, len(prompt) - 1), session.context_used)
+    same = min(common(session.tokens(), prompt, len(prompt) - 1), session.context_used)
+    start = session.cache.longest_usable(same)
     count = len(prompt) - start + SAMPLING.max_new_tokens
     fits = start + count <= session.context and len(prompt) - start <= MOST_READ
-    if not fits or session.cache.gaps or not session.cache.usable(start):
+    if not fits or session.cache.gaps or (same and not start):
         return ""
     try:
         with session.beside(start, count):

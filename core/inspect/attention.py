@@ -191,7 +191,7 @@ class AttentionSource:
         self.note = note  # a sentence on why no queries are kept; "" where they are
         self.context: int = executor.program.context
         owners = [owner.keys.name for owner in cache_layers(executor.program.plans[0])]
-        self._owner = [-1 if one.cross else owners.index(one.keys) for one in self.layers]
+        self._owner = [owners.index(one.keys) if one.keys in owners else -1 for one in self.layers]
         self._biases: dict[str, NDArray[np.float32]] = {}
         tensors = executor.program.plans[0].tensors
         self._tensors = {t.name: t for t in tensors if t.kind is Kind.STATE}
@@ -233,7 +233,7 @@ class AttentionSource:
         """Return those of `rows` for which the layer's cache still holds every key they attend to:
         a ring loses old ones."""
         committed, window = self._session.committed, self.layers[layer].window
-        if self.layers[layer].cross:
+        if self._owner[layer] < 0:
             return committed.rows
         rows, oldest = committed.rows, committed.oldest[self._owner[layer]]
         first = max(rows.start, oldest + window - 1) if oldest else rows.start
@@ -268,7 +268,10 @@ class AttentionSource:
         return None if name is None else self._host(name, self.ring_rows)
 
     def host_keys(self, layer: int) -> NDArray[np.uint8] | None:
-        """[key_rows, bytes], the memory itself; None on a device."""
+        """[key_rows, bytes], the memory itself; None on a device, or where a layer does not
+        attend."""
+        if not self.layers[layer].attends:
+            return None
         return self._host(self.layers[layer].keys, self.layers[layer].key_rows)
 
     def device_queries(self, layer: int) -> BufferRange | None:
@@ -278,7 +281,7 @@ class AttentionSource:
         return None if name is None else self._device(name)
 
     def device_keys(self, layer: int) -> BufferRange | None:
-        return self._device(self.layers[layer].keys)
+        return self._device(self.layers[layer].keys) if self.layers[layer].attends else None
 
     def checked(self, values: Values, what: str) -> Values:
         """Return the values. NotFiniteError that names the model for NaN or infinity."""
@@ -288,6 +291,8 @@ class AttentionSource:
         """Return the queries of `rows`, by default all that are kept, [len(rows), heads, head_dim];
         not while a step runs."""
         shape, rows = self.layers[layer], self.rows if rows is None else rows
+        if not shape.attends:
+            return np.zeros((len(rows), 0, 1), np.float32)
         assert shape.queries is not None or not rows, "no queries are kept"
         found = self._read(shape.queries, rows) if shape.queries else np.zeros(0, np.float32)
         return found.reshape(-1, shape.heads, shape.head_dim)
@@ -298,6 +303,8 @@ class AttentionSource:
         shape, length = self.layers[layer], self.columns(layer)
         held = range(max(0, length - shape.key_rows), length)
         keys = np.zeros((length, shape.kv_heads, shape.head_dim), np.float32)
+        if not shape.attends:
+            return keys
         keys[held.start :] = self._read(shape.keys, held).reshape(-1, *keys.shape[1:])
         return keys
 
@@ -361,7 +368,7 @@ def head_maps(
     rows: range | None = None,
 ) -> None:
     """Compute maps of heads of a layer into float32 [heads, rows, columns], of these rows or all
-    that are kept; NaN where keys that a row attended to are not.
+    that are kept; NaN where keys that a row attended to are not, and where a layer does not attend.
 
     ValueError where `out` has another shape, NotFiniteError where weights are no numbers. Not while
     a step runs.
@@ -371,6 +378,9 @@ def head_maps(
     expected = len(heads), len(positions), source.columns(layer)
     if out.shape != expected:
         raise ValueError(f"expected {expected}, got {out.shape}")
+    if not shape.attends:
+        out[:] = np.nan
+        return
     queries, keys, bias = source.queries(layer, rows), source.keys(layer), source.bias(layer)
     for row, head in enumerate(heads):
         group = head * shape.kv_heads // shape.heads

@@ -119,10 +119,17 @@ class AttentionRowsReader:
             if not 0 <= layer < len(source.layers):
                 raise RequestError(f"layer {layer}: the model has {len(source.layers)} layers")
             most = source.layers[layer].heads
+            if not most:
+                raise RequestError(f"layer {layer} has a recurrent state instead of attention")
             if not all(0 <= head < most for head in heads):
                 raise RequestError(f"layer {layer} has heads 0 to {most - 1}, asked for {heads}")
         if request.mode == "heads" and not request.heads:
             raise RequestError("no head is chosen")
+        if request.mode == "rollout" and not all(layer.attends for layer in source.layers):
+            raise RequestError(
+                "rollout multiplies maps of attention, and not all layers of this model attend: "
+                "choose heads, or a layer"
+            )
         if request.mode == "rollout" and all(layer.cross for layer in source.layers):
             raise RequestError(
                 "rollout multiplies maps of self-attention, and these are of cross-attention: "
@@ -174,7 +181,8 @@ class Rollout:
 
     def __init__(self, source: AttendedSequence) -> None:
         self._source = source
-        self._layers = [i for i, layer in enumerate(source.layers) if not layer.cross]
+        kinds = enumerate(source.layers)
+        self._layers = [i for i, layer in kinds if layer.attends and not layer.cross]
         self._causal = all(source.layers[i].is_causal for i in self._layers)
         layers = len(self._layers)
         self.limit = most_rolled(layers)

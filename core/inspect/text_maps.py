@@ -58,7 +58,7 @@ def text_maps(
     heads: Sequence[int],
 ) -> NDArray[np.float32]:
     """Return attention probabilities float32 [layers, heads, n, n] of n tokens: row i is what token
-    i attends to.
+    i attends to; nan in a layer that has a recurrent state instead.
 
     The executor keeps all queries (EVERY_QUERY) and whole caches. Raises RequestError where there
     is too little memory, NotFiniteError where weights are no numbers.

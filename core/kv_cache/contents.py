@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +27,7 @@ from llm_lite.core.kv_cache.provenance import (
     common,
     precision_of,
 )
+from llm_lite.core.kv_cache.states import RecurrentStates, State
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
@@ -53,11 +55,14 @@ class Prefix(Struct, frozen=True, eq=False):
     rows: Mapping[str, CacheRows]
     conversation: int = 0  # its number in the history
     kept: float = 0.0  # when it was copied, seconds since the epoch
-    __repr__ = repr_without("rows")
+    recurrent: bool = False  # whether positions are of no use without a state behind them
+    states: Mapping[int, State] = MappingProxyType({})  # by the positions before them
+    __repr__ = repr_without("rows", "states")
 
     @property
     def nbytes(self) -> int:
-        return sum(rows.data.nbytes for rows in self.rows.values())
+        states = sum(rows.nbytes for state in self.states.values() for rows in state.values())
+        return states + sum(rows.data.nbytes for rows in self.rows.values())
 
 
 class KvCache:
@@ -68,6 +73,7 @@ class KvCache:
         factors = {plan.tensors[op.inputs[1]].name for op in rotations}
         self._factors = {name: weights[name] for name in factors}
         self.layers = cache_layers(plan)
+        self.states = RecurrentStates(executor)
         self.can_forget = not fixed_positions(plan)  # a part with something behind it
         self._written = written_tensors(plan)
         self.tokens: list[int] = []
@@ -103,11 +109,17 @@ class KvCache:
         return good(self._made, weights, gains, self.precision)
 
     def usable(self, length: int) -> bool:
-        """Return True if a step could follow the first `length` positions: rings lose old ones."""
-        return all(
+        """Return True if a step could follow the first `length` positions: rings lose old ones,
+        and a recurrent state is held behind few of them."""
+        return self.states.holds(length) and all(
             self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
             for layer in self.layers
         )
+
+    def longest_usable(self, length: int) -> int:
+        """Return the most of the first `length` positions that a step could follow."""
+        held = self.states.longest(length)
+        return held if self.usable(held) else 0
 
     def oldest_rows(self) -> tuple[int, ...]:
         """Return `oldest` of every layer."""
@@ -141,6 +153,7 @@ class KvCache:
         self._gaps = self.held.first(length).gaps if self._gaps else ()
         del self.tokens[length:]
         del self._made[length:]
+        self.states.truncate(length)
         if length == 0:
             self._oldest = dict.fromkeys(self._oldest, 0)
 
@@ -168,7 +181,16 @@ class KvCache:
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
                 rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
-        return Prefix(name, self.held, rows, conversation, time.time())
+        lengths = self.states.worth_keeping(len(self))
+        return Prefix(
+            name,
+            self.held,
+            rows,
+            conversation,
+            time.time(),
+            recurrent=self.states.slots > 0,
+            states={length: self.states.read(length) for length in lengths},
+        )
 
     @contextmanager
     def beside(self, start: int, stop: int) -> Iterator[None]:
@@ -182,7 +204,8 @@ class KvCache:
                 saved.append((tensor.name, row, rows))
         self.writing(stop)
         try:
-            yield
+            with self.states.beside():
+                yield
         finally:
             for name, row, rows in saved:
                 self._executor.write_state(name, row, rows)
@@ -204,9 +227,7 @@ class KvCache:
 
     def copy_in(self, prefix: Prefix, length: int) -> int:
         """Hold the first `length` positions of the prefix and return how many had to be copied."""
-        kept = min(self.same_as(prefix), length)
-        if not self.usable(kept):
-            kept = 0
+        kept = self.longest_usable(min(self.same_as(prefix), length))
         self.truncate(kept)
         for layer in self.layers:
             for tensor in layer.tensors:
@@ -216,6 +237,9 @@ class KvCache:
         self.tokens[kept:] = held.tokens[kept:]
         self._made[kept:] = [m.rounded(rounded) for m in held.made[kept:]]
         self._gaps = held.gaps
+        for behind, state in prefix.states.items():
+            if kept < behind <= length:
+                self.states.write(behind, state)
         return length - kept
 
     def _copy_rows(
@@ -235,12 +259,22 @@ class KvCache:
 
 def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
     """Return True if a step could follow the prefix's first `length` positions when copied."""
+    if prefix.recurrent and length and length not in prefix.states:
+        return False
     return all(
         prefix.rows[layer.keys.name].first <= max(0, length - layer.window + 1)
         if layer.window
         else prefix.rows[layer.keys.name].first == 0
         for layer in layers
     )
+
+
+def longest_usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> int:
+    """Return the most of the prefix's first `length` positions that a step could follow when
+    copied."""
+    if prefix.recurrent:
+        length = max((behind for behind in prefix.states if behind <= length), default=0)
+    return length if usable(prefix, layers, length) else 0
 
 
 def good(

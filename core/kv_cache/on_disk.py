@@ -147,7 +147,7 @@ def _load(
         memory[end:].tobytes(), "little"
     ):
         raise FileError(path, "is damaged: its checksum is another")
-    return Prefix(_text(header, "name"), held, rows)
+    return Prefix(_text(header, "name"), held, rows, recurrent=cache.states.slots > 0)
 
 
 def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:

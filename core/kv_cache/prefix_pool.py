@@ -80,12 +80,13 @@ def _begins_with(longer: CacheContents, shorter: CacheContents) -> bool:
 
 
 def _fitting(prefix: Prefix, budget: int) -> Prefix:
-    """Return the prefix, or if it is too large its first positions; nothing of rings can be cut."""
+    """Return the prefix, or if it is too large its first positions; nothing of rings can be cut,
+    nor what ends in a recurrent state."""
     if prefix.nbytes <= budget:
         return prefix
     count = len(prefix.held.tokens)
     rings = any(rows.first for rows in prefix.rows.values())
-    fits = 0 if rings or not count else budget * count // prefix.nbytes
+    fits = 0 if rings or prefix.recurrent or not count else budget * count // prefix.nbytes
     rows: dict[str, CacheRows] = {
         name: CacheRows(0, r.data[:fits].copy(), r.dtype, r.block)
         for name, r in prefix.rows.items()

@@ -42,6 +42,8 @@ _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a tim
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
 _SLICED = Bucket(1, 1, sliced=True)  # guesses a token
+_STATE_BYTES = 256 << 20  # of recurrent states in the executor
+_LEAST_STATES, _MOST_STATES = 4, 16
 ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
 _ENCODER_OUTPUTS = 64  # tokens whose logits come from one pass through the masked-token head
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
@@ -159,8 +161,8 @@ def build_options(
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
     prompts = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
-    verified = 1
-    if not every_output and drafts(choice, options):
+    verified = 1  # a draft that is rejected would leave its mark on a recurrent state
+    if not every_output and not shape.state_bytes and drafts(choice, options):
         verified = min(_VERIFIED[choice.backend], context)
     cut = slice_to_draft(options.speculate, draft_slice) if verified > 1 else None
     chunk = prompts[-1]
@@ -184,10 +186,19 @@ def build_options(
             slots=2 + answers if answers else 1,  # the chat's, 1 everywhere, and of each answer
             windowed=windowed,
             window=window,
+            states=_state_slots(shape),
         ),
         source=context if shape.cross_attention else 0,
         draft_slice=cut,
     )
+
+
+def _state_slots(shape: ModelShape) -> int:
+    """Return how many recurrent states there are room for, within _STATE_BYTES: that in use, the
+    one that comes next, and those that a conversation can go back to."""
+    if not shape.state_bytes:
+        return 0
+    return min(_MOST_STATES, max(_LEAST_STATES, _STATE_BYTES // shape.state_bytes))
 
 
 def _step_sizes(

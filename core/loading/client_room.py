@@ -53,6 +53,11 @@ def room_for(runner: Runner, options: StartServing) -> ClientRoom:
             "source: a server answers chats and goes on with texts; `llm-lite translate` "
             "writes targets"
         )
+    if runner.session.cache.states.slots:
+        raise RequestError(
+            f"{runner.model_info.name} has layers with a recurrent state, which a server does not "
+            "hold for its clients yet; the chat does"
+        )
     if not 1 <= options.parallel <= MOST_ANSWERS:
         raise RequestError(
             f"answers at once: expected 1 to {MOST_ANSWERS}, found {options.parallel}"

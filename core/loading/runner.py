@@ -187,6 +187,7 @@ def model_info(
         has_chat_template=model_file.template.origin == "model",
         sampling_defaults=model_file.sampling_defaults,
         translator=_translator_info(model_file.model),
+        recurrent_layers=shape.recurrent_layers,
         has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,

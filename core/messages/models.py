@@ -161,6 +161,7 @@ class ModelInfo(Abilities, Struct, frozen=True):
     encoder: EncoderInfo | None = None  # of an encoder
     translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
+    recurrent_layers: tuple[int, ...] = ()  # that have a state instead of attention
     has_slice: bool = False  # a smaller model among its weights, which can draft for it
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it

@@ -385,6 +385,16 @@ def leave_cross(d: Decoder[Any], x: Tensor, stem: str, layer: int) -> None:
     d.b.store(list(zip((k, v), caches, strict=True)), at + ".store")
 
 
+def recurrent_state(
+    b: PlanBuilder, options: BuildOptions, name: str, rows: int, columns: int
+) -> Tensor:
+    """Return a state [slots * rows, columns] that does not grow with the text."""
+    slots = options.pages.states if options.pages else 1
+    if not slots:
+        raise ValueError(f"{name}: pages without slots of states")
+    return b.state(name, "f32", (slots * rows, columns))
+
+
 def _kept_queries(
     b: PlanBuilder,
     shape: ModelShape,

@@ -24,18 +24,22 @@ class ModelShape(Struct, frozen=True):
     vocabulary: int
     trained_context: int
     query_widths: tuple[int, ...] = ()  # by layer, where heads are not all `head_dim` wide
+    recurrent_layers: tuple[int, ...] = ()  # that have a recurrent state, and do not attend
+    state_bytes: int = 0  # of all of these states, of one sequence
     cross_attention: bool = False  # each layer also attends to an encoder's output
 
     @property
     def attentions(self) -> int:
         """Return how many times heads attend: self-attention of every layer, then their
-        cross-attention. Gains and kept queries have a row for each, in this order."""
+        cross-attention. Gains have a row for each, in this order; that of a recurrent layer weighs
+        nothing."""
         return self.layers * (2 if self.cross_attention else 1)
 
     @property
     def query_values(self) -> int:
         """Return the number of values of one position's queries, all layers and heads together."""
-        return self.heads * (sum(self.query_widths) or self.attentions * self.head_dim)
+        attending = self.attentions - len(self.recurrent_layers)
+        return self.heads * (sum(self.query_widths) or attending * self.head_dim)
 
 
 class Slice(Struct, frozen=True):

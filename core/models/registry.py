@@ -43,6 +43,7 @@ from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
+from llm_lite.core.models.qwen3_5 import QWEN3_5
 from llm_lite.core.models.seed_oss import SEED_OSS
 from llm_lite.core.models.smollm3 import SMOLLM3
 from llm_lite.core.models.stablelm import STABLE_LM
@@ -78,6 +79,7 @@ _ALL = (
     GLM_4,
     SEED_OSS,
     EXAONE_4,
+    QWEN3_5,
     STABLE_LM,
     ERNIE_4_5,
     COHERE,

@@ -394,7 +394,7 @@ class AttentionMaps:
         self._recorder = FrameRecorder(
             self._device, self._renderer, self._store, source, scored, self._frames_in_flight,
         )  # fmt: skip
-        if source.host_keys(0) is not None:
+        if any(source.host_keys(layer) is not None for layer in range(len(source.layers))):
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
     def _update_text(self, source: AttentionSource, most: int | None) -> None:

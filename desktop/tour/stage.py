@@ -313,7 +313,7 @@ class Stage:
         """Return those of `heads` that the model has, or the first head if it has none of them."""
         layers = self._maps().layers
         known = tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
-        return known or ((0, 0),)
+        return known or ((next(at for at, layer in enumerate(layers) if layer.attends), 0),)
 
     def _figure(self, view: FigureName, name: str = "") -> None:
         """Export a view as a figure and keep it as a picture."""

@@ -221,7 +221,8 @@ class Model(ClosedByWith):
         self, text: Text, layer: Chosen = None, head: Chosen = None
     ) -> NDArray[np.float32]:
         """Return how much each token attends to each: float32 [layers, heads, n, n], of whose last
-        two axes the first is the query token and the second the key token; n is at least 2.
+        two axes the first is the query token and the second the key token; n is at least 2. A layer
+        with a recurrent state has no weights: nan.
 
         `layer` and `head` are numbers (that axis is then left out), lists, or None for all.
         """

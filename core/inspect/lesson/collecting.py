@@ -43,6 +43,7 @@ from llm_lite.core.messages.inspecting.lesson import (
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.ops import STATEFUL
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.records import replace
@@ -178,6 +179,8 @@ def _wires(run: TracedRun, source: AttentionSource, asked: FollowToken) -> _Wire
     layers = len(run.plan.layer_ends)
     if not 0 <= asked.layer < layers:
         raise RequestError(f"layer {asked.layer}: the model has {layers} layers")
+    if any(op.name in STATEFUL for op in run.plan.ops):
+        raise RequestError("the lesson does not know layers with a recurrent state yet")
     layer = source.layers[asked.layer]
     if asked.head != ANY_HEAD and not 0 <= asked.head < layer.heads:
         last = layer.heads - 1

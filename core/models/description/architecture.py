@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from llm_lite.core.models.description.tensors import (
     Shapes,
     added,
     check_shapes,
+    flattened,
     numbered,
     part_by_part,
     shape_of,
@@ -64,6 +66,8 @@ _TOWERS = {
     "vision": ("vision_tower", "embed_vision", "vision_model", "visual", "multi_modal_projector"),
     "audio": ("audio_tower", "embed_audio"),
 }
+_DRAFTING = "mtp."  # begins the names of blocks that draft further tokens
+_BLOCK = re.compile(r"blk\.([0-9]{1,5})\.")
 HEAD_NAME = "lm_head.weight"
 _HEAD_OF_OLD = "embed_out.weight"  # of GPT-NeoX
 _MADE = (
@@ -116,6 +120,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     bidirectional: bool = False  # an encoder
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
     unused: tuple[str, ...] = ()  # ends of names in checkpoints that nothing is made of
+    drafting: str = ""  # GGUF's count of last blocks that draft further tokens, which are not used
     # Tables that graphs read, made of the fields and of other tensors; their names begin as MADE.
     derived: Callable[[Any, Tensors], list[TensorData]] | None = None
     of_config: Callable[[CheckpointConfig, Known], list[TensorData]] = rope.checkpoint_factors
@@ -164,7 +169,16 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             return self._shapes(config, lambda name: optional)
         return self._shapes(config, optional.__contains__)
 
+    def _layers(self, metadata: Metadata) -> Metadata:
+        """Return the fields without the blocks that draft further tokens."""
+        blocks = metadata.get(f"{self.gguf}.block_count")
+        drafting = metadata.get(f"{self.gguf}.{self.drafting}", 0) if self.drafting else 0
+        if type(blocks) is not int or type(drafting) is not int or drafting < 1:
+            return metadata
+        return {**metadata, f"{self.gguf}.block_count": blocks - drafting}
+
     def _config(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
+        metadata = self._layers(metadata)
         for key, meaning in self.refused:
             if metadata.get(f"{self.gguf}.{key}"):
                 raise UnsupportedError(f"{path}: {self.gguf}.{key}: {meaning} not known here")
@@ -200,13 +214,15 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         text = config.part("text_config").with_defaults(self.defaults)
         metadata, known = self._metadata(text)
         result = Translated(metadata, {})
-        skipped = dict.fromkeys(_TOWERS, 0)
+        skipped, drafting = dict.fromkeys(_TOWERS, 0), 0
         whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
         tied = text.flag("tie_word_embeddings", whole)
         drops = tied and not self.own_head
         for old, tensor in tensors.items():
             if tower := _tower(old):
                 skipped[tower] += 1
+            elif self.drafting and old.startswith(_DRAFTING):
+                drafting += 1
             elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
                 self._add(result, text.path.parent, old, tensor, known)
         self._check_vocabularies(text, result.tensors)
@@ -221,6 +237,10 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             for tower, count in skipped.items()
             if count
         ]
+        if drafting:
+            result.notes.append(
+                f"the block that drafts further tokens ({drafting} tensors) is not used"
+            )
         result.tensors = dict(self.complete(metadata, result.tensors, text.path.parent))
         return result
 
@@ -256,8 +276,10 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             renamed = transposed(renamed)
         if isinstance(row, FusedRow) and row.interleaved:
             renamed = self._in_order(renamed, row, known["heads"], folder)
-        if isinstance(row, NameRow) and row.flat and tensor.shape[:1] == (1,):
-            renamed = replace(renamed, shape=tensor.shape[1:])
+        if isinstance(row, NameRow) and row.flat:
+            renamed = flattened(renamed)
+        if isinstance(row, NameRow) and row.changed is not None:
+            renamed = row.changed(renamed)
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor
 
@@ -286,12 +308,14 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         """Return the tensors as graphs know them: fused matrices as views of their parts, and what
         scaled rotary positions need and no file has. Returns the same mapping if nothing is to be
         done."""
+        tensors = self._without_drafting(metadata, tensors)
         fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
         scalars = [name for name, tensor in tensors.items() if self._spreads(name, tensor)]
+        folded = [name for name, tensor in tensors.items() if self._unfolds(name, tensor)]
         prefix = f"{self.gguf}.rope.scaling."
         scaled = self._scales and any(key.startswith(prefix) for key in metadata)
         derives = self.derived is not None and not any(n.startswith(MADE) for n in tensors)
-        if not fused and not scaled and not scalars and not derives:
+        if not fused and not scaled and not scalars and not folded and not derives:
             return tensors
         config = self._config(metadata, tensors, path)
         result: dict[str, TensorData] = {}
@@ -301,6 +325,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             result |= {view.name: view for view in views}
         for name in scalars:
             result[name] = spread(tensors[name], config.width)
+        result |= {name: flattened(tensors[name]) for name in folded}
         made = self.of_fields(config) if scaled else []
         if self.derived is not None and derives:
             shapes = self._shapes(config, result.__contains__)
@@ -310,10 +335,24 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
         return MappingProxyType(result)
 
+    def _without_drafting(self, metadata: Metadata, tensors: Tensors) -> Tensors:
+        layers = self._layers(metadata)
+        if layers is metadata:
+            return tensors
+        blocks = int(layers[f"{self.gguf}.block_count"])
+        numbers = {name: _BLOCK.match(name) for name in tensors}
+        drafting = {name for name, found in numbers.items() if found and int(found[1]) >= blocks}
+        return {name: tensor for name, tensor in tensors.items() if name not in drafting}
+
     def _spreads(self, name: str, tensor: TensorData) -> bool:
         pattern = numbered(name)[0]
         is_scalar = tensor.shape == (1,)
         return is_scalar and any(row.spread and row.gguf == pattern for row in self.tensors)
+
+    def _unfolds(self, name: str, tensor: TensorData) -> bool:
+        pattern = numbered(name)[0]
+        is_folded = len(tensor.shape) > 1
+        return is_folded and any(row.flat and row.gguf == pattern for row in self.tensors)
 
     def _parts(self, name: str, tensors: Tensors) -> dict[str, NameRow]:
         """Return the parts in the rows of a fused matrix, by name; {} if it is no such matrix."""

@@ -6,6 +6,7 @@ the check of shapes, and the shapes of models that are yet to be made.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from msgspec import Struct
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 
 Shapes = list[tuple[str, tuple[int, ...]]]
 _NUMBER = re.compile(r"(?<=\.)[0-9]{1,5}(?=\.)")
@@ -37,7 +39,7 @@ class NameRow(Struct, frozen=True):
     checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
     whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
     spread: files may have one value, which stands for all of a vector as wide as the model. flat: a
-    vector that checkpoints store as a matrix of one row.
+    vector that files store in more dimensions. changed: what GGUF has of a checkpoint's tensor.
     """
 
     gguf: str
@@ -49,6 +51,7 @@ class NameRow(Struct, frozen=True):
     spread: bool = False
     transposed: bool = False
     flat: bool = False
+    changed: Callable[[TensorData], TensorData] | None = None
 
 
 class FusedRow(Struct, frozen=True):
@@ -151,6 +154,17 @@ def added(tensor: TensorData, amount: float) -> TensorData:
     """Return the values plus `amount`, float32, for norms of checkpoints that store how much more
     than 1 they are."""
     data = (tensor.dequantize() + np.float32(amount)).astype("<f4").reshape(-1).view(np.uint8)
+    data.flags.writeable = False
+    return TensorData(tensor.name, "f32", tensor.shape, data)
+
+
+def flattened(tensor: TensorData) -> TensorData:
+    return replace(tensor, shape=(math.prod(tensor.shape),))
+
+
+def negated_exp(tensor: TensorData) -> TensorData:
+    """Return -exp of the values, float32: checkpoints have logarithms of rates of decay."""
+    data = (-np.exp(tensor.dequantize())).astype("<f4").reshape(-1).view(np.uint8)
     data.flags.writeable = False
     return TensorData(tensor.name, "f32", tensor.shape, data)
 

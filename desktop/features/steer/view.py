@@ -172,7 +172,8 @@ def _has_answer(state: AppState) -> bool:
 
 def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     """Draw a slider for a whole layer and one for each of its KV groups."""
-    layer = min(ui.local(SteerControls).layer, len(gains) - 1)
+    shown = _attending(model, gains)
+    layer = min(shown, key=lambda one: abs(one - ui.local(SteerControls).layer))
     row = gains[layer]
     room = imgui.get_content_region_avail().x
     grouped = 1 < model.kv_heads <= 4 and model.heads > model.kv_heads
@@ -196,6 +197,11 @@ def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     return (*gains[:layer], row, *gains[layer + 1 :])
 
 
+def _attending(model: ModelInfo, gains: Gains) -> list[int]:
+    """Return the layers that have heads: others have a recurrent state."""
+    return [layer for layer in range(len(gains)) if layer not in model.recurrent_layers]
+
+
 def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     """Draw a row a layer, a cell a head.
 
@@ -209,7 +215,8 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     laid = head_columns(ui, model.heads, room.x - beside)
     columns, lines = laid.count, laid.lines
     width = float(int(min((room.x - beside) / columns - gap, ui.u(24))))
-    height = float(int(max(ui.u(4), min(ui.u(8), room.y / (len(gains) * lines) - gap))))
+    shown = _attending(model, gains)
+    height = float(int(max(ui.u(4), min(ui.u(8), room.y / (len(shown) * lines) - gap))))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
     left, step = top.x, lines * (height + gap)
     bottom = low + imgui.get_window_height()
@@ -218,8 +225,8 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     offsets = laid.offsets(model.heads)
     held = ui.local(SteerControls).drag.cell if imgui.is_mouse_down(0) else None
     by_keys = is_on_its_way()
-    for layer in range(len(gains)):
-        y = top.y + layer * step
+    for place, layer in enumerate(shown):
+        y = top.y + place * step
         if y > bottom or y + step < low:
             continue
         gains = _draw_label(ui, layer, (left, y, left + beside - gap, y + height), gains)
@@ -234,7 +241,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
             else:
                 _paint(ui, rect, gains[layer][head])
     imgui.set_cursor_screen_pos(top)
-    imgui.dummy(ImVec2(room.x, len(gains) * step - gap))
+    imgui.dummy(ImVec2(room.x, len(shown) * step - gap))
     imgui.end_child()
     return gains
 

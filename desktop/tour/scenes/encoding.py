@@ -139,8 +139,13 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.type(SENTENCE)
     driver.click("lesson.run")
     driver.wait("the sentence", lambda s: not s.busy and bool(s.messages), PATIENCE)
-    driver.wait("the trace", _is_traced, PATIENCE)
+    driver.wait("the trace", lambda s: _is_traced(s) or bool(s.lesson.problem), PATIENCE)
     driver.leave()
+    if driver.state.lesson.problem:  # of a model whose layers it does not know
+        picture("16-lesson-none")
+        driver.click("rail.new_chat")
+        driver.leave()
+        return
     for step, name in enumerate(STEPS):
         _hold(driver, 1.0)
         picture(f"16-lesson-{step + 1:02d}-{name}")

@@ -65,7 +65,8 @@ def _has_lens(state: AppState) -> bool:
 def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.click("tab.steer")
     names = [f"steer.{layer}.{head}" for layer, head in ABLATED]
-    for name in [name for name in names if driver.shows(name)] or ["steer.0.0"]:
+    any_layer = next(f"steer.{at}.0" for at in range(1000) if driver.shows(f"steer.{at}.0"))
+    for name in [name for name in names if driver.shows(name)] or [any_layer]:
         driver.click(name)
     driver.wait("the effect", lambda s: not s.steering.asked and not s.steering.stale, LIMIT)
     driver.click("steer.again")

@@ -22,7 +22,7 @@ OWN_KEYS = {"rope.pairing", "rope.layer_pattern", "altup.correct_scale", "table_
 OWN_KEYS |= {"hidden_activation", "position_first", "dense.widths", "dense.activations"}
 OWN_KEYS |= {"pooling.normalized", "pooling.most_tokens"}
 OWN_KEYS |= {"scale_decoder_outputs", "attention.relative_max_distance", "scale_embedding"}
-OWN_KEYS |= {"feed_forward_activation"}
+OWN_KEYS |= {"feed_forward_activation", "ssm.tiled"}
 OWN_KEYS |= {
     f"generation.{name}"
     for name in ("banned_token_ids", "forced_eos_token_id", "beams", "length_penalty")
@@ -38,7 +38,7 @@ PATH = Path("some/config.json")
 
 
 def known_keys():
-    groups = (Keys.LLM, Keys.Attention, Keys.Rope, Keys.Tokenizer)
+    groups = (Keys.LLM, Keys.Attention, Keys.Rope, Keys.SSM, Keys.Tokenizer)
     values = {value for group in groups for name, value in vars(group).items() if name[0] != "_"}
     return {str(value).removeprefix("{arch}.") for value in values} | {"altup.num_inputs"}
 

@@ -1,0 +1,147 @@
+"""Recurrent states of one conversation: which slot holds the state behind how many positions.
+
+A state does not grow with the text and cannot go back. So a step never writes over the state that
+it goes on from: it leaves the next one in another slot, and what is worth going back to, ends of
+prompts and every so many positions, stays where it is. A failed step loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.plan.ops import STATEFUL
+from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import NO_STATE
+
+Bytes = NDArray[np.uint8]
+State = Mapping[str, Bytes]  # by tensor, the rows of one slot
+APART = 256  # positions between states that stay while an answer grows
+
+
+def state_tensors(plan: Plan) -> tuple[Tensor, ...]:
+    """Return the recurrent states of a plan, by layer; () for a model of attention alone."""
+    return tuple(plan.tensors[op.outputs[1]] for op in plan.ops if op.name in STATEFUL)
+
+
+class RecurrentStates:
+    """The slots of a program's states, as many as its `PageShape` says; of a model without states
+    any number of positions counts as held."""
+
+    def __init__(self, executor: Executor) -> None:
+        pages, plan = executor.program.pages, executor.program.plans[0]
+        self._executor, self.tensors = executor, state_tensors(plan)
+        self.slots = pages.states if pages is not None and self.tensors else 0
+        self._free = list(range(self.slots - 1, -1, -1))
+        self._behind: dict[int, int] = {}  # slot by positions
+        self._marked = set[int]()  # positions that are worth going back to before others
+        self._beside: dict[int, int] = {}  # likewise, of a text that only passes
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of one state, all layers together."""
+        return sum(t.shape[0] // self.slots * tensor_row_bytes(t) for t in self.tensors)
+
+    def holds(self, length: int) -> bool:
+        """Return whether a step could follow the first `length` positions."""
+        return not self.slots or not length or length in self._beside or length in self._behind
+
+    def longest(self, length: int) -> int:
+        """Return the most of the first `length` positions that a step could follow."""
+        if not self.slots:
+            return length
+        return max((held for held in self._behind if held <= length), default=0)
+
+    def next(self, length: int) -> tuple[int, int]:
+        """Return `Segment.states` of a step behind `length` positions. RequestError where there is
+        no state to go on from."""
+        if not self.slots:
+            return NO_STATE, 0
+        source = NO_STATE
+        if length:
+            found = self._beside.get(length, self._behind.get(length))
+            if found is None:
+                raise RequestError(f"the state behind {length} tokens is no longer there")
+            source = found
+        if not self._free:
+            self._drop(self._least_worth(length))
+        return source, self._free[-1]
+
+    def commit(self, start: int, end: int, left: int, *, keep: bool = False) -> None:
+        """Note that a step from `start` to `end` positions has left its state in slot `left`. The
+        one before stays if `keep` says so, if it was marked, or every APART positions."""
+        if not self.slots:
+            return
+        self._free.remove(left)
+        if end in self._behind:
+            self._drop(end)
+        self._behind[end] = left
+        stays = keep or start in self._marked or start % APART == 0
+        if start in self._behind and not stays:
+            self._drop(start)
+
+    def mark(self, length: int) -> None:
+        """Keep the state behind so many positions before others."""
+        if length in self._behind:
+            self._marked.add(length)
+
+    def truncate(self, length: int) -> None:
+        for held in [held for held in self._behind if held > length]:
+            self._drop(held)
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Forget, afterwards, what `pass_by` noted within."""
+        try:
+            yield
+        finally:
+            self._free += self._beside.values()
+            self._beside.clear()
+
+    def pass_by(self, start: int, end: int, left: int) -> None:
+        """Note what a step has left that the conversation does not count."""
+        if not self.slots:
+            return
+        self._free.remove(left)
+        if (before := self._beside.pop(start, None)) is not None:
+            self._free.append(before)
+        self._beside[end] = left
+
+    def worth_keeping(self, length: int) -> list[int]:
+        """Return of the first `length` positions those whose states a copy should have: all of
+        them, and the last that were marked."""
+        marked = max((held for held in self._marked if held < length), default=0)
+        return [held for held in (marked, length) if held in self._behind]
+
+    def read(self, length: int) -> State:
+        """Return copies of the state behind `length` positions, by tensor."""
+        slot, found = self._behind[length], {}
+        for tensor in self.tensors:
+            rows = tensor.shape[0] // self.slots
+            found[tensor.name] = self._executor.read_state(tensor.name, slot * rows, rows)
+        return found
+
+    def write(self, length: int, state: State) -> None:
+        """Hold a state that `read` returned, here or on another executor of the model."""
+        _, slot = self.next(0)
+        for name, rows in state.items():
+            self._executor.write_state(name, slot * len(rows), rows)
+        self.commit(0, length, slot)
+        self.mark(length)
+
+    def _drop(self, length: int) -> None:
+        self._free.append(self._behind.pop(length))
+        self._marked.discard(length)
+
+    def _least_worth(self, needed: int) -> int:
+        """Return the positions whose state is given up first: of those that nobody marked, else of
+        all, the ones closest behind others; never those that a step needs, nor the last."""
+        held = sorted(self._behind)
+        gaps = dict(zip(held, (b - a for a, b in zip([0, *held], held, strict=False)), strict=True))
+        others = [length for length in held[:-1] if length != needed] or held[:1]
+        return min(others, key=lambda length: (length in self._marked, gaps[length]))

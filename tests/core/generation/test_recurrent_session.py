@@ -1,0 +1,197 @@
+"""A model with a recurrent state in the chat: what is reused gives what is read anew."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import CancelledError, RequestError, UnsupportedError
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_rows import AttentionRowsReader
+from llm_lite.core.inspect.lens import lens
+from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
+from llm_lite.core.kv_cache.states import APART, RecurrentStates
+from llm_lite.core.messages import ReadAttentionRows, ServingChanged, StartServing
+from tests.families import family_of
+from tests.family_checks import write_case
+from tests.runners import BACKENDS, exact, running
+
+CONTEXT, CLOSE = 1024, 2e-4
+LOW, HIGH = 30, 260
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    family, path = family_of("qwen3_5"), tmp_path_factory.mktemp("qwen3_5") / "m"
+    return write_case(family, "plain", path, max_position_embeddings=CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def fresh(folder):
+    """Logits behind tokens by a session that reuses nothing."""
+    with running(folder, exact("numpy")) as runner:
+        known = {}
+
+        def logits(tokens):
+            tokens = tuple(tokens)
+            if tokens not in known:
+                runner.session.clear()
+                known[tokens] = runner.session.prefill(tokens)
+            return known[tokens]
+
+        yield logits
+
+
+def words(random, count):
+    return random.integers(LOW, HIGH, count).tolist()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_edits_branches_and_answers_are_as_read_anew(folder, fresh, device, backend):
+    random = np.random.default_rng(7)
+    with running(folder, exact(backend), device=device) as runner:
+        session, text = runner.session, []
+        for number in range(24):
+            kind = number % 4
+            if kind == 1 and len(text) > 20:  # an edit
+                text = text[: int(random.integers(5, len(text)))]
+            elif kind == 3:  # another conversation, and later back
+                text = words(random, 40)
+            text = [*text, *words(random, int(random.integers(1, 90)))][-CONTEXT // 2 :]
+            assert np.abs(session.prefill(text) - fresh(text)).max() < CLOSE
+            for _ in range(3):
+                text.append(int(words(random, 1)[0]))
+                assert np.abs(session.decode(text[-1]) - fresh(text)).max() < CLOSE
+
+
+def test_only_what_follows_the_last_state_is_read_again(folder):
+    random = np.random.default_rng(8)
+    with running(folder, exact("numpy")) as runner:
+        session = runner.session
+        system, question, other = (words(random, n) for n in (300, 20, 15))
+        session.prefill([*system, *question])
+        answer = words(random, 60)
+        for token in answer:
+            session.decode(token)
+        turn = [*system, *question, *answer]
+        assert session.reusable([*turn, 40, 41]) == len(turn), "the next turn"
+        again = [*system, *question]
+        session.prepare([*again, 50])
+        assert session.context_used == len(again), "another answer"
+        session.prefill([*again, 50])
+        assert session.reusable([*system, *other, 60]) == 256, "another question: every so many"
+        session.prefill([*system, *other])
+        assert session.reusable([*system, *other, 70]) == len(system) + len(other)
+        session.prefill(words(random, 200))  # another conversation
+        pool = runner.session.pool
+        pool.budget = 64 << 20
+        session.prefill([*turn, 40])
+        session.prefill(words(random, 200))
+        session.prepare([*turn, 40, 41, 42])
+        assert session.context_used == len(turn) + 1, "from the pool"
+
+
+def test_a_stopped_step_loses_nothing(folder, fresh):
+    random = np.random.default_rng(9)
+    text = words(random, 400)
+    with running(folder, exact("numpy")) as runner:
+        session, asked = runner.session, [0]
+
+        def stop():
+            asked[0] += 1
+            return asked[0] > 150
+
+        with pytest.raises(CancelledError):
+            session.prefill(text, stop)
+        assert 0 < session.context_used < len(text) and session.cache.usable(session.context_used)
+        assert np.abs(session.prefill(text) - fresh(text)).max() < CLOSE
+        session.decode(40)
+        session.forget_after(len(text))
+        assert session.context_used in (len(text), len(text) + 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_lens_of_any_token_is_as_read_anew(folder, device, backend):
+    random = np.random.default_rng(10)
+    text = words(random, 150)
+    with running(folder, exact(backend), device=device) as runner:
+        session = runner.session
+        session.prefill(text[:100])
+        for token in text[100:]:
+            session.decode(token)
+        for position in (149, 120, 60, 3, 0):
+            found = lens(session, position)
+            with running(folder, exact("numpy")) as other:
+                other.session.prefill(text[: position + 1])
+                known = lens(other.session, position)
+            for (_, a), (_, b) in zip(found, known, strict=True):
+                assert np.abs(a - b).max() < 5e-4
+        behind = session.decode(40)
+        with running(folder, exact("numpy")) as other:
+            assert np.abs(behind - other.session.prefill([*text, 40])).max() < CLOSE
+
+
+def test_what_passes_by_changes_nothing(folder, fresh):
+    random = np.random.default_rng(11)
+    text = words(random, 70)
+    with running(folder, exact("cpu")) as runner:
+        session = runner.session
+        session.prefill(text)
+        with session.beside(50 if session.cache.usable(50) else 70, 60):
+            start = len(text)
+            for part in (words(random, 20), words(random, 1), words(random, 1)):
+                session.run_beside(part, start)
+                start += len(part)
+        assert session.tokens() == tuple(text)
+        assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
+
+
+def test_another_executor_goes_on(folder, fresh):
+    text = words(np.random.default_rng(12), 90)
+    with running(folder, exact("cpu")) as one, running(folder, exact("numpy")) as two:
+        one.session.prefill(text)
+        two.session.take_over(one.session)
+        assert two.session.context_used == len(text)
+        assert np.abs(two.session.decode(45) - fresh([*text, 45])).max() < CLOSE
+
+
+def test_slots_are_given_up_in_the_order_of_their_worth(folder):
+    with running(folder, exact("numpy")) as runner:
+        states = RecurrentStates(runner.executor)
+        states.slots, states._free, states._behind = 4, [3, 2, 1, 0], {}
+        for start, end in ((0, 100), (100, 130), (130, APART)):
+            states.commit(start, end, states.next(start)[1])
+            states.mark(end)
+        states.commit(APART, APART + 1, states.next(APART)[1])
+        assert states.longest(1000) == APART + 1
+        states.commit(APART + 1, APART + 2, states.next(APART + 1)[1])
+        assert sorted(states._behind) == [100, APART, APART + 2], "30 behind another is the least"
+        states.truncate(150)
+        assert states.longest(1000) == 100 and len(states._free) == 3
+        with pytest.raises(RequestError, match="behind 90 tokens"):
+            states.next(90)
+
+
+def test_a_server_says_what_it_cannot_yet(client, folder):
+    client.load(folder, exact("numpy"))
+    client.send(StartServing(parallel=2))
+
+    assert "recurrent state" in client.until(ServingChanged).problem
+
+
+def test_what_has_no_attention_is_said(folder):
+    with running(folder, exact("cpu", query_budget=EVERY_QUERY)) as runner:
+        runner.session.prefill(words(np.random.default_rng(13), 20))
+        reader, source = AttentionRowsReader(runner.attention), runner.attention
+        assert [layer.attends for layer in source.layers] == [False, False, False, True, False]
+        assert runner.model_info.recurrent_layers == (0, 1, 2, 4)
+        with pytest.raises(RequestError, match="layer 2 has a recurrent state instead"):
+            reader.read(ReadAttentionRows(5, "from", "layer-mean", layer=2))
+        with pytest.raises(RequestError, match="not all layers of this model attend"):
+            reader.read(ReadAttentionRows(5, "from", "rollout"))
+        row = reader.read(ReadAttentionRows(5, "from", "layer-mean", layer=3))
+        assert sum(row.weights) == pytest.approx(1, abs=1e-5)
+        maps = np.zeros((4, 20, 20), np.float32)
+        head_maps(source, 0, range(4), maps)
+        assert np.isnan(maps).all()
+        assert layer_scores(source, 0)["entropy"].size == 0
+        with pytest.raises(UnsupportedError, match="out of a recurrent state"):
+            runner.session.cache.forget(2, 3)
