@@ -62,6 +62,8 @@ def save(
     RequestError where there is nothing to save, FileError where it cannot be written,
     CancelledError when stopped; what was at `path` then stays.
     """
+    if prefix.recurrent:
+        raise RequestError("files do not hold recurrent states yet: nothing was saved")
     count = _savable(prefix, identity)
     header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
     header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned

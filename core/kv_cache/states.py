@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.ops import STATEFUL
-from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.plan.step import NO_STATE
 
 Bytes = NDArray[np.uint8]
@@ -30,22 +30,18 @@ def state_tensors(plan: Plan) -> tuple[Tensor, ...]:
 
 
 class RecurrentStates:
-    """The slots of a program's states, as many as its `PageShape` says; of a model without states
+    """The first slots of a program's states, before those of clients; of a model without states
     any number of positions counts as held."""
 
     def __init__(self, executor: Executor) -> None:
         pages, plan = executor.program.pages, executor.program.plans[0]
         self._executor, self.tensors = executor, state_tensors(plan)
-        self.slots = pages.states if pages is not None and self.tensors else 0
+        self.slots = pages.states - pages.client_states if pages and self.tensors else 0
+        self._all = pages.states if pages else 1
         self._free = list(range(self.slots - 1, -1, -1))
         self._behind: dict[int, int] = {}  # slot by positions
         self._marked = set[int]()  # positions that are worth going back to before others
         self._beside: dict[int, int] = {}  # likewise, of a text that only passes
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of one state, all layers together."""
-        return sum(t.shape[0] // self.slots * tensor_row_bytes(t) for t in self.tensors)
 
     def holds(self, length: int) -> bool:
         """Return whether a step could follow the first `length` positions."""
@@ -122,7 +118,7 @@ class RecurrentStates:
         """Return copies of the state behind `length` positions, by tensor."""
         slot, found = self._behind[length], {}
         for tensor in self.tensors:
-            rows = tensor.shape[0] // self.slots
+            rows = tensor.shape[0] // self._all
             found[tensor.name] = self._executor.read_state(tensor.name, slot * rows, rows)
         return found
 

@@ -148,11 +148,12 @@ def build_options(
     pages: int = 0,
     windowed: int = 0,
     window: int = 0,
+    states: int = 0,
 ) -> BuildOptions:
     """Return how the program of a model that writes is built for this executor: the chat's pages
     hold the whole context, or rings where layers slide, and behind them lie `pages` for so many
     `answers` of clients at once; of these, only `windowed` where layers slide by `window` or less,
-    0 for all.
+    0 for all. `states`: slots of recurrent states for clients.
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     `draft_slice`: the model's, which the program has too where `options` draft by it; RequestError
@@ -187,6 +188,7 @@ def build_options(
             windowed=windowed,
             window=window,
             states=_state_slots(shape),
+            client_states=states,
         ),
         source=context if shape.cross_attention else 0,
         draft_slice=cut,

@@ -41,6 +41,7 @@ class ClientRoom(Struct, frozen=True):
     pages: int
     windowed: int = 0
     window: int = 0
+    states: int = 0  # slots of recurrent states, if the model has any
     speculate: Speculate = "off"  # how answers that run alone are drafted
 
 
@@ -53,18 +54,14 @@ def room_for(runner: Runner, options: StartServing) -> ClientRoom:
             "source: a server answers chats and goes on with texts; `llm-lite translate` "
             "writes targets"
         )
-    if runner.session.cache.states.slots:
-        raise RequestError(
-            f"{runner.model_info.name} has layers with a recurrent state, which a server does not "
-            "hold for its clients yet; the chat does"
-        )
     if not 1 <= options.parallel <= MOST_ANSWERS:
         raise RequestError(
             f"answers at once: expected 1 to {MOST_ANSWERS}, found {options.parallel}"
         )
     pages, windowed = _page_counts(runner, options, context_of(runner, options))
     speculate = speculate_of(runner, options)
-    return ClientRoom(options.parallel, pages, windowed, _window(runner), speculate)
+    window, states = _window(runner), _state_slots(runner, options)
+    return ClientRoom(options.parallel, pages, windowed, window, states, speculate)
 
 
 def context_of(runner: Runner, options: StartServing) -> int:
@@ -84,7 +81,7 @@ def speculate_of(runner: Runner, options: StartServing) -> Speculate:
     chat; "off" where nothing is to be drafted, as on software devices."""
     chosen = options.speculate or runner.options.speculate
     drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
-    return chosen if drafts else "off"
+    return chosen if drafts and not _state_bytes(runner) else "off"
 
 
 def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
@@ -105,6 +102,7 @@ def with_room(runner: Runner, room: ClientRoom | None) -> Runner:
         pages=room.pages if room else 0,
         windowed=room.windowed if room else 0,
         window=room.window if room else 0,
+        states=room.states if room else 0,
     )
     executor = backends.make_executor(
         replace(runner.choice, beside=runner.executor),
@@ -170,6 +168,8 @@ def _page_counts(runner: Runner, options: StartServing, context: int) -> tuple[i
     rows, info, least = row_bytes(runner), runner.choice.info, pages_for(context)
     windowed = 2 * options.parallel * window_pages(_window(runner))
     budget = options.cache_budget or _half_of_free(info, runner.executor)
+    if budget is not None:
+        budget -= _state_slots(runner, options) * _state_bytes(runner)
     wanted = options.parallel * least
     count = wanted if budget is None else _affordable(rows, budget, windowed)
     count = count if options.cache_budget else min(count, wanted)
@@ -193,6 +193,16 @@ def _affordable(rows: RowBytes, budget: int, windowed: int) -> int:
         return count
     left = budget - PAGE * windowed * sum(rows.windowed)
     return left // (PAGE * sum(rows.whole))
+
+
+def _state_bytes(runner: Runner) -> int:
+    return runner.model.shape.state_bytes
+
+
+def _state_slots(runner: Runner, options: StartServing) -> int:
+    """Return the slots of recurrent states: two for each answer, as one step leaves another than it
+    goes on from, and as many for what is to be gone on from."""
+    return 4 * options.parallel if _state_bytes(runner) else 0
 
 
 def _window(runner: Runner) -> int:

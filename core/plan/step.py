@@ -40,6 +40,7 @@ class PageShape(Struct, frozen=True):
     windowed: int = 0  # pages of the others that caches with a window have; 0: all
     window: int = 0  # positions that a token sees in these, at most
     states: int = 0  # slots of recurrent states, if the model has any
+    client_states: int = 0  # of these, the last, which all sequences but the first have
 
     @property
     def shared(self) -> int:
@@ -89,6 +90,7 @@ def chat_pages(
     windowed: int = 0,
     window: int = 0,
     states: int = 0,
+    client_states: int = 0,
 ) -> PageShape:
     """Return the size of the caches of a chat, whose pages hold `context` positions and come first,
     and of `others` behind them."""
@@ -102,7 +104,8 @@ def chat_pages(
         chunk=chunk,
         windowed=windowed,
         window=window,
-        states=states,
+        states=states + client_states,
+        client_states=client_states,
     )
 
 

@@ -11,7 +11,8 @@ answers stay until others need them. The next turn of a conversation goes on in 
 where the turn before ended, so that only what is new is read. Where no page is left, the youngest
 answer releases its pages and is computed again later. Layers with a window have fewer pages: one
 lies there as long as some sequence's window reaches it (`window_places.py`), and a prefix is used
-as far as its last window is there. An embedding has only pages that no answer
+as far as its last window is there. Of a model with recurrent states it is used as far as the state
+behind it is there (`client_states.py`). An embedding has only pages that no answer
 needs: it waits for them, and releases them before an answer does.
 
 A greedy answer is the same alone and beside others, to the last bit of its logits: kernels give a

@@ -259,7 +259,8 @@ class AnswerService:
         found = []
         for layer in layers:
             _check_wanted(is_unwanted)
-            copied = self._layer_of(held, partial(inspect.copy_layer, layers=(layer,)))
+            readable = (layer,) if batch.layers[layer].attends else ()
+            copied = self._layer_of(held, partial(inspect.copy_layer, layers=readable))
             found.append(layer_scores(copied, layer))
         return by_layer(found)
 

@@ -19,6 +19,7 @@ from llm_lite.core.messages import Gains, StartServing
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.serving.client_states import ClientStates
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.tally import Tally
 from llm_lite.core.serving.window_places import WindowPlaces
@@ -60,7 +61,10 @@ class Batch:
         self.context = context_of(runner, options)
         self.segments = pages.segments
         windows = WindowPlaces(pages) if pages.windowed else None
-        self.pool = PagePool(pages.shared, pages.ringed, windows)  # the chat's come first
+        count, states = pages.client_states, None
+        if count:
+            states = ClientStates(pages.states - count, count)
+        self.pool = PagePool(pages.shared, pages.ringed, windows, states)  # the chat's come first
         self.slots = GainSlots(self.executor, 1, options.parallel)
         self.last_seconds = 0.0
 

@@ -164,7 +164,9 @@ class ResponseRows:
         }
         length = len(held.tokens)
         self._keys = {
-            layer: _read(batch, self.layers[layer].keys, held, 0, length) for layer in layers
+            layer: _read(batch, self.layers[layer].keys, held, 0, length)
+            for layer in layers
+            if self.layers[layer].attends
         }
 
     @property
@@ -213,6 +215,8 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
     if not 0 <= layer < len(batch.layers):
         raise RequestError(f"layer {layer}: the model has layers 0 to {len(batch.layers) - 1}")
     found = batch.layers[layer]
+    if not found.attends:
+        raise RequestError(f"layer {layer} has a recurrent state instead of attention")
     if not heads or not all(0 <= head < found.heads for head in heads):
         raise RequestError(
             f"layer {layer} has heads 0 to {found.heads - 1}, asked for {list(heads)}"
@@ -249,6 +253,8 @@ def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> Re
     else:
         named = {layer for layer, _ in asked.heads} if asked.mode == "heads" else {asked.layer}
         layers = {layer for layer in named if 0 <= layer < len(batch.layers)}
+    if asked.mode == "rollout":  # whose reader says what it lacks
+        layers = {layer for layer in layers if batch.layers[layer].attends}
     for layer in layers:
         check_attention(batch, layer, (0,))
     rows, position = range(len(held.tokens)), asked.position
@@ -340,6 +346,11 @@ def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
     """Return the step that runs a token of a response once more, over what the cache holds;
     raise RequestError where it holds not all that the token sees."""
     held.check_seen(position, batch.layers)
+    if batch.pool.states is not None:
+        raise RequestError(
+            "the lens and the trace run a token once more, and a server holds no recurrent state "
+            "from before it"
+        )
     pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.gains)
     token = np.array([held.tokens[position]], np.int32)
     return batch.step(token, (Segment(position, 1, 1, pages, slot),))

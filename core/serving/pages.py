@@ -6,7 +6,8 @@ begins with the same tokens and gains uses the same page. Pages of ended answers
 nobody needs their room; of these the least recently used is given up first. The last one of an
 ended answer, which is not full, goes to the first that continues just these tokens: the next turn
 of a conversation. Caches with a window may have fewer pages: there a page lies only where
-`WindowPlaces` says so. One pool belongs to one model on one executor.
+`WindowPlaces` says so. Of a model with recurrent states a page is of use where `ClientStates` has
+that behind it. One pool belongs to one model on one executor.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.step import I32
+from llm_lite.core.serving.client_states import ClientStates
 from llm_lite.core.serving.window_places import WindowPlaces
 
 Name = bytes  # of a full page: the hash of all tokens up to its end
@@ -48,11 +50,18 @@ class Ticket(Struct, frozen=True):
 
 class PagePool:
     """Each page first .. first+count-1 is free, used by one answer or more, or kept. `windows`
-    where caches with a window have fewer pages, else None."""
+    where caches with a window have fewer pages, else None; `states` of a model with recurrent
+    states, else None."""
 
-    def __init__(self, count: int, first: int = 0, windows: WindowPlaces | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        first: int = 0,
+        windows: WindowPlaces | None = None,
+        states: ClientStates | None = None,
+    ) -> None:
         self.count, end = count, first + count
-        self.windows = windows
+        self.windows, self.states = windows, states
         self._free = list(range(end - 1, first - 1, -1))  # the last one is given first
         self._users = [0] * end
         self._turns = [0] * end  # how often each was given away
@@ -80,8 +89,9 @@ class PagePool:
 
     @property
     def fillable(self) -> int:
-        """Return how many pages one after the other can be allocated and filled."""
-        return min(self.available, self.windows.available) if self.windows else self.available
+        """Return how many pages can be allocated and filled at once, each by another sequence."""
+        kinds = (self, self.windows, self.states)
+        return min(one.available for one in kinds if one is not None)
 
     @property
     def window_table(self) -> I32 | None:
@@ -128,16 +138,20 @@ class PagePool:
 
     def fill(self, page: int, name: Name) -> None:
         """Name a page that is full, unless another has the name: their last bits may differ, as
-        prompts are read in larger steps than answers. One that caches with a window no longer hold
-        has it no more."""
+        prompts are read in larger steps than answers. One that caches with a window no longer
+        hold, or whose recurrent state is gone, has it no more."""
         known = self._known.get(name)
         if known is not None:
-            if known == page or self.windows is None or self.windows.has(known):
+            if known == page or self._can_be_followed(known):
                 return
             self._names[known] = None
             if known in self._kept:
                 self._kept.move_to_end(known, last=False)
         self._known[name], self._names[page] = page, name
+
+    def _can_be_followed(self, page: int) -> bool:
+        is_placed = self.windows is None or self.windows.has(page)
+        return is_placed and (self.states is None or self.states.of(page) is not None)
 
     def note_part(self, page: int, before: Name, tokens: Sequence[int]) -> None:
         """Note the tokens of a page that is not full, behind the page named `before`, which its
@@ -175,6 +189,8 @@ class PagePool:
     def _drop_place(self, page: int) -> None:
         if self.windows is not None:
             self.windows.drop(page)
+        if self.states is not None:
+            self.states.drop(page)
 
     def _forget(self, page: int) -> None:
         self._forget_part(page)

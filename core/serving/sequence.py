@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.plan.step import PAGE, Segment, pages_for
+from llm_lite.core.plan.step import NO_STATE, PAGE, Segment, pages_for
+from llm_lite.core.serving.client_states import ClientStates
 from llm_lite.core.serving.pages import (
     Name,
     PagePool,
@@ -36,6 +37,8 @@ class PagedTokens:
         # Of these pages, those that the sequence uses in caches with a window.
         self._seen = self._placed = 0  # the first, and the one behind the last
         self._adopted = 0  # pages that others had filled
+        # Slots of recurrent states: behind what is computed, and of the next step.
+        self.state = self._next = NO_STATE
         self._names: list[Name] = []  # of full pages, as far as anybody asked
 
     @property
@@ -75,6 +78,10 @@ class PagedTokens:
         self._adopted = first + len(pages)
         self._placed = max(self._placed, self._adopted)
         self.computed, self._filled = end, end // PAGE
+        if pool.states is not None:
+            self._release_state(pool.states)
+            is_part = end % PAGE > 0
+            self.state = (pool.states.take if is_part else pool.states.share)(pages[-1])
         return end - before
 
     def needs(self, pool: PagePool, positions: int) -> int:
@@ -85,14 +92,20 @@ class PagedTokens:
         return pages_for(positions) - len(self.pages) - taken
 
     def extend(self, pool: PagePool, positions: int) -> bool:
-        """Allocate pages for so many positions, and place those that the next tokens see in caches
-        with a window; return False where the pool has none left."""
+        """Allocate pages for so many positions, place those that the next tokens see in caches with
+        a window, and get a slot for the next recurrent state; return False where the pool has none
+        left."""
         if not self.reserve(pool, positions):
             return False
         while pool.windows is not None and self._placed < pages_for(positions):
             if not pool.windows.take(self.pages[self._placed]):
                 return False
             self._placed += 1
+        if pool.states is not None and self._next == NO_STATE:
+            slot = pool.states.allocate()
+            if slot is None:
+                return False
+            self._next = slot
         return True
 
     def reserve(self, pool: PagePool, positions: int) -> bool:
@@ -107,8 +120,9 @@ class PagedTokens:
 
     def segment(self, count: int, outputs: int, after: int = 0) -> Segment:
         """Return the tokens that come next, or `after` so many of them, as a part of a step."""
-        table = self._table[: len(self.pages)]
-        return Segment(self.computed + after, count, outputs, table, self.slot)
+        table, start = self._table[: len(self.pages)], self.computed + after
+        states = (self._next if after else self.state, max(self._next, 0))
+        return Segment(start, count, outputs, table, self.slot, states)
 
     def segments(self, count: int, outputs: int) -> list[Segment]:
         """Return the next tokens as segments: those of the prompt as one, those of the answer
@@ -131,12 +145,19 @@ class PagedTokens:
         while (self._filled + 1) * PAGE <= self.computed:
             pool.fill(self.pages[self._filled], self._name(self._filled))
             self._filled += 1
+        if pool.states is not None and self.computed % PAGE == 0:
+            page = self.pages[self.computed // PAGE - 1]
+            pool.states.keep(page, self.state)
+            self.state = pool.states.share(page)
 
     def compute(self, pool: PagePool, count: int) -> None:
         """Note that a step has computed so many tokens, in pages that nobody else may use."""
         self.computed += count
         if pool.windows is not None:
             self._leave(pool.windows.first_seen(self.computed), pool)
+        if pool.states is not None:
+            self._release_state(pool.states)
+            self.state, self._next = self._next, NO_STATE
 
     def free_pages(self, pool: PagePool, *, keep: bool) -> None:
         """Release the pages. With `keep`, the last one too, which is not full, stays as it is
@@ -146,6 +167,13 @@ class PagedTokens:
         if keep and count:
             held = self.tokens[last * PAGE : self.computed]
             pool.note_part(self.pages[last], self._name_before(last), held)
+        if pool.states is not None:
+            if keep and count:
+                pool.states.keep(self.pages[last], self.state)
+                self.state = NO_STATE
+            self._release_state(pool.states)
+            if self._next != NO_STATE:
+                pool.states.release(self._next)
         self._adopted = self._placed
         self._leave(self._placed, pool)
         for page in reversed(self.pages):
@@ -156,6 +184,7 @@ class PagedTokens:
         """Forget the pages, which are gone with their pool; all tokens are computed again."""
         self.pages, self._filled, self.computed = [], 0, 0
         self._seen = self._placed = self._adopted = 0
+        self.state = self._next = NO_STATE
 
     def tickets(self, pool: PagePool) -> tuple[Ticket, ...]:
         """Return tickets of the pages in use, to know later whether they are still what they are
@@ -190,20 +219,27 @@ class PagedTokens:
         part = pool.find_part(self._name_before(end // PAGE), coming)
         if part is not None:
             page, count = part
-            if self._are_placed([*pages, page], end + count, pool):
+            if self._can_follow([*pages, page], end + count, pool):
                 return [*pages, page], end + count
-        while pages and not self._are_placed(pages, end, pool):
+        while pages and not self._can_follow(pages, end, pool):
             pages.pop()
             end -= PAGE
         return pages, end
 
-    def _are_placed(self, pages: Sequence[int], end: int, pool: PagePool) -> bool:
+    def _can_follow(self, pages: Sequence[int], end: int, pool: PagePool) -> bool:
         """Return whether a token at position `end`, behind these pages, finds all of them that it
-        sees in caches with a window."""
+        sees in caches with a window, and the recurrent state."""
+        if pool.states is not None and pool.states.of(pages[-1]) is None:
+            return False
         if pool.windows is None:
             return True
         unseen = max(0, pool.windows.first_seen(end) - self.computed // PAGE)
         return all(map(pool.windows.has, pages[unseen:]))
+
+    def _release_state(self, states: ClientStates) -> None:
+        if self.state != NO_STATE:
+            states.release(self.state)
+            self.state = NO_STATE
 
     def _leave(self, first: int, pool: PagePool) -> None:
         """Stop to use the pages before `first` in caches with a window. Where others filled them

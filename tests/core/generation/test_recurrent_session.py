@@ -9,7 +9,7 @@ from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
 from llm_lite.core.kv_cache.states import APART, RecurrentStates
-from llm_lite.core.messages import ReadAttentionRows, ServingChanged, StartServing
+from llm_lite.core.messages import ReadAttentionRows
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.runners import BACKENDS, exact, running
@@ -168,13 +168,6 @@ def test_slots_are_given_up_in_the_order_of_their_worth(folder):
         assert states.longest(1000) == 100 and len(states._free) == 3
         with pytest.raises(RequestError, match="behind 90 tokens"):
             states.next(90)
-
-
-def test_a_server_says_what_it_cannot_yet(client, folder):
-    client.load(folder, exact("numpy"))
-    client.send(StartServing(parallel=2))
-
-    assert "recurrent state" in client.until(ServingChanged).problem
 
 
 def test_what_has_no_attention_is_said(folder):

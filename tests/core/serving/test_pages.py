@@ -5,7 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from llm_lite.core.plan.step import PAGE, PageShape, pages_for, window_pages
+from llm_lite.core.plan.step import NO_STATE, PAGE, PageShape, pages_for, window_pages
+from llm_lite.core.serving.client_states import ClientStates
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.serving.window_places import NOWHERE, WindowPlaces
@@ -38,6 +39,9 @@ class Sharing(RuleBasedStateMachine):
         """A step stored a row of a page."""
         self.rows[page, offset] = tokens
 
+    def note_step(self, paged, count):
+        """A step of so many tokens ran."""
+
     def check_next(self, paged):
         """What the next token sees is there."""
 
@@ -67,6 +71,7 @@ class Sharing(RuleBasedStateMachine):
             assert not self.pool.fillable
             return
         self.check_next(paged)
+        self.note_step(paged, count)
         segment = paged.segment(count, 0)
         for position in range(paged.computed, paged.computed + count):
             page = int(segment.pages[position // PAGE])
@@ -141,6 +146,60 @@ class SharingWindows(Sharing):
         }
         held = sum(paged._placed - paged._seen for paged in self.running)
         assert sum(windows._users) == held
+
+
+class SharingStates(Sharing):
+    """And of a model whose steps go on from a recurrent state."""
+
+    def make_pool(self):
+        self.left = {}  # slot -> all tokens whose state it holds
+        return PagePool(PAGES, states=ClientStates(3, 9))
+
+    def check_next(self, paged):
+        if paged.computed:
+            assert self.left[paged.state] == tuple(paged.tokens[: paged.computed])
+        else:
+            assert paged.state == NO_STATE
+
+    def note_step(self, paged, count):
+        source, target = paged.segment(count, 0).states
+        assert source != target
+        self.left[target] = tuple(paged.tokens[: paged.computed + count])
+
+    @invariant()
+    def what_each_goes_on_from_is_there(self):
+        for paged in self.running:
+            self.check_next(paged)
+
+    @invariant()
+    def every_slot_is_in_one_place(self):
+        states = self.pool.states
+        own = [p._next for p in self.running if p._next != NO_STATE]
+        own += [p.state for p in self.running if p.state not in (NO_STATE, *states._users)]
+        dropped = set(states._users) - set(states._pages.values())
+        assert sorted([*states._free, *states._pages.values(), *own, *dropped]) == list(
+            range(3, 12)
+        )
+        users = sum(p.state in states._users for p in self.running)
+        assert sum(states._users.values()) == users
+
+
+SharingStates.TestCase.settings = Sharing.TestCase.settings
+TestSharingStates = SharingStates.TestCase
+
+
+def test_a_prefix_is_adopted_as_far_as_a_state_is_there():
+    pool = PagePool(12, states=ClientStates(0, 4))
+    tokens = [*range(3 * PAGE + 5)]
+    filled(pool, tokens).free_pages(pool, keep=True)
+    assert adopted(pool, [*tokens, 7]) == 3 * PAGE + 5, "where it ended"
+    assert adopted(pool, [*tokens[: 2 * PAGE], 7, 8]) == 2 * PAGE
+    other = filled(pool, [9] * (PAGE + 1))  # takes slots that were used the longest time ago
+    assert adopted(pool, [*tokens[:PAGE], 7, 8]) == 0
+    assert adopted(pool, [*tokens[: 2 * PAGE], 7, 8]) == 2 * PAGE
+    other.free_pages(pool, keep=False)
+    filled(pool, [*tokens[:PAGE], 7, 8]).free_pages(pool, keep=True)
+    assert adopted(pool, [*tokens[:PAGE], 7, 9]) == PAGE, "known by the page read again"
 
 
 SharingWindows.TestCase.settings = Sharing.TestCase.settings

@@ -13,7 +13,7 @@ from tests.make_huggingface import write_tiny_gemma3n
 from tests.paths import FIXTURES
 from tests.runners import exact, running
 
-RECURRENT = {"qwen3_5"}  # not served yet: tests/core/generation/test_recurrent_session.py
+RECURRENT = {"qwen3_5"}  # test_served_states.py
 FAMILIES = {path.stem for path in (FIXTURES / "families").glob("*.npz")}
 NAMES = sorted(FAMILIES - RECURRENT)
 TOKENS, SEVERAL = tuple(range(30, 46)), SamplingOptions(temperature=0.0, max_new_tokens=4)
