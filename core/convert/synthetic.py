@@ -31,6 +31,7 @@ from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.gemma4 import GEMMA_4
 from llm_lite.core.models.llama import LLAMA
+from llm_lite.core.models.qwen3_5 import QWEN3_5
 from llm_lite.core.quant.blocks.legacy import Q4_0, Q4_1, Q8_0
 from llm_lite.core.quant.blocks.tiles import INT4, INT8
 from llm_lite.core.quant.registry import FORMATS
@@ -48,11 +49,12 @@ _SPREAD_OF_15 = 4.32  # deviation of the levels 1 to 15
 _SPREAD_OF_255 = 73.6  # deviation of the levels -127 to 127
 
 
-def pieces(rng: Random, dtype: str, shape: tuple[int, ...]) -> Iterator[Bytes]:
-    """Yield the bytes of a tensor in order; a vector is a norm's, all 1."""
-    form = FORMATS[dtype]
-    if len(shape) == 1:
-        yield form.quantize(np.ones((1, *shape), np.float32))
+def pieces(rng: Random, dtype: str, name: str, shape: tuple[int, ...]) -> Iterator[Bytes]:
+    """Yield the bytes of a tensor in order; a vector is a norm's, all 1, or of a recurrent state,
+    which then forgets about a third with each token."""
+    form, stem = FORMATS[dtype], name.rpartition(".ssm_")[2]
+    if len(shape) == 1 or stem in _OF_STATES:
+        yield form.quantize(np.full((1, math.prod(shape)), _OF_STATES.get(stem, 1.0), np.float32))
         return
     rows, columns = math.prod(shape[:-1]), shape[-1]
     deviation = columns**-0.5 if columns >= INT4.BLOCK_SIZE else _SMALL
@@ -63,6 +65,9 @@ def pieces(rng: Random, dtype: str, shape: tuple[int, ...]) -> Iterator[Bytes]:
     total, step = form.nbytes((rows, columns)) // unit, _PIECE_BYTES // unit
     for at in range(0, total, step):
         yield _BLOCKS[dtype](rng, min(step, total - at), deviation).reshape(-1).view(np.uint8)
+
+
+_OF_STATES = {"a": -0.5, "dt.bias": 0.0, "conv1d.weight": 0.5}
 
 
 def _normal(rng: Random, dtype: str, shape: tuple[int, int], deviation: float) -> Iterator[Bytes]:
@@ -196,9 +201,11 @@ def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
     value."""
     if name.endswith("layer_output_scale.weight"):
         shape = (1,)
+    if name.endswith("ssm_conv1d.weight"):
+        shape = (shape[0] // _TAPS, _TAPS)
     blocks = len(shape) > 1 and shape[-1] % Q4_0.BLOCK_SIZE == 0
     dtype = "q4_0" if blocks else "f32"
-    return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, shape))
+    return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, name, shape))
 
 
 def _write_variant(
@@ -217,7 +224,7 @@ def _write_variant(
     documents = {METADATA_FILE: to_json(metadata)}
     with VariantWriter(target, slots, documents, mode) as writer:
         for slot in slots:
-            for data in pieces(_random(seed, slot.name), slot.dtype, slot.shape):
+            for data in pieces(_random(seed, slot.name), slot.dtype, slot.name, slot.shape):
                 writer.add(data)
                 done += data.nbytes
                 if progress:
@@ -319,6 +326,45 @@ _LLAMA_1B = {  # Llama 3.2's, whose widths super-blocks of 256 divide
 }
 
 
+_TAPS = 4  # of Qwen3.5's convolutions
+_QWEN3_5_0_8B = {  # https://huggingface.co/Qwen/Qwen3.5-0.8B
+    "hidden_size": 1024,
+    "intermediate_size": 3584,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "linear_num_value_heads": 16,
+}
+_QWEN3_5_4B = {  # https://huggingface.co/Qwen/Qwen3.5-4B
+    "hidden_size": 2560,
+    "intermediate_size": 9216,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "linear_num_value_heads": 32,
+}
+
+
+def _qwen3_5(changes: Mapping[str, Any], rows: int = 248_320) -> tuple[dict[str, Any], Shapes]:
+    """Return the metadata and shapes with an output head that is the embedding of `rows` rows."""
+    common = {
+        "model_type": "qwen3_5_text",
+        "max_position_embeddings": 32_768,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {"rope_theta": 10_000_000.0, "partial_rotary_factor": 0.25},
+        "linear_num_key_heads": 16,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": _TAPS,
+    }
+    config = CheckpointConfig({**common, **changes}, Path(CONFIG))
+    metadata = QWEN3_5.metadata_of(config)
+    metadata["qwen35.full_attention_interval"] = 4
+    metadata["qwen35.rope.dimension_sections"] = [11, 11, 10, 0]  # llama.cpp wants these said, too
+    metadata["qwen35.attention.value_length"] = metadata["qwen35.attention.key_length"]
+    return metadata, QWEN3_5.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
+
+
 def _tokenizer(count: int) -> dict[str, object]:
     """Return a SentencePiece vocabulary of made-up words: all bytes, letters, and syllables."""
     tokens = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
@@ -352,4 +398,6 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "gemma-4-e4b": _KnownShape("Gemma 4 E4B", partial(_gemma4, _GEMMA_4_E4B)),
     "smollm2-135m": _KnownShape("SmolLM2 135M", partial(_llama, _SMOLLM2, 49_152)),
     "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
+    "qwen3.5-0.8b": _KnownShape("Qwen3.5 0.8B", partial(_qwen3_5, _QWEN3_5_0_8B)),
+    "qwen3.5-4b": _KnownShape("Qwen3.5 4B", partial(_qwen3_5, _QWEN3_5_4B)),
 }

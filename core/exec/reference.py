@@ -190,7 +190,7 @@ def attention(
 
 def causal_conv(x: F32, weight: F32, state: F32, *, taps: int) -> tuple[F32, F32]:
     """[T,C], [C*taps], [taps-1,C] -> [T,C] and the state behind the last row: each column is
-    convolved with its own taps, the last of which is of a row's own token."""
+    convolved with its own taps, the last one with a row's own token."""
     rows = np.concatenate([state, x])
     kernel = weight.reshape(x.shape[1], taps)
     y = np.zeros_like(x)

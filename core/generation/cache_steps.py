@@ -231,8 +231,9 @@ class CacheSteps:
         while done < length:
             part = self.cache.tokens[done : min(done + chunk, length)]
             step = self.step(part, done)
-            with self.files.unchanged():
-                self.executor.run(step)
+            plan = self.executor.program.plan_of(step)
+            with self.files.unchanged():  # keys, values and queries stay as they are
+                self.executor.run_ops(plan, step, 0, len(plan.ops), ("store",))
             states.commit(done, step.kv_length, step.states[0][1], keep=True)
             done = step.kv_length
 

@@ -39,15 +39,15 @@ class PrefixPool:
         )
 
     def covers(self, held: CacheContents) -> bool:
-        """Return True if some prefix begins with all of this."""
-        return any(_begins_with(p.held, held) for p in self._kept)
+        """Return True if some prefix begins with all of this, and a step could follow there."""
+        return any(_covers(p, held) for p in self._kept)
 
     def put(self, prefix: Prefix) -> None:
         """Keep it, or the first part of it that fits the budget; those it covers go."""
         prefix = _fitting(prefix, self._budget)
         if len(prefix.held.tokens) < LEAST:
             return
-        self._kept = [p for p in self._kept if not _begins_with(prefix.held, p.held)]
+        self._kept = [p for p in self._kept if not _covers(prefix, p.held)]
         self._kept.append(prefix)
         self._evict()
 
@@ -68,6 +68,11 @@ class PrefixPool:
     def _evict(self) -> None:
         while self.used > self._budget:
             self._kept.pop(0)
+
+
+def _covers(prefix: Prefix, held: CacheContents) -> bool:
+    has_state = not prefix.recurrent or len(held.tokens) in prefix.states
+    return has_state and _begins_with(prefix.held, held)
 
 
 def _begins_with(longer: CacheContents, shorter: CacheContents) -> bool:

@@ -70,14 +70,15 @@ class RecurrentStates:
 
     def commit(self, start: int, end: int, left: int, *, keep: bool = False) -> None:
         """Note that a step from `start` to `end` positions has left its state in slot `left`. The
-        one before stays if `keep` says so, if it was marked, or every APART positions."""
+        one before stays if `keep` says so, if it was marked, or as one in every APART positions."""
         if not self.slots:
             return
         self._free.remove(left)
         if end in self._behind:
             self._drop(end)
         self._behind[end] = left
-        stays = keep or start in self._marked or start % APART == 0
+        before = max((held for held in self._behind if held < start), default=0)
+        stays = keep or start in self._marked or start // APART > before // APART
         if start in self._behind and not stays:
             self._drop(start)
 

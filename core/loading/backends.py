@@ -196,8 +196,8 @@ def build_options(
 
 
 def _state_slots(shape: ModelShape) -> int:
-    """Return how many recurrent states there are room for, within _STATE_BYTES: that in use, the
-    one that comes next, and those that a conversation can go back to."""
+    """Return how many recurrent states there are room for, within _STATE_BYTES or _LEAST_STATES of
+    them: that in use, the one that comes next, and those that a conversation can go back to."""
     if not shape.state_bytes:
         return 0
     return min(_MOST_STATES, max(_LEAST_STATES, _STATE_BYTES // shape.state_bytes))

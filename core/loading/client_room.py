@@ -168,8 +168,8 @@ def _page_counts(runner: Runner, options: StartServing, context: int) -> tuple[i
     rows, info, least = row_bytes(runner), runner.choice.info, pages_for(context)
     windowed = 2 * options.parallel * window_pages(_window(runner))
     budget = options.cache_budget or _half_of_free(info, runner.executor)
-    if budget is not None:
-        budget -= _state_slots(runner, options) * _state_bytes(runner)
+    states = _state_slots(runner, options) * _state_bytes(runner)
+    budget = None if budget is None else budget - states
     wanted = options.parallel * least
     count = wanted if budget is None else _affordable(rows, budget, windowed)
     count = count if options.cache_budget else min(count, wanted)
@@ -177,7 +177,8 @@ def _page_counts(runner: Runner, options: StartServing, context: int) -> tuple[i
     if most is not None:
         count = min(count, most - pages_for(runner.executor.program.context))
     if count < least:
-        needed, there = (rows.page_bytes(n, windowed) / 2**20 for n in (least, max(0, count)))
+        needed = (rows.page_bytes(least, windowed) + states) / 2**20
+        there = max(0, rows.page_bytes(count, windowed) + states) / 2**20
         raise OutOfMemoryError(
             f"the cache of one answer of {context} tokens takes {needed:.0f} MiB, "
             f"there are {there:.0f} MiB for it: serve with a smaller context"

@@ -76,6 +76,11 @@ def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
             f"{draft.path}: a draft model continues texts: expected a decoder, "
             f"found an {draft.model.kind}"
         )
+    if draft.model.shape.recurrent_layers:
+        raise RequestError(
+            f"{draft.path}: layers with a recurrent state cannot go back to before a token that "
+            "was rejected: expected a draft model of attention alone"
+        )
     ours, theirs = draft.tokenizer.tokens, target.tokenizer.tokens
     if abs(len(ours) - len(theirs)) > _PADDING:
         expected, found = f"{len(theirs):,} tokens", f"{len(ours):,}"
@@ -96,6 +101,8 @@ def of_no_use(source: str, choice: backends.ExecutorChoice, target: ModelFile) -
     why = "answers are not drafted here"
     if not target.model.continues:
         why = f"what an {target.model.kind} writes is not drafted"
+    elif target.model.shape.recurrent_layers:
+        why = "layers with a recurrent state cannot go back to before a token that was rejected"
     elif choice.info is not None and choice.info.kind == "software":
         why = f"drafts gain nothing on {choice.info.name}, which is only software"
     return f"draft model: {source} is not used, as {why}"

@@ -183,6 +183,10 @@ class ModelInfo(Abilities, Struct, frozen=True):
     # How answers are chosen where nobody says otherwise, as the model's files or its card advise.
     sampling_defaults: tuple[SamplingDefault, ...] = ()
 
+    @property
+    def attending_layers(self) -> tuple[int, ...]:
+        return tuple(i for i in range(self.layers) if i not in self.recurrent_layers)
+
     def sampling(self, **chosen: Any) -> SamplingOptions:
         """Return the sampling options that were `chosen`, and for the others the defaults of the
         model and of the program."""

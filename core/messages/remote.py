@@ -61,6 +61,12 @@ class RemoteModel(Struct, frozen=True):
     def _is_file(self) -> bool:
         return self.name.endswith(".gguf")
 
+    @property
+    def recurrent_layers(self) -> tuple[int, ...]:
+        """Return the layers that have no keys and values, if the server says which have."""
+        cached = {one for layer in self.cache_layers for one in (layer.layer, *layer.shared_with)}
+        return tuple(i for i in range(self.layers) if i not in cached) if cached else ()
+
 
 class RemoteServer(Struct, frozen=True):
     """The server at an address, and its models."""

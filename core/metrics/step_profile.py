@@ -29,7 +29,8 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
     executor = runner.executor
     context, most = executor.program.context, executor.program.max_tokens
     count = max(1, min(tokens, most, context))
-    start = min(runner.session.context_used, context - count)
+    cache = runner.session.cache
+    start = cache.longest_usable(min(runner.session.context_used, context - count))
     source = runner.session.source or min(executor.program.source, UNREAD)
     step = replace(runner.session.step([1] * count, start), source=source)
     plan = executor.program.plan_for(step.count, step.outputs)

@@ -240,8 +240,9 @@ class PlanBuilder:
         return self._op("attention", operands, self._like(q, label), label, **params)
 
     def causal_conv(self, x: Tensor, weight: Tensor, state: Tensor, label: str) -> Tensor:
-        """Convolve each column with its own taps, over the tokens up to each row's own. `weight`
-        [columns * taps], those of a column side by side; `state` [slots * (taps - 1), columns]."""
+        """Compute a convolution of each column with its own taps, over the tokens up to each row's
+        own. `weight` [columns * taps], those of a column side by side; `state` [slots * (taps - 1),
+        columns]."""
         taps, rest = divmod(weight.shape[0], x.shape[1])
         expect(not rest and taps > 1, f"{label}: {weight.shape} are no taps of {x.shape}")
         fits = state.shape[1] == x.shape[1] and state.shape[0] % (taps - 1) == 0

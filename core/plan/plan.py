@@ -142,8 +142,9 @@ class Program(Struct, frozen=True):
     @property
     def most_drafted(self) -> int:
         """Return the most drafted tokens of a step, behind the token that it decodes. Each is a
-        segment, so that it gets the bits that it would get alone."""
-        return self.pages.segments - 1 if self.pages else 0
+        segment, so that it gets the bits that it would get alone. None where layers have a
+        recurrent state, which cannot go back to before a token that was rejected."""
+        return self.pages.segments - 1 if self.pages and not self.pages.states else 0
 
     @property
     def step_words(self) -> int:

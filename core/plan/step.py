@@ -53,8 +53,8 @@ class PageShape(Struct, frozen=True):
         return max(0, position + 1 - self.window) // PAGE if self.windowed else 0
 
     def places(self, pages: I32, rows: int, ring: int, windows: I32 | None) -> I32:
-        """Return where pages lie in state with so many rows, the first `ring` of which the first
-        sequence has. `windows` as of a step."""
+        """Return where pages lie in state with so many rows; the first sequence has the first
+        `ring` of them. `windows` as of a step."""
         if rows >= self.pages * PAGE:
             return pages
         own, first = pages - self.ringed, ring // PAGE

@@ -259,6 +259,7 @@ def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
         trained_context=model.trained_context,
         vocabulary=model.vocabulary,
         layers=model.layers,
+        recurrent_layers=model.recurrent_layers,
         heads=model.heads,
         kv_heads=model.kv_heads,
         head_dim=model.head_dim,

@@ -1,8 +1,8 @@
 """`ClientStates` says which slots of the recurrent states clients' answers have.
 
 An answer goes on from one slot and leaves its next state in another. Where it has filled a page,
-the state stays with that page, as long as nobody needs the slot: whoever begins with the same
-tokens goes on from there. So does the next turn of a conversation, from the page that the one
+the state stays with that page, as long as nobody needs the slot: an answer that begins with the
+same tokens goes on from there. So does the next turn of a conversation, from the page that the one
 before has not filled.
 """
 

@@ -258,9 +258,14 @@ def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> Re
     for layer in layers:
         check_attention(batch, layer, (0,))
     rows, position = range(len(held.tokens)), asked.position
-    if asked.direction == "from" or asked.mode == "rollout":  # which begins with the first token
-        first = 0 if asked.mode == "rollout" else position
-        held.check_seen(first, [batch.layers[layer] for layer in layers])
+    windows = [batch.layers[layer] for layer in layers]
+    if asked.mode == "rollout" and any(held.first_row(layer.window) for layer in windows):
+        raise RequestError(
+            "a rollout begins with the first token, whose keys are no longer in the caches of "
+            "layers with a window"
+        )
+    if asked.direction == "from":
+        held.check_seen(position, windows)
     if asked.direction == "from" and asked.mode != "rollout" and position in rows:
         rows = range(position, position + 1)  # the engine's thread copies no query in vain
     return ResponseRows(batch, held, layers, rows)

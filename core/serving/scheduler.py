@@ -261,7 +261,7 @@ class Scheduler:
         parts = []
         again = [a for a in self.running if not a.paged.is_reading and a.paged.missing > 1]
         for number, answer in enumerate(again):
-            count = min(answer.paged.missing, room - (len(again) - number - 1))
+            count = min(answer.paged.next_repeated(), room - (len(again) - number - 1))
             if count > 0 and self._has_room(answer, count, pool):
                 room -= count
                 parts.append(StepPart(answer, count, int(count == answer.paged.missing)))

@@ -56,6 +56,11 @@ class PagedTokens:
         does."""
         return min(self.prompt - self.computed, PAGE - self.computed % PAGE)
 
+    def next_repeated(self) -> int:
+        """Return how many tokens of an answer may be computed again in one step, which ends where a
+        page does: recurrent states stay with whole pages."""
+        return min(self.missing, PAGE - self.computed % PAGE)
+
     def next_name(self) -> Name | None:
         """Return the name of the page that the next step fills; None where it fills none, or the
         last token, whose logits are wanted, is in it."""
@@ -145,10 +150,12 @@ class PagedTokens:
         while (self._filled + 1) * PAGE <= self.computed:
             pool.fill(self.pages[self._filled], self._name(self._filled))
             self._filled += 1
+        last = self.computed // PAGE - 1
         if pool.states is not None and self.computed % PAGE == 0:
-            page = self.pages[self.computed // PAGE - 1]
-            pool.states.keep(page, self.state)
-            self.state = pool.states.share(page)
+            page = self.pages[last]
+            if pool.find(self._name(last)) == page:  # else nobody would look for it there
+                pool.states.keep(page, self.state)
+                self.state = pool.states.share(page)
 
     def compute(self, pool: PagePool, count: int) -> None:
         """Note that a step has computed so many tokens, in pages that nobody else may use."""

@@ -133,7 +133,7 @@ bool is_state(const Tensor* state, int64_t columns) {
 bool causal_conv(const Op& op) {
   const int64_t taps = op.params.causal_conv.taps;
   const Tensor *x = op.in[0], *weight = op.in[1];
-  return alike<1>(op) && taps > 1 && x->rows == Rows::kTokens && is_f32(weight) &&
+  return alike<1>(op) && taps > 1 && taps <= 16 && x->rows == Rows::kTokens && is_f32(weight) &&
          weight->n_cols == taps * x->n_cols && is_state(op.out[1], x->n_cols);
 }
 bool delta_rule(const Op& op) {

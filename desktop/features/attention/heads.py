@@ -129,7 +129,8 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
         wrapped(ui, tr(TEACHES), "faint")
         if maps is not None and not problem and maps.rows:
             imgui.dummy(ImVec2(0, ui.u(1)))
-            example = (len(maps.layers) // 2, 0)
+            attending = [at for at, layer in enumerate(maps.layers) if layer.heads]
+            example = (attending[len(attending) // 2], 0)
             label = tr("Show layer {layer}, head {head}")
             label = label.format(layer=example[0], head=example[1])
             if button(ui, "head.example", label):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from msgspec import Struct
@@ -71,10 +72,11 @@ class AttentionChoice(Struct, frozen=True):
     def of_next_model(self) -> AttentionChoice:
         return replace(self, row=None)
 
-    def fit(self, layers: int, heads: int, *, parts: bool = False) -> AttentionChoice:
-        """Fit the choice to a model of so many layers and heads: what it lacks is not chosen. With
-        `parts` it is an encoder-decoder, which shows its cross-attention first."""
+    def fit(self, layers: Collection[int], heads: int, *, parts: bool = False) -> AttentionChoice:
+        """Fit the choice to a model with these layers that attend, of so many heads: what it lacks
+        is not chosen. With `parts` it is an encoder-decoder, which shows its cross-attention
+        first."""
         part: AttentionPart = "cross" if parts else "decoder"
-        locked = tuple(h for h in self.locked if h[0] < layers and h[1] < heads)
+        locked = tuple(h for h in self.locked if h[0] in layers and h[1] < heads)
         locked = locked if part == self.part else ()
         return replace(self, part=part, aside=(), locked=locked, layer=None, group=None, row=None)

@@ -431,7 +431,7 @@ def heads(query: str, state: AppState) -> list[Item]:
     if named is None or model is None:
         return []
     layer = int(named["layer"])
-    if layer >= model.layers:
+    if layer not in model.attending_layers:
         return []
     if named["head"] is None:
         return [_of_head((layer, head)) for head in range(min(model.heads, HEADS))]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.plan.attention_layers import RECURRENT, AttentionLayer
 from llm_lite.desktop.attention.colors import faded
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
@@ -225,7 +225,8 @@ class RemoteMaps:
         self._source = LayerMaps(engine.inspection, held, self._wake)
         groups = engine.model.kv_heads or held.heads
         one = AttentionLayer(None, "", held.heads, min(groups, held.heads), 0, 1.0, 0)
-        self._layers = (one,) * held.layers
+        recurrent = engine.model.recurrent_layers
+        self._layers = tuple(RECURRENT if i in recurrent else one for i in range(held.layers))
         rows, across = atlas_shape(held.layers * held.heads)
         self._atlas_pixels = np.zeros((rows * THUMBNAIL, across * THUMBNAIL), np.uint32)
         self._stale = True

@@ -40,11 +40,12 @@ class XRay(Struct, frozen=True):
     def of_next_model(self) -> XRay:
         return replace(self, at=None)
 
-    def fit(self, layers: int, heads: int, fresh: bool) -> XRay:
-        """Fit layer and head to a model. For a `fresh` one the layer is the middle one."""
-        layer = layers // 2 if fresh else min(self.layer, layers - 1)
-        head = min(self.head, heads - 1)
-        return replace(self, layer=max(layer, 0), head=max(head, 0), at=None)
+    def fit(self, layers: Sequence[int], heads: int, fresh: bool) -> XRay:
+        """Fit layer and head to a model with these layers that attend. For a `fresh` one the layer
+        is the middle one of them."""
+        nearest = min(layers, key=lambda layer: abs(layer - self.layer), default=0)
+        layer = layers[len(layers) // 2] if fresh and layers else nearest
+        return replace(self, layer=layer, head=max(min(self.head, heads - 1), 0), at=None)
 
 
 ENDS = re.compile(r"^[<\[].*(/|end|eot|eos|eom|return)", re.IGNORECASE)  # names of such tokens

@@ -181,7 +181,7 @@ def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
     if model is None or xray.by not in ("head", "layer"):
         return xray
     imgui.same_line(0, ui.u(1.5))
-    layers = [(str(i), tr("Layer {i}").format(i=i)) for i in range(model.layers)]
+    layers = [(str(i), tr("Layer {i}").format(i=i)) for i in model.attending_layers]
     layer = picker(ui, "xray.layer", layers, str(xray.layer), ui.u(25))
     xray = replace(xray, layer=int(layer))
     if xray.by == "layer":

@@ -68,6 +68,34 @@ def test_gemma_4_has_its_shapes():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("qwen3.5-0.8b", 752_393_024), ("qwen3.5-4b", 4_205_751_296)]
+)
+def test_qwen3_5_has_its_shapes(name, parameters):
+    """As transformers counts them, with the embedding as the output head."""
+    metadata, shapes = synthetic._KNOWN[name].fields()
+    assert sum(math.prod(shape) for _, shape in shapes) == parameters
+    assert metadata["qwen35.rope.dimension_count"] == 64
+
+
+@pytest.mark.parametrize("form", ["variant", "gguf"])
+def test_a_small_qwen3_5_runs(form, monkeypatch, tmp_path):
+    heads = {"num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+    sizes = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "head_dim": 16}
+    changes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4}
+    fields = lambda: synthetic._qwen3_5(  # noqa: E731
+        {**changes, **heads, **sizes, "num_attention_heads": 4}, 1000
+    )
+    monkeypatch.setattr(synthetic, "_KNOWN", {"small": synthetic._KnownShape("small", fields)})
+    path = tmp_path / ("v" if form == "variant" else "v.gguf")
+    write_synthetic("small", path, form=form, seed=3)
+    with running(path, exact("cpu")) as runner:
+        logits = runner.session.prefill(list(range(20, 60)))
+        more = runner.session.decode(70)
+    assert np.isfinite(logits).all() and np.isfinite(more).all()
+    assert np.abs(logits - more).max() > 0.01
+
+
 @pytest.mark.parametrize("form", ["variant", "gguf"])
 def test_a_small_gemma_4_runs(form, monkeypatch, tmp_path):
     changes = {**SMALL, "num_key_value_heads": 2, "global_head_dim": 32}

@@ -9,7 +9,9 @@ from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
 from llm_lite.core.kv_cache.states import APART, RecurrentStates
+from llm_lite.core.loading.draft_models import check_drafts_for, of_no_use
 from llm_lite.core.messages import ReadAttentionRows
+from llm_lite.core.plan.step import PAGE
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.runners import BACKENDS, exact, running
@@ -188,3 +190,54 @@ def test_what_has_no_attention_is_said(folder):
         assert layer_scores(source, 0)["entropy"].size == 0
         with pytest.raises(UnsupportedError, match="out of a recurrent state"):
             runner.session.cache.forget(2, 3)
+
+
+def test_the_lens_leaves_caches_and_queries_as_they_are(folder):
+    text = words(np.random.default_rng(14), 700)
+    budget = 2 * PAGE * 4 * 16 * 4  # queries of two pages, float32
+    with running(folder, exact("cpu", query_budget=budget)) as runner:
+        session, executor = runner.session, runner.executor
+        session.prefill(text)
+        names = ("k_cache.3", "v_cache.3", "q_ring.3")
+        tensors = {t.name: t for t in executor.program.plans[0].tensors}
+        assert tensors["q_ring.3"].ring_rows < len(text)
+
+        def held():
+            return [executor.read_state(n, 0, tensors[n].shape[0]).tobytes() for n in names]
+
+        before, committed = held(), session.committed
+        lens(session, 300)
+        assert held() == before and session.committed == committed
+
+
+def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(folder):
+    random = np.random.default_rng(15)
+    first, more, other = words(random, 150), words(random, 120), words(random, 200)
+    with running(folder, exact("numpy")) as runner:
+        session = runner.session
+        session.pool.budget = 64 << 20
+        session.prefill(first)
+        session.prefill(other)
+        for end in (80, 120):  # states at ends of prompts: the last two are copied
+            session.prefill([*first, *more[:end]])
+        session.prefill(other)
+        session.prepare([*first, *words(random, 10)])
+        assert session.context_used == len(first)
+
+
+def test_states_are_kept_wherever_a_prompt_begins(folder):
+    random = np.random.default_rng(16)
+    with running(folder, exact("numpy")) as runner:
+        session, text = runner.session, words(random, 737)
+        session.prefill(text[:37])
+        session.prefill(text)
+        held = sorted(session.cache.states._behind)
+        assert all(b - a < 2 * APART for a, b in zip([0, *held], held, strict=False)), held
+
+
+def test_a_draft_model_must_be_able_to_go_back(folder):
+    with running(folder, exact("numpy")) as runner:
+        with pytest.raises(RequestError, match="cannot go back to before a token"):
+            check_drafts_for(runner.model_file, runner.model_file)
+        assert "cannot go back" in of_no_use("it", runner.choice, runner.model_file)
+        assert runner.executor.program.most_drafted == 0

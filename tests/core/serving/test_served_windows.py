@@ -77,10 +77,11 @@ def test_what_a_window_no_longer_has_is_said(client, folder):
         look(first)
         with pytest.raises(RequestError, match=f"expected a position from {first} on"):
             look(first - 1)
-    for mode, position in (("layer-mean", first - 1), ("rollout", len(tokens) - 1)):
-        asked = ReadAttentionRows(position, "from", mode, layer=sliding)
-        with pytest.raises(RequestError, match=f"expected a position from {first} on"):
-            service.attention_rows("first", asked)
+    asked = ReadAttentionRows(first - 1, "from", "layer-mean", layer=sliding)
+    with pytest.raises(RequestError, match=f"expected a position from {first} on"):
+        service.attention_rows("first", asked)
+    with pytest.raises(RequestError, match="begins with the first token"):
+        service.attention_rows("first", ReadAttentionRows(len(tokens) - 1, "from", "rollout"))
     asked = ReadAttentionRows(first, "from", "layer-mean", layer=sliding)
     assert sum(service.attention_rows("first", asked).weights) == pytest.approx(1, abs=1e-5)
     for what in ("key-norm", "value-norm", "received"):

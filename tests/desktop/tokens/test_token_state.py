@@ -122,5 +122,5 @@ def test_a_passage_that_is_not_in_the_cache_has_no_positions():
 
 
 def test_a_choice_fits_another_model():
-    assert XRay(layer=29, head=8, at=3).fit(2, 4, False) == XRay(layer=1, head=3)
-    assert XRay().fit(30, 9, True).layer == 15
+    assert XRay(layer=29, head=8, at=3).fit(range(2), 4, False) == XRay(layer=1, head=3)
+    assert XRay().fit(range(30), 9, True).layer == 15
