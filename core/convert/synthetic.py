@@ -359,6 +359,7 @@ def _qwen3_5(changes: Mapping[str, Any], rows: int = 248_320) -> tuple[dict[str,
     }
     config = CheckpointConfig({**common, **changes}, Path(CONFIG))
     metadata = QWEN3_5.metadata_of(config)
+    del metadata["qwen35.ssm.tiled"]  # as files of others: value heads are in GGUF's order
     metadata["qwen35.full_attention_interval"] = 4
     metadata["qwen35.rope.dimension_sections"] = [11, 11, 10, 0]  # llama.cpp wants these said, too
     metadata["qwen35.attention.value_length"] = metadata["qwen35.attention.key_length"]

@@ -76,6 +76,14 @@ def test_qwen3_5_has_its_shapes(name, parameters):
     metadata, shapes = synthetic._KNOWN[name].fields()
     assert sum(math.prod(shape) for _, shape in shapes) == parameters
     assert metadata["qwen35.rope.dimension_count"] == 64
+    # Only llm-lite knows this key: with it, others would read the heads of values in another order.
+    assert "qwen35.ssm.tiled" not in metadata
+
+
+def test_the_command_names_every_shape(capsys):
+    with pytest.raises(SystemExit):
+        main.main(["synth", "--help"])
+    assert "|".join(names()) in capsys.readouterr().out.replace("\n", "")
 
 
 @pytest.mark.parametrize("form", ["variant", "gguf"])
