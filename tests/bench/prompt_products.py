@@ -42,7 +42,10 @@ class Product:
         rng = np.random.default_rng(0)
         weights = {
             name: TensorData(
-                name, form, shapes[name], np.concatenate(list(pieces(rng, form, shapes[name])))
+                name,
+                form,
+                shapes[name],
+                np.concatenate(list(pieces(rng, form, name, shapes[name]))),
             )
             for name, form in (("x", "f32"), ("w", dtype))
         }
