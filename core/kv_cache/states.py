@@ -2,7 +2,7 @@
 
 A state does not grow with the text and cannot go back. So a step never writes over the state that
 it goes on from: it leaves the next one in another slot, and what is worth going back to, ends of
-prompts and every so many positions, stays where it is. A failed step loses nothing.
+prompts and answers and every so many positions, stays where it is. A failed step loses nothing.
 """
 
 from __future__ import annotations
@@ -137,8 +137,11 @@ class RecurrentStates:
 
     def _least_worth(self, needed: int) -> int:
         """Return the positions whose state is given up first: of those that nobody marked, else of
-        all, the ones closest behind others; never those that a step needs, nor the last."""
+        all, the ones closest behind others, for how far back they are, as people change what they
+        have just said before what they said long ago; never those that a step needs, nor the
+        last."""
         held = sorted(self._behind)
         gaps = dict(zip(held, (b - a for a, b in zip([0, *held], held, strict=False)), strict=True))
         others = [length for length in held[:-1] if length != needed] or held[:1]
-        return min(others, key=lambda length: (length in self._marked, gaps[length]))
+        back = {length: held[-1] - length + 1 for length in others}
+        return min(others, key=lambda length: (length in self._marked, gaps[length] / back[length]))

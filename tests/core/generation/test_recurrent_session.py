@@ -91,6 +91,26 @@ def test_only_what_follows_the_last_state_is_read_again(folder):
         assert session.context_used == len(turn) + 1, "from the pool"
 
 
+def test_few_tokens_of_a_conversation_are_read_again(folder):
+    """Fifty turns with edits and branches, and as many states as 256 MiB hold of Qwen3.5 0.8B."""
+    random, turns, slots = np.random.default_rng(5), [], 13
+    with running(folder, exact("cpu")) as runner:
+        session, states = runner.session, runner.session.cache.states
+        states.slots, states._free = slots, list(range(slots))
+        for number in range(50):
+            back = 1 if number % 7 == 3 else int(random.integers(2, 5)) if number % 11 == 9 else 0
+            turns = turns[: len(turns) - back]
+            message, answer = (words(random, int(random.integers(8, most))) for most in (30, 12))
+            text = [token for turn in turns for part in turn for token in part]
+            again = len(text) - session.reusable([*text, *message])
+            assert again <= (12 if back > 1 else 0), (number, back)
+            session.prefill([*text, *message])
+            for token in answer:
+                session.decode(token)
+            turns.append((message, answer))
+        assert len(text) > 700
+
+
 def test_a_stopped_step_loses_nothing(folder, fresh):
     random = np.random.default_rng(9)
     text = words(random, 400)
