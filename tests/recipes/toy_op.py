@@ -51,7 +51,7 @@ void main() {
 """
 EDITS: Edits = {
     "core/plan/ops.py": {
-        'OpSpec("columns"': (
+        'OpSpec("concat"': (
             '    OpSpec("toy", ("x",), ("y",), "y = factor * |x|", '
             '{"factor": "float32"}, "elementwise"),\n'
         )
