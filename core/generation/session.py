@@ -122,7 +122,7 @@ class Session(CacheSteps):
         if way.keep < len(self.cache) and self._stale(way.keep):
             self._rows.begin_epoch()
         self._truncate(way.keep)
-        self.cache.states.mark(way.keep)  # another in its place goes on from here
+        self.cache.states.mark(way.keep)  # an edit of its last message goes on here
         if way.forget is not None:
             self._forget(*way.forget)
         gone = [(gap.first, gap.last) for gap in self.cache.gaps]
