@@ -23,6 +23,7 @@ from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
+from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
@@ -43,15 +44,17 @@ from llm_lite.core.messages import (
     MapsExported,
     MeasureCache,
     ReadAttentionRows,
+    ReadStates,
     SetGains,
     TextsCompared,
     TokenFollowed,
 )
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
-_CUT = (ReadAttentionRows, MeasureCache)  # into slices of that time
+_CUT = (ReadAttentionRows, MeasureCache, ReadStates)  # into slices of that time
+_LONG = (MeasureCache, ReadStates)
 # Of these, one that waits gives way to a later one.
-_NEWEST_ONLY = (ReadAttentionRows, EncodeText, CompareTexts)
+_NEWEST_ONLY = (ReadAttentionRows, ReadStates, EncodeText, CompareTexts)
 
 
 class StepRequestServer:
@@ -67,6 +70,7 @@ class StepRequestServer:
         self._answering_with_own = False
         self._rows_reader: AttentionRowsReader | None = None  # at the runner of the last request
         self._measuring: Measuring | None = None  # of the request that was cut
+        self._reading: StateReading | None = None  # likewise
         self._counter = TokenCounter()
 
     def submit(self, handle: Handle) -> None:
@@ -76,7 +80,7 @@ class StepRequestServer:
         """Reset the gains to 1, as another model is loaded."""
         self._gains = None
         self._own_gains = False
-        self._rows_reader = None
+        self._rows_reader = self._measuring = self._reading = None
 
     def begin_answer(self, runner: Runner, own: Gains | None) -> None:
         """Set the gains of the steps that follow: the work's own ones, or else those in force."""
@@ -110,7 +114,7 @@ class StepRequestServer:
                     self._waiting.remove(older)
                     older.end(SUPERSEDED, unwanted=True)
             self._waiting.append(handle)
-        self._waiting.sort(key=lambda one: isinstance(one.command, MeasureCache))  # behind the rest
+        self._waiting.sort(key=lambda one: isinstance(one.command, _LONG))  # behind the rest
 
     def _serve(self, handle: Handle, runner: AnyRunner | None) -> None:
         self._waiting.remove(handle)
@@ -156,6 +160,18 @@ class StepRequestServer:
             self._waiting.insert(0, handle)
         else:
             handle.finish(measured)
+
+    def _read_states(self, handle: Handle, request: ReadStates, loaded: AnyRunner) -> None:
+        runner = _writing(loaded)
+        work, self._reading = self._reading, None
+        if work is None or work.request is not request or work.session is not runner.session:
+            work = StateReading(request, runner.session, runner.weights)
+        found = work.advance(SERVE_SECONDS)
+        if found is None:
+            self._reading = work
+            self._waiting.insert(0, handle)
+        else:
+            handle.finish(found)
 
     def _set(self, handle: Handle, request: SetGains, runner: AnyRunner) -> None:
         runner.check_gains(request.gains)
@@ -219,6 +235,7 @@ _SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], 
     Inspect: StepRequestServer._lens,
     ReadAttentionRows: StepRequestServer._rows,
     MeasureCache: StepRequestServer._measure,
+    ReadStates: StepRequestServer._read_states,
     ExportMaps: StepRequestServer._export,
     FollowToken: StepRequestServer._trace,
     CountTokens: StepRequestServer._count,

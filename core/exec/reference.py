@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import a8
@@ -216,15 +217,10 @@ def delta_rule(
     """[T, G*dk | G*dk | H*dv], [T,H], [T,H], [H], [H], [H*dk,dv] -> [T,H*dv] and the state behind
     the last row (Yang et al. 2024, https://arxiv.org/abs/2412.06464, equation 10): a head's state
     decays, and then what the key reads of it moves towards the value."""
-    tokens, keys = len(qkv), key_heads * key_dim
-    q, k, v = np.split(qkv, (keys, 2 * keys), axis=1)
-    q, k = (_of_length_one(one.reshape(tokens, key_heads, key_dim)) for one in (q, k))
-    v = v.reshape(tokens, heads, value_dim)
-    own = np.arange(heads) % key_heads if tiled else np.arange(heads) // (heads // key_heads)
-    q, k = q[:, own] / np.float32(math.sqrt(key_dim)), k[:, own]
-    # log(1 + exp(x)), which is x where exp(x) is more than float32 holds
-    kept = np.exp(rate * np.logaddexp(np.float32(0), decay + bias))
-    written = _sigmoid(beta)
+    sizes = {"heads": heads, "key_heads": key_heads, "key_dim": key_dim}
+    given = DeltaInputs.of(qkv, decay, beta, rate, bias, **sizes, tiled=tiled)
+    q, k, v, kept, written = given.q, given.k, given.v, given.kept, given.written
+    tokens = len(qkv)
     s = state.reshape(heads, key_dim, value_dim)
     y = np.empty((tokens, heads, value_dim), np.float32)
     for t in range(tokens):
@@ -234,6 +230,50 @@ def delta_rule(
         s = s + k[t, :, :, None] * change[:, None]
         y[t] = np.einsum("hk,hkv->hv", q[t], s)
     return y.reshape(tokens, heads * value_dim), s.reshape(state.shape)
+
+
+class DeltaInputs(Struct, frozen=True):
+    """What the delta rule computes with, of T tokens and H heads."""
+
+    q: F32  # [T,H,dk], of length 1 / sqrt(dk)
+    k: F32  # [T,H,dk], of length 1
+    v: F32  # [T,H,dv]
+    kept: F32  # [T,H]: the part of the state that a token leaves, between 0 and 1
+    written: F32  # [T,H]: how far a token moves the state towards its value, between 0 and 1
+
+    @classmethod
+    def of(
+        cls,
+        qkv: F32,
+        decay: F32,
+        beta: F32,
+        rate: F32,
+        bias: F32,
+        *,
+        heads: int,
+        key_heads: int,
+        key_dim: int,
+        tiled: bool,
+    ) -> DeltaInputs:
+        """Return what the inputs of the op `delta_rule` stand for."""
+        tokens, keys = len(qkv), key_heads * key_dim
+        q, k, v = np.split(qkv, (keys, 2 * keys), axis=1)
+        q, k = (_of_length_one(one.reshape(tokens, key_heads, key_dim)) for one in (q, k))
+        own = np.arange(heads) % key_heads if tiled else np.arange(heads) // (heads // key_heads)
+        return cls(
+            q[:, own] / np.float32(math.sqrt(key_dim)),
+            k[:, own],
+            v.reshape(tokens, heads, -1),
+            kept_part(decay, rate, bias),
+            _sigmoid(beta),
+        )
+
+
+def kept_part(decay: F32, rate: F32, bias: F32) -> F32:
+    """[T,H], [H], [H] -> [T,H]: the part of a state that a token leaves."""
+    # log(1 + exp(x)), which is x where exp(x) is more than float32 holds
+    kept: F32 = np.exp(rate * np.logaddexp(np.float32(0), decay + bias))
+    return kept
 
 
 def _of_length_one(x: F32) -> F32:

@@ -44,6 +44,7 @@ class InspectedSession(CommittedSession, Protocol):
     executor: Executor
     files: MappedFiles
     cache: KvCache
+    made_by: str  # names the weights and the executor's arithmetic
 
     @property
     def context_used(self) -> int: ...

@@ -117,7 +117,8 @@ class RecurrentStates:
 
     def read(self, length: int) -> State:
         """Return copies of the state behind `length` positions, by tensor."""
-        slot, found = self._behind[length], {}
+        slot, found = self._beside.get(length, self._behind.get(length)), {}
+        assert slot is not None, f"no state is held behind {length} positions"
         for tensor in self.tensors:
             rows = tensor.shape[0] // self._all
             found[tensor.name] = self._executor.read_state(tensor.name, slot * rows, rows)
@@ -125,11 +126,18 @@ class RecurrentStates:
 
     def write(self, length: int, state: State) -> None:
         """Hold a state that `read` returned, here or on another executor of the model."""
+        self.commit(0, length, self._write(state))
+        self.mark(length)
+
+    def write_beside(self, length: int, state: State) -> None:
+        """Hold a state for the steps within `beside`."""
+        self.pass_by(0, length, self._write(state))
+
+    def _write(self, state: State) -> int:
         _, slot = self.next(0)
         for name, rows in state.items():
             self._executor.write_state(name, slot * len(rows), rows)
-        self.commit(0, length, slot)
-        self.mark(length)
+        return slot
 
     def _drop(self, length: int) -> None:
         self._free.append(self._behind.pop(length))

@@ -5,6 +5,8 @@ import threading
 import pytest
 
 from tests.core.engine_client import PATIENCE, Client, Hook
+from tests.families import family_of
+from tests.family_checks import write_case
 
 OF_THE_PROGRAM = ("sandbox", "grammar mask")  # threads that all engines share
 
@@ -26,3 +28,10 @@ def client():
 @pytest.fixture
 def hook(monkeypatch):
     return Hook(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def recurrent_folder(tmp_path_factory):
+    """A Qwen3.5 for 1,024 tokens, in float32; nobody writes there."""
+    family, path = family_of("qwen3_5"), tmp_path_factory.mktemp("qwen3_5") / "m"
+    return write_case(family, "plain", path, max_position_embeddings=1024)

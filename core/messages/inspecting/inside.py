@@ -58,6 +58,16 @@ class ReadAttentionRows(StepRequest, frozen=True):
     part: AttentionPart = "decoder"
 
 
+class ReadStates(StepRequest, frozen=True):
+    """Ask for StatesRead: what a head of a layer with a recurrent state holds of the last
+    `positions` tokens of the cache. Served between two tokens of an answer; a later request takes
+    the place of one that still waits."""
+
+    layer: int
+    head: int
+    positions: int = 256
+
+
 class ExportMaps(StepRequest, frozen=True):
     """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
     answer; MapsExported follows."""
@@ -99,6 +109,29 @@ class AttentionRows(Event, frozen=True):
     direction: Direction
     weights: tuple[float, ...]
     note: str = ""  # a sentence where weights of some positions are missing
+
+
+class StatesRead(Event, frozen=True):
+    """The answer to ReadStates, of the tokens at positions `first`.. up to the last.
+
+    A head's state is all that it has of the text. A token leaves the part `kept` of it, and moves
+    what its own key finds there by the part `written` towards its own value. `shares` [T][T] says
+    what a token (row) reads of what another (column) wrote, as far as later ones have left it: its
+    part of all that is read, by its length in that direction, so that parts against the whole are
+    below 0. With `of_start`, what is read of all tokens before `first`, a row adds up to 1.
+    """
+
+    layer: int
+    head: int
+    first: int
+    kept: tuple[float, ...]  # by token, between 0 and 1
+    written: tuple[float, ...]  # by token, between 0 and 1
+    norms: tuple[float, ...]  # by token, of the state behind it (Frobenius)
+    shares: tuple[tuple[float, ...], ...]
+    of_start: tuple[float, ...]
+    # By layer with a state, by head: after how many tokens half of a state is left, by the mean of
+    # the logarithm of `kept`; inf where nothing is forgotten
+    half_lives: tuple[tuple[int, tuple[float, ...]], ...]
 
 
 class MapsExported(Event, frozen=True):

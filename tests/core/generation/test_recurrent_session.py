@@ -12,8 +12,6 @@ from llm_lite.core.kv_cache.states import APART, RecurrentStates
 from llm_lite.core.loading.draft_models import check_drafts_for, of_no_use
 from llm_lite.core.messages import ReadAttentionRows
 from llm_lite.core.plan.step import PAGE
-from tests.families import family_of
-from tests.family_checks import write_case
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT, CLOSE = 1024, 2e-4
@@ -21,15 +19,9 @@ LOW, HIGH = 30, 260
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    family, path = family_of("qwen3_5"), tmp_path_factory.mktemp("qwen3_5") / "m"
-    return write_case(family, "plain", path, max_position_embeddings=CONTEXT)
-
-
-@pytest.fixture(scope="module")
-def fresh(folder):
+def fresh(recurrent_folder):
     """Logits behind tokens by a session that reuses nothing."""
-    with running(folder, exact("numpy")) as runner:
+    with running(recurrent_folder, exact("numpy")) as runner:
         known = {}
 
         def logits(tokens):
@@ -47,9 +39,9 @@ def words(random, count):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_edits_branches_and_answers_are_as_read_anew(folder, fresh, device, backend):
+def test_edits_branches_and_answers_are_as_read_anew(recurrent_folder, fresh, device, backend):
     random = np.random.default_rng(7)
-    with running(folder, exact(backend), device=device) as runner:
+    with running(recurrent_folder, exact(backend), device=device) as runner:
         session, text = runner.session, []
         for number in range(24):
             kind = number % 4
@@ -64,9 +56,9 @@ def test_edits_branches_and_answers_are_as_read_anew(folder, fresh, device, back
                 assert np.abs(session.decode(text[-1]) - fresh(text)).max() < CLOSE
 
 
-def test_only_what_follows_the_last_state_is_read_again(folder):
+def test_only_what_follows_the_last_state_is_read_again(recurrent_folder):
     random = np.random.default_rng(8)
-    with running(folder, exact("numpy")) as runner:
+    with running(recurrent_folder, exact("numpy")) as runner:
         session = runner.session
         system, question, other = (words(random, n) for n in (300, 20, 15))
         session.prefill([*system, *question])
@@ -91,10 +83,10 @@ def test_only_what_follows_the_last_state_is_read_again(folder):
         assert session.context_used == len(turn) + 1, "from the pool"
 
 
-def test_few_tokens_of_a_conversation_are_read_again(folder):
+def test_few_tokens_of_a_conversation_are_read_again(recurrent_folder):
     """Fifty turns with edits and branches, and as many states as 256 MiB hold of Qwen3.5 0.8B."""
     random, turns, slots = np.random.default_rng(5), [], 13
-    with running(folder, exact("cpu")) as runner:
+    with running(recurrent_folder, exact("cpu")) as runner:
         session, states = runner.session, runner.session.cache.states
         states.slots, states._free = slots, list(range(slots))
         for number in range(50):
@@ -111,10 +103,10 @@ def test_few_tokens_of_a_conversation_are_read_again(folder):
         assert len(text) > 700
 
 
-def test_a_stopped_step_loses_nothing(folder, fresh):
+def test_a_stopped_step_loses_nothing(recurrent_folder, fresh):
     random = np.random.default_rng(9)
     text = words(random, 400)
-    with running(folder, exact("numpy")) as runner:
+    with running(recurrent_folder, exact("numpy")) as runner:
         session, asked = runner.session, [0]
 
         def stop():
@@ -131,30 +123,30 @@ def test_a_stopped_step_loses_nothing(folder, fresh):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_lens_of_any_token_is_as_read_anew(folder, device, backend):
+def test_the_lens_of_any_token_is_as_read_anew(recurrent_folder, device, backend):
     random = np.random.default_rng(10)
     text = words(random, 150)
-    with running(folder, exact(backend), device=device) as runner:
+    with running(recurrent_folder, exact(backend), device=device) as runner:
         session = runner.session
         session.prefill(text[:100])
         for token in text[100:]:
             session.decode(token)
         for position in (149, 120, 60, 3, 0):
             found = lens(session, position)
-            with running(folder, exact("numpy")) as other:
+            with running(recurrent_folder, exact("numpy")) as other:
                 other.session.prefill(text[: position + 1])
                 known = lens(other.session, position)
             for (_, a), (_, b) in zip(found, known, strict=True):
                 assert np.abs(a - b).max() < 5e-4
         behind = session.decode(40)
-        with running(folder, exact("numpy")) as other:
+        with running(recurrent_folder, exact("numpy")) as other:
             assert np.abs(behind - other.session.prefill([*text, 40])).max() < CLOSE
 
 
-def test_what_passes_by_changes_nothing(folder, fresh):
+def test_what_passes_by_changes_nothing(recurrent_folder, fresh):
     random = np.random.default_rng(11)
     text = words(random, 70)
-    with running(folder, exact("cpu")) as runner:
+    with running(recurrent_folder, exact("cpu")) as runner:
         session = runner.session
         session.prefill(text)
         with session.beside(50 if session.cache.usable(50) else 70, 60):
@@ -166,17 +158,20 @@ def test_what_passes_by_changes_nothing(folder, fresh):
         assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
 
 
-def test_another_executor_goes_on(folder, fresh):
+def test_another_executor_goes_on(recurrent_folder, fresh):
     text = words(np.random.default_rng(12), 90)
-    with running(folder, exact("cpu")) as one, running(folder, exact("numpy")) as two:
+    with (
+        running(recurrent_folder, exact("cpu")) as one,
+        running(recurrent_folder, exact("numpy")) as two,
+    ):
         one.session.prefill(text)
         two.session.take_over(one.session)
         assert two.session.context_used == len(text)
         assert np.abs(two.session.decode(45) - fresh([*text, 45])).max() < CLOSE
 
 
-def test_slots_are_given_up_in_the_order_of_their_worth(folder):
-    with running(folder, exact("numpy")) as runner:
+def test_slots_are_given_up_in_the_order_of_their_worth(recurrent_folder):
+    with running(recurrent_folder, exact("numpy")) as runner:
         states = RecurrentStates(runner.executor)
         states.slots, states._free, states._behind = 4, [3, 2, 1, 0], {}
         for start, end in ((0, 100), (100, 130), (130, APART)):
@@ -192,8 +187,8 @@ def test_slots_are_given_up_in_the_order_of_their_worth(folder):
             states.next(90)
 
 
-def test_what_has_no_attention_is_said(folder):
-    with running(folder, exact("cpu", query_budget=EVERY_QUERY)) as runner:
+def test_what_has_no_attention_is_said(recurrent_folder):
+    with running(recurrent_folder, exact("cpu", query_budget=EVERY_QUERY)) as runner:
         runner.session.prefill(words(np.random.default_rng(13), 20))
         reader, source = AttentionRowsReader(runner.attention), runner.attention
         assert [layer.attends for layer in source.layers] == [False, False, False, True, False]
@@ -212,10 +207,10 @@ def test_what_has_no_attention_is_said(folder):
             runner.session.cache.forget(2, 3)
 
 
-def test_the_lens_leaves_caches_and_queries_as_they_are(folder):
+def test_the_lens_leaves_caches_and_queries_as_they_are(recurrent_folder):
     text = words(np.random.default_rng(14), 700)
     budget = 2 * PAGE * 4 * 16 * 4  # queries of two pages, float32
-    with running(folder, exact("cpu", query_budget=budget)) as runner:
+    with running(recurrent_folder, exact("cpu", query_budget=budget)) as runner:
         session, executor = runner.session, runner.executor
         session.prefill(text)
         names = ("k_cache.3", "v_cache.3", "q_ring.3")
@@ -230,10 +225,10 @@ def test_the_lens_leaves_caches_and_queries_as_they_are(folder):
         assert held() == before and session.committed == committed
 
 
-def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(folder):
+def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(recurrent_folder):
     random = np.random.default_rng(15)
     first, more, other = words(random, 150), words(random, 120), words(random, 200)
-    with running(folder, exact("numpy")) as runner:
+    with running(recurrent_folder, exact("numpy")) as runner:
         session = runner.session
         session.pool.budget = 64 << 20
         session.prefill(first)
@@ -245,9 +240,9 @@ def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(folder):
         assert session.context_used == len(first)
 
 
-def test_states_are_kept_wherever_a_prompt_begins(folder):
+def test_states_are_kept_wherever_a_prompt_begins(recurrent_folder):
     random = np.random.default_rng(16)
-    with running(folder, exact("numpy")) as runner:
+    with running(recurrent_folder, exact("numpy")) as runner:
         session, text = runner.session, words(random, 737)
         session.prefill(text[:37])
         session.prefill(text)
@@ -255,8 +250,8 @@ def test_states_are_kept_wherever_a_prompt_begins(folder):
         assert all(b - a < 2 * APART for a, b in zip([0, *held], held, strict=False)), held
 
 
-def test_a_draft_model_must_be_able_to_go_back(folder):
-    with running(folder, exact("numpy")) as runner:
+def test_a_draft_model_must_be_able_to_go_back(recurrent_folder):
+    with running(recurrent_folder, exact("numpy")) as runner:
         with pytest.raises(RequestError, match="cannot go back to before a token"):
             check_drafts_for(runner.model_file, runner.model_file)
         assert "cannot go back" in of_no_use("it", runner.choice, runner.model_file)

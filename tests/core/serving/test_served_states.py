@@ -15,8 +15,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plan.step import PAGE
 from tests.core.serving.clients import Asked, serve
-from tests.families import family_of
-from tests.family_checks import write_case
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT = 8 * PAGE
@@ -27,15 +25,9 @@ ENDS = [tuple(RANDOM.integers(30, 260, n).tolist()) for n in (3, 40, 131, 7, 90)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    family, path = family_of("qwen3_5"), tmp_path_factory.mktemp("qwen3_5") / "m"
-    return write_case(family, "plain", path, max_position_embeddings=CONTEXT)
-
-
-@pytest.fixture(scope="module")
-def alone(folder):
+def alone(recurrent_folder):
     """Whether an answer is that of the model alone: at each token the likeliest, or as likely."""
-    with running(folder, exact("numpy")) as runner:
+    with running(recurrent_folder, exact("numpy")) as runner:
 
         def check(prompt, said):
             runner.session.clear()
@@ -48,10 +40,10 @@ def alone(folder):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_answers_beside_each_other_are_those_of_the_model_alone(
-    client, device, folder, alone, backend
+    client, device, recurrent_folder, alone, backend
 ):
     client.engine.device_lost(device)
-    client.load(folder, exact(backend))
+    client.load(recurrent_folder, exact(backend))
     said = client.ask((ChatMessage("user", "hello"),), SEVERAL)[1]
     service = serve(client, parallel=3)
     pages = client.engine._host.runner.executor.program.pages
@@ -71,8 +63,8 @@ def test_answers_beside_each_other_are_those_of_the_model_alone(
     assert again.started.reused_tokens == 2 * PAGE
 
 
-def test_answers_that_had_to_wait_for_pages_are_the_same(client, folder, alone):
-    client.load(folder, exact("numpy"))
+def test_answers_that_had_to_wait_for_pages_are_the_same(client, recurrent_folder, alone):
+    client.load(recurrent_folder, exact("numpy"))
     runner = client.engine._host.runner
     whole = room_for(runner, StartServing(parallel=1)).pages
     service = serve(client, parallel=3)
@@ -85,8 +77,8 @@ def test_answers_that_had_to_wait_for_pages_are_the_same(client, folder, alone):
         alone(prompt, one.tokens())
 
 
-def test_what_a_response_still_shows(client, folder):
-    client.load(folder, exact("numpy", query_budget=EVERY_QUERY))
+def test_what_a_response_still_shows(client, recurrent_folder):
+    client.load(recurrent_folder, exact("numpy", query_budget=EVERY_QUERY))
     service = serve(client, parallel=2)
     Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
     maps = service.attention("one", 3, (0, 1), 5, 9)
@@ -109,16 +101,16 @@ def test_what_a_response_still_shows(client, folder):
             look()
 
 
-def test_texts_become_vectors(client, folder):
-    client.load(folder, exact("numpy"))
+def test_texts_become_vectors(client, recurrent_folder):
+    client.load(recurrent_folder, exact("numpy"))
     service = serve(client, parallel=2)
     texts = [SYSTEM, *ENDS, *[SYSTEM[i : i + 4] for i in range(20)]]
     vectors = service.embed(texts).vectors
     assert np.allclose(service.embed(texts[::-1]).vectors[::-1], vectors, atol=1e-5)
 
 
-def test_states_count_in_the_budget(client, folder):
-    client.load(folder, exact("numpy"))
+def test_states_count_in_the_budget(client, recurrent_folder):
+    client.load(recurrent_folder, exact("numpy"))
     runner = client.engine._host.runner
     state = runner.model.shape.state_bytes
     pages = room_for(runner, StartServing(parallel=2, cache_budget=1 << 20)).pages

@@ -1,0 +1,254 @@
+"""What a head of a layer with a recurrent state holds of the text: how fast it forgets, how far
+each token changes it, and what later tokens read of earlier ones.
+
+The gated delta rule (Yang et al. 2024, https://arxiv.org/abs/2412.06464, equation 10) is linear in
+what tokens wrote. With a[t] what a token leaves of the state, b[t] how far it moves it, and S[t]
+the state behind it [dk,dv]:
+
+    u[j] = b[j] (v[j] - a[j] S[j-1]^T k[j])                what token j wrote
+    S[t] = a[t] S[t-1] + k[t] u[t]^T
+    y[t] = S[t]^T q[t]
+         = sum over j <= t of w[t,j] u[j]  +  a[1] .. a[t] S[0]^T q[t]
+    w[t,j] = a[j+1] .. a[t] (q[t] . k[j])
+
+So `w` is a map as attention's is, though its weights have signs and no sum of 1. It is made of the
+tokens that the cache holds: they run once more, from the last state that is held before them,
+through all ops but those that store.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.reference import DeltaInputs, kept_part
+from llm_lite.core.inspect.inspected import InspectedSession
+from llm_lite.core.kv_cache.states import State
+from llm_lite.core.messages import ReadStates, StatesRead
+from llm_lite.core.plan.plan import Op, Plan
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.tensor import TensorData
+
+F32 = NDArray[np.float32]
+PART = 64  # tokens that run at once: few enough for what waits, enough for products of matrices
+_STORES = ("store",)
+
+
+class HeadReads(Struct, frozen=True):
+    """What a head wrote and read of T tokens, float32."""
+
+    weights: F32  # [T,T]: w; 0 for later tokens
+    written: F32  # [T,dv]: u
+    of_start: F32  # [T,dv]: what is read of the state before the first token
+    norms: F32  # [T]: of the state behind each token (Frobenius)
+
+    @property
+    def read(self) -> F32:
+        """Return what the head reads, [T,dv]: the op's result."""
+        total: F32 = self.weights @ self.written + self.of_start
+        return total
+
+    def shares(self) -> tuple[F32, F32]:
+        """Return of what each token reads the parts that are of each token [T,T] and of the start
+        [T], by their lengths in the direction of the whole: a row of both adds up to 1; 0 where
+        nothing is read."""
+        whole = self.read.astype(np.float64)  # of small values, squares are smaller
+        length = np.einsum("tv,tv->t", whole, whole)
+        scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+        parts = self.weights * (whole @ self.written.T) * scale[:, None]
+        of_start = np.einsum("tv,tv->t", self.of_start, whole) * scale
+        return parts.astype(np.float32), of_start.astype(np.float32)
+
+
+def head_reads(given: DeltaInputs, head: int, start: F32) -> HeadReads:
+    """Return what a head wrote and read from the state `start` [dk,dv] on."""
+    q, k, v = given.q[:, head], given.k[:, head], given.v[:, head]
+    count, state, left = len(q), start, np.float32(1)
+    weights, decayed = q @ k.T, np.zeros((count, count), np.float32)
+    written, of_start = np.empty_like(v), np.empty_like(v)
+    norms = np.empty(count, np.float32)
+    for t in range(count):
+        kept = given.kept[t, head]
+        left = left * kept
+        state = kept * state
+        written[t] = given.written[t, head] * (v[t] - k[t] @ state)
+        state = state + np.outer(k[t], written[t])
+        norms[t] = np.linalg.norm(state)
+        decayed[t, :t] = decayed[t - 1, :t] * kept
+        decayed[t, t] = 1
+        of_start[t] = left * (q[t] @ start)
+    return HeadReads(weights * decayed, written, of_start, norms)
+
+
+def half_lives(kept: F32) -> F32:
+    """Return after how many tokens half of a state is left, [H], of what tokens leave [T,H]."""
+    with np.errstate(divide="ignore"):
+        mean = np.log(kept).mean(axis=0)
+        lives: F32 = np.float32(-math.log(2)) / mean
+    return np.where(mean == 0, np.float32(math.inf), lives)
+
+
+class StateReading:
+    """A running ReadStates. RequestError if it is impossible, NotFiniteError if a result is not
+    finite."""
+
+    def __init__(
+        self, request: ReadStates, session: InspectedSession, weights: Mapping[str, TensorData]
+    ) -> None:
+        self.request, self.session = request, session
+        self._plan = session.executor.program.plans[0]
+        self._weights = weights
+        self._layers = state_layers(self._plan)
+        self._check(request)
+        self._length = session.context_used
+        self._first = max(0, self._length - request.positions)
+        self._epoch = session.committed.epoch
+        self._given: list[DeltaInputs] = []  # of the layer, part by part
+        self._kept: dict[int, list[F32]] = {layer: [] for layer in self._layers}
+        self._start: State | None = None
+        self._work = self._run()
+
+    def advance(self, seconds: float = math.inf) -> StatesRead | None:
+        """Continue and return the result; None when the time was up: call again."""
+        until = time.perf_counter() + seconds
+        for _ in self._work:
+            if time.perf_counter() >= until:
+                return None
+        return self._result()
+
+    def _check(self, request: ReadStates) -> None:
+        if not self._layers:
+            raise RequestError("the model has no recurrent states: its layers attend")
+        if request.layer not in self._layers:
+            known = ", ".join(map(str, self._layers))
+            raise RequestError(
+                f"layer {request.layer} has no recurrent state; expected one of {known}"
+            )
+        heads = int(self._op(request.layer).params["heads"])
+        if not 0 <= request.head < heads:
+            raise RequestError(
+                f"layer {request.layer} has states of heads 0 to {heads - 1}, asked for "
+                f"{request.head}"
+            )
+        if request.positions < 1:
+            raise RequestError(f"positions: expected 1 or more, found {request.positions}")
+        if not self.session.context_used:
+            raise RequestError("there is nothing to read: the cache is empty")
+        if self.session.cache.good(self.session.made_by, self.session.gains) < (
+            self.session.context_used
+        ):
+            raise RequestError(
+                "tokens of the cache were computed with other weights or gains than those in "
+                "force, so their states are not to be had: send the conversation again"
+            )
+
+    def _op(self, layer: int) -> Op:
+        return self._plan.ops[self._layers[layer]]
+
+    def _run(self) -> Iterator[None]:
+        """Run the tokens again, a part at once; between parts the state waits on the host, as other
+        steps may run."""
+        states = self.session.cache.states
+        at = states.longest(self._first)
+        state = states.read(at) if at else None
+        while at < self._length:
+            self._check_cache()
+            if at == self._first:
+                self._start = state
+            end = min(at + PART, self._first if at < self._first else self._length)
+            with states.beside():
+                if state is not None:
+                    states.write_beside(at, state)
+                self._run_part(at, end)
+                state = states.read(end)
+            at = end
+            yield
+
+    def _check_cache(self) -> None:
+        session = self.session
+        if session.committed.epoch != self._epoch or session.context_used < self._length:
+            raise RequestError("the cache was rewritten while its states were read: ask again")
+
+    def _run_part(self, start: int, end: int) -> None:
+        session, shown = self.session, start >= self._first
+        step = session.step(session.tokens()[start:end], start)
+        plan, done = session.executor.program.plan_of(step), 0
+        with session.files.unchanged():
+            for layer, index in state_layers(plan).items():
+                session.executor.run_ops(plan, step, done, index, _STORES)
+                if shown:
+                    self._note(plan, step, layer, plan.ops[index])
+                session.executor.run_ops(plan, step, index, index + 1)
+                done = index + 1
+        session.cache.states.pass_by(start, end, step.states[0][1])
+
+    def _note(self, plan: Plan, step: Step, layer: int, op: Op) -> None:
+        """Keep what the op of a layer is about to compute with; of layers that nobody asked for,
+        only what they keep of their states."""
+        tensors = [plan.tensors[i] for i in op.inputs]
+        rate, bias = (self._weights[tensor.name].dequantize() for tensor in tensors[3:])
+        if layer != self.request.layer:
+            decay = self.session.executor.read(plan, tensors[1], step)
+            self._kept[layer].append(kept_part(decay, rate, bias))
+            return
+        read = self.session.executor.read
+        qkv, decay, beta = (read(plan, tensor, step) for tensor in tensors[:3])
+        sizes = {name: int(op.params[name]) for name in ("heads", "key_heads", "key_dim")}
+        tiled = bool(op.params["tiled"])
+        given = DeltaInputs.of(qkv, decay, beta, rate, bias, **sizes, tiled=tiled)
+        self._kept[layer].append(given.kept)
+        self._given.append(given)
+
+    def _result(self) -> StatesRead:
+        layer, head = self.request.layer, self.request.head
+        given = joined(self._given)
+        found = head_reads(given, head, self._start_of(given))
+        shares, of_start = found.shares()
+        for values in (shares, of_start, found.norms):
+            self.session.checked(values, f"the state of layer {layer}, head {head}")
+        return StatesRead(
+            layer,
+            head,
+            self._first,
+            tuple(given.kept[:, head].tolist()),
+            tuple(given.written[:, head].tolist()),
+            tuple(found.norms.tolist()),
+            tuple(map(tuple, shares.tolist())),
+            tuple(of_start.tolist()),
+            tuple(
+                (at, tuple(half_lives(np.concatenate(parts)).tolist()))
+                for at, parts in self._kept.items()
+            ),
+        )
+
+    def _start_of(self, given: DeltaInputs) -> F32:
+        """Return the head's state before the first token, [dk,dv]."""
+        keys, values = given.k.shape[2], given.v.shape[2]
+        if self._start is None:
+            return np.zeros((keys, values), np.float32)
+        tensor = self._plan.tensors[self._op(self.request.layer).outputs[1]]
+        rows = self._start[tensor.name].view(np.float32).reshape(-1, keys, values)
+        return rows[self.request.head]
+
+
+def state_layers(plan: Plan) -> dict[int, int]:
+    """Return by layer that has a state the index of its delta rule among the plan's ops."""
+    found, layer = {}, 0
+    for index, op in enumerate(plan.ops):
+        if op.name == "delta_rule":
+            found[layer] = index
+        if index in plan.layer_ends:
+            layer += 1
+    return found
+
+
+def joined(parts: list[DeltaInputs]) -> DeltaInputs:
+    """Return the inputs of tokens in parts, one behind the other, as those of all."""
+    names = DeltaInputs.__struct_fields__
+    return DeltaInputs(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
