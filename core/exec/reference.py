@@ -233,7 +233,7 @@ def delta_rule(
 
 
 class DeltaInputs(Struct, frozen=True):
-    """What the delta rule computes with, of T tokens and H heads."""
+    """Queries, keys, values and gates of the delta rule, of T tokens and H heads."""
 
     q: F32  # [T,H,dk], of length 1 / sqrt(dk)
     k: F32  # [T,H,dk], of length 1

@@ -1,5 +1,5 @@
-"""What a head of a layer with a recurrent state holds of the text: how fast it forgets, how far
-each token changes it, and what later tokens read of earlier ones.
+"""Takes a head's recurrent state apart by token: how fast it forgets, how far each token changes
+it, and what later tokens read of earlier ones.
 
 The gated delta rule (Yang et al. 2024, https://arxiv.org/abs/2412.06464, equation 10) is linear in
 what tokens wrote. With a[t] what a token leaves of the state, b[t] how far it moves it, and S[t]
@@ -41,7 +41,7 @@ _STORES = ("store",)
 
 
 class HeadReads(Struct, frozen=True):
-    """What a head wrote and read of T tokens, float32."""
+    """The writes and reads of a head over T tokens, float32."""
 
     weights: F32  # [T,T]: w; 0 for later tokens
     written: F32  # [T,dv]: u
@@ -55,9 +55,9 @@ class HeadReads(Struct, frozen=True):
         return total
 
     def shares(self) -> tuple[F32, F32]:
-        """Return of what each token reads the parts that are of each token [T,T] and of the start
-        [T], by their lengths in the direction of the whole: a row of both adds up to 1; 0 where
-        nothing is read."""
+        """Return the parts of what tokens read that each token wrote [T,T], and that were there at
+        the start [T], by their lengths in the direction of the whole: a row of both adds up to 1; 0
+        where nothing is read."""
         whole = self.read.astype(np.float64)  # of small values, squares are smaller
         length = np.einsum("tv,tv->t", whole, whole)
         scale = np.divide(1, length, out=np.zeros_like(length), where=length > 0)

@@ -222,6 +222,8 @@ class Interface:
             case ("view", _, name):
                 view = next(view for view in VIEWS if view.name == name)
                 focus.show(ui, view) if view in shown else ui.request(what)
+            case ("tab", _, name):
+                imgui.set_window_focus(next(view.window for view in VIEWS if view.name == name))
 
     def _is_shown(self, view: View, state: AppState) -> bool:
         if _page(state):

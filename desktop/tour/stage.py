@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,22 @@ class Stage:
         self._figure("grid")
         self._figure("heads")
         self._choose(locked=self._known(FIGURED[:2]))
+        model = driver.state.model
+        if model is not None and model.recurrent_layers:
+            self._look_at_states(model.recurrent_layers)
+
+    def _look_at_states(self, layers: Sequence[int]) -> None:
+        """Show a head of a recurrent state, with the pointer on its map, and in the large view."""
+        driver = self.driver
+        driver.wait("the states", lambda s: s.states.read is not None)
+        driver.click(f"state.{layers[0]}.0")
+        driver.wait("its map", lambda s: driver.shows("state.map"))
+        driver.point("state.map")
+        self._picture("04-state")
+        self._choose(large=True)
+        driver.leave()
+        self._picture("04-state-large")
+        self._choose(large=False, state_head=None)
 
     def _zoom(self, name: str) -> None:
         """Enlarge a map until single tokens are visible, with the pointer on a cell."""

@@ -79,7 +79,9 @@ class Ui(Struct):
 
     def request(self, what: str) -> None:
         """Ask something of the window for its next frame: what `Interface` knows, as "input", which
-        is to have the keyboard, or "view:head", which is to come to the front."""
+        is to have the keyboard, "view:head", which is to come to the front and have it, or
+        "tab:head", which is only to come to the front: in the frame of a click, what was clicked
+        would come there again."""
         self.requests.append(what)
 
     def redraw_in(self, seconds: float) -> None:

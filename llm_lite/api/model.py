@@ -39,6 +39,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader, check_rollout
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.hidden_states import hidden_states
+from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import (
     EVERY_QUERY,
     Prefills,
@@ -60,7 +61,9 @@ from llm_lite.core.messages import (
     MeasureCache,
     ModelInfo,
     ReadAttentionRows,
+    ReadStates,
     SamplingOptions,
+    StatesRead,
     TokenTrace,
 )
 from llm_lite.core.messages.encoding import Mask
@@ -290,6 +293,20 @@ class Model(ClosedByWith):
             found = Measuring(asked, session, source).advance()
         assert found is not None, "there is no limit of time"
         return np.array(found.values, np.float32)
+
+    def states(self, text: Text, layer: int, head: int) -> StatesRead:
+        """Return what a head of a layer with a recurrent state holds of a text: what each token
+        keeps and writes, the state's size, and the part of what each token reads that each other
+        one wrote. `StatesRead` of core/messages/inspecting/inside.py. RequestError for layers and
+        models that attend."""
+        ids = self._ids(text)
+        with self._using():
+            session = self._runner.session
+            session.prefill(ids)
+            asked = ReadStates(layer, head, max(len(ids), 1))
+            found = StateReading(asked, session, self._runner.weights).advance()
+        assert found is not None, "there is no limit of time"
+        return found
 
     def trace(
         self, text: Text, position: int = -1, layer: int = 0, head: int | None = None

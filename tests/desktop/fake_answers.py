@@ -1,5 +1,9 @@
 """What a fake engine answers: its texts, and the events that follow from a command alone."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -13,7 +17,9 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
+    ReadStates,
     ResumeKept,
+    StatesRead,
     TokensCounted,
 )
 from tests.desktop.fake_model import MODEL, ROW
@@ -110,6 +116,18 @@ def look(command: ReadAttentionRows) -> AttentionRows:
     weights[0] += 0.5
     weights[-1] += 0.5
     return AttentionRows(command.position, command.direction, tuple(weights))
+
+
+def read_states(command: ReadStates, tokens: int, layers: Sequence[int]) -> StatesRead:
+    """Half of what a token reads is its own, half of the text before; two heads a layer, of which
+    the second forgets later."""
+    count = min(tokens, command.positions)
+    shares = np.eye(count) / 2
+    half = (0.5,) * count
+    lives = tuple((layer, (2.0 + layer, 500.0)) for layer in layers)
+    rows = tuple(map(tuple, shares.tolist()))
+    first, norms = tokens - count, tuple(range(1, count + 1))
+    return StatesRead(command.layer, command.head, first, half, half, norms, rows, half, lives)
 
 
 def lens() -> tuple[LensRow, ...]:

@@ -49,6 +49,7 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
+    ReadStates,
     Reconfigure,
     ResumeKept,
     Shutdown,
@@ -83,6 +84,7 @@ from tests.desktop.fake_answers import (
     measured,
     pieces_of,
     prompt_tokens,
+    read_states,
     spell,
     thinks,
 )
@@ -201,6 +203,9 @@ class FakeEngine:
             self._say(followed(command, encodes=self.encodes))
         elif isinstance(command, MeasureCache):
             self._say(measured(command, len(self.model.cache.layers)))
+        elif isinstance(command, ReadStates):
+            held, layers = len(self.cached), self.model.recurrent_layers
+            self._say(read_states(command, held, layers))
         elif isinstance(command, EncodeText):
             self._say(encoded(command))
         elif isinstance(command, CompareTexts):

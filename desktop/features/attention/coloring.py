@@ -205,7 +205,7 @@ def draw_key(
             x, y, scale = at.x, y + small + ui.u(1), scale - widths[0] - gap
         draw.add_text(ImVec2(x, y), color, low)
         x += widths[1] + gap
-        _draw_ramp(choice, ui, (x, y + ui.u(0.75)), bar, small - ui.u(0.75))
+        draw_ramp(choice, ui, (x, y + ui.u(0.75)), bar, small - ui.u(0.75))
         x += bar + gap
         draw.add_text(ImVec2(x, y), color, high)
         x += widths[2] + ui.u(5)
@@ -219,9 +219,10 @@ def draw_key(
     tip(ui, tr(GROUPS) if groups else tr("The colour of an attention probability."))
 
 
-def _draw_ramp(
+def draw_ramp(
     choice: AttentionChoice, ui: Ui, at: tuple[float, float], width: float, height: float
 ) -> None:
+    """Draw the colours of a scale from left to right."""
     colors, each = stops(choice.colors, STEPS, is_light(ui)), width / STEPS
     draw, (x, y) = imgui.get_window_draw_list(), at
     draw.add_rect_filled(ImVec2(x, y), ImVec2(x + width, y + height), ui.color("sunken"))

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import AttentionRows
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention import state_head
 from llm_lite.desktop.features.attention.coloring import (
     bar_width,
     color_scale_of,
@@ -121,6 +122,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     maps, choice = ui.maps, state.attention
+    if choice.state_head is not None and maps is not None:
+        return state_head.draw_panel(state, choice, ui)
     problem = problem_of(state, maps) if maps else tr(EMPTY)
     if maps is None or problem or not choice.locked:
         text(ui, tr("Heads"), bold=True)

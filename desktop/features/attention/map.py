@@ -155,7 +155,7 @@ def gutters(ui: Ui, labels: AxisLabels | None, window: MapWindow, most: float) -
             return Gutters(wide, ui.theme.size("small") + ui.u(0.5))
         sides = ((labels.rows, window.rows), (labels.columns, window.columns))
         widest = (
-            max((imgui.calc_text_size(_label(texts, at)).x for at in positions), default=0.0)
+            max((imgui.calc_text_size(label_of(texts, at)).x for at in positions), default=0.0)
             for texts, positions in sides
         )
         left, top = (min(wide + ui.u(1.5), most) for wide in widest)
@@ -179,10 +179,11 @@ def draw_axes(
     *,
     first: bool = True,
     uppermost: bool = True,
+    names: tuple[str, str] = (ROWS, COLUMNS),
 ) -> None:
     """Draw tokens at the left and, upright, above the map at `at`; without `labels` some positions.
-    Beside them stand the names of both axes. Of maps beside each other the `first` has what is at
-    the left, and of those one below the other the `uppermost` the name above."""
+    Beside them stand the `names` of rows and columns. Of maps beside each other the `first` has
+    what is at the left, and of those one below the other the `uppermost` the name above."""
     down, across = (labels.rows, labels.columns) if labels is not None else (None, None)
     gap = names_room(ui)
     with ui.font(style="small"):
@@ -190,12 +191,12 @@ def draw_axes(
         if first:
             _draw_rows(ui, down, window.rows, at, side, room.left, marked, draw)
         if uppermost:
-            name = tr(COLUMNS)
+            name = tr(names[1])
             middle = at.x + (side - imgui.calc_text_size(name).x) / 2
             spot = ImVec2(round(max(middle, at.x)), round(at.y - room.top - gap))
             draw.add_text(spot, ui.color("muted"), name)
     if first:
-        upright_name(ui, tr(ROWS), at.x - room.left - gap, at.y - room.top, at.y + side, draw)
+        upright_name(ui, tr(names[0]), at.x - room.left - gap, at.y - room.top, at.y + side, draw)
 
 
 def _draw_rows(
@@ -234,10 +235,10 @@ def _places(
         if labels is None:
             yield position, f"{position:,}", middle
         else:
-            yield position, fit(_label(labels, position), room - ui.u(1)), middle
+            yield position, fit(label_of(labels, position), room - ui.u(1)), middle
 
 
-def _label(labels: Sequence[str], position: int) -> str:
+def label_of(labels: Sequence[str], position: int) -> str:
     words = labels[position] if position < len(labels) else f"#{position}"
     return visible(words)
 
@@ -276,7 +277,7 @@ def draw_pointer(
     value = None if lost else maps.value(name, row, column)
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if imgui.begin_tooltip():
-            asked, seen = _label(labels.rows, row), _label(labels.columns, column)
+            asked, seen = label_of(labels.rows, row), label_of(labels.columns, column)
             text(ui, tr("{asked}  looks at  {seen}").format(asked=asked, seen=seen), bold=True)
             places = tr("token {row:,} at token {column:,}").format(row=row, column=column)
             text(ui, places, "muted", "small")

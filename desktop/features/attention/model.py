@@ -23,7 +23,9 @@ from llm_lite.core.messages import (
     LensResult,
     MapsExported,
     ReadAttentionRows,
+    ReadStates,
     SetGains,
+    StatesRead,
     TokenFollowed,
 )
 from llm_lite.core.records import replace
@@ -78,6 +80,13 @@ class ShowRow(Action, frozen=True):
     """Ask where the token at a position attends by one head; `key` is what the text is now."""
 
     position: int
+    head: Head
+    key: tuple[object, ...]
+
+
+class LookAtState(Action, frozen=True):
+    """Ask what a head of a recurrent state holds; `key` is what the text is now."""
+
     head: Head
     key: tuple[object, ...]
 
@@ -160,6 +169,14 @@ def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
         return state, ()
     asked = Inspect(action.position)
     return replace(state, lens=replace(state.lens, key=action.key, asked=asked)), (asked,)
+
+
+def look_at_state(action: LookAtState, state: AppState, now: float) -> Result:
+    if not is_held(state, state.context_used - 1):
+        return state, ()
+    asked = ReadStates(*action.head)
+    states = replace(state.states, key=action.key, asked=asked, problem="")
+    return replace(state, states=states), (asked,)
 
 
 def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
@@ -256,6 +273,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SwitchVersion: switch_version,
     ReadAgain: reread,
     ShowRow: show_row,
+    LookAtState: look_at_state,
     Steer: steer,
     AnswerSteered: answer_steered,
     EndComparison: end_comparison,
@@ -298,6 +316,17 @@ def _lens_replied(event: Event, asked: Inspect, state: AppState, now: float) -> 
     return state
 
 
+def _states_replied(event: Event, asked: ReadStates, state: AppState, now: float) -> AppState:
+    states = state.states
+    if asked is not states.asked:
+        return state
+    if isinstance(event, StatesRead):
+        return replace(state, states=replace(states, read=event, read_of=states.key))
+    if isinstance(event, Ended):
+        return replace(state, states=replace(states, asked=None, problem=event.failure))
+    return state
+
+
 def _effect_replied(event: Event, asked: CompareGains, state: AppState, now: float) -> AppState:
     steering = state.steering
     if asked is not steering.asked:
@@ -329,6 +358,7 @@ REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
     ReadAttentionRows: _rows_replied,
     ExportMaps: _export_replied,
     Inspect: _lens_replied,
+    ReadStates: _states_replied,
     CompareGains: _effect_replied,
     FollowToken: _trace_replied,
 }

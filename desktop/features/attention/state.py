@@ -34,9 +34,11 @@ PART_HINTS = (
 
 class AttentionChoice(Struct, frozen=True):
     """`row` is the token whose row is marked, by position; None follows the newest. `part` is what
-    is shown of an encoder-decoder, and `aside` the heads that are locked in its other parts."""
+    is shown of an encoder-decoder, and `aside` the heads that are locked in its other parts.
+    `state_head` is of a layer with a recurrent state, and is shown in the place of locked ones."""
 
     locked: tuple[Head, ...] = ()
+    state_head: Head | None = None
     row: int | None = None
     order: Order = "layer"
     layer: int | None = None  # only this one
@@ -53,7 +55,7 @@ class AttentionChoice(Struct, frozen=True):
         """Lock `head`, or unlock it; the one locked first gives way to a fifth."""
         if head in self.locked:
             return replace(self, locked=tuple(h for h in self.locked if h != head))
-        return replace(self, locked=(*self.locked, head)[-MOST_LOCKED:])
+        return replace(self, locked=(*self.locked, head)[-MOST_LOCKED:], state_head=None)
 
     def showing(self, part: AttentionPart) -> AttentionChoice:
         """Show another part, with the heads that were locked there."""
@@ -79,4 +81,13 @@ class AttentionChoice(Struct, frozen=True):
         part: AttentionPart = "cross" if parts else "decoder"
         locked = tuple(h for h in self.locked if h[0] in layers and h[1] < heads)
         locked = locked if part == self.part else ()
-        return replace(self, part=part, aside=(), locked=locked, layer=None, group=None, row=None)
+        return replace(
+            self,
+            part=part,
+            aside=(),
+            locked=locked,
+            state_head=None,
+            layer=None,
+            group=None,
+            row=None,
+        )

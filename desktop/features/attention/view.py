@@ -14,6 +14,7 @@ from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import heads as attention_head
+from llm_lite.desktop.features.attention import state_head
 from llm_lite.desktop.features.attention.coloring import (
     color_scale_of,
     draw_key,
@@ -29,6 +30,8 @@ from llm_lite.desktop.features.attention.heads import (
 )
 from llm_lite.desktop.features.attention.map import draw_head_map, draw_missing, texture_of, whole
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
+from llm_lite.desktop.features.attention.state_cells import HEIGHT as STATE_HEIGHT
+from llm_lite.desktop.features.attention.state_cells import draw_state_key, draw_states
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
@@ -93,8 +96,8 @@ def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice
         return choice, []  # its maps come with the next frame
     choice = _draw_bar(choice, ui, maps)
     if maps.rows:
-        actions = _draw_kept(state, ui, maps)
-        choice = _draw_grid(choice, ui, maps)
+        actions = [*_draw_kept(state, ui, maps), *state_head.requests(state, choice)]
+        choice = _draw_grid(state, choice, ui, maps)
     else:
         imgui.dummy(ImVec2(0, ui.u(1)))
         actions = draw_unkept(state, ui, "attention")
@@ -189,11 +192,13 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     return actions
 
 
-def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
+def _draw_grid(state: AppState, choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
     controls = ui.local(GridControls)
     hatched, controls.hatched = controls.hatched, False
     room = imgui.get_content_region_avail().x
     draw_key(choice, ui, groups_of(choice, maps), room, hatched)
+    if shown_states(choice, maps):
+        draw_state_key(choice, ui, room)
     header = imgui.get_cursor_screen_pos().y
     over = imgui.get_window_draw_list()
     if choice.order == "layer":
@@ -202,7 +207,7 @@ def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoi
     imgui.begin_child("grid", ImVec2(0, 0), FLAT, flags)
     heads, scores = ordered(choice, ui, maps)
     if scores is None:
-        choice = _draw_rows(choice, ui, maps, heads, (over, header))
+        choice = _draw_rows(state, choice, ui, maps, heads, (over, header))
     else:
         choice = _draw_sorted(choice, ui, maps, heads, scores)
     imgui.end_child()
@@ -260,8 +265,17 @@ def groups_of(choice: AttentionChoice, maps: HeadMaps) -> range:
     return range(max(shared, default=0))
 
 
+def shown_states(choice: AttentionChoice, maps: HeadMaps) -> list[int]:
+    """Return the layers with a recurrent state that the filters leave; none by scores, which are of
+    maps."""
+    if choice.group is not None or choice.order != "layer":
+        return []
+    layers = enumerate(maps.layers)
+    return [at for at, one in layers if not one.attends and choice.layer in (None, at)]
+
+
 def _draw_rows(
-    choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head],
+    state: AppState, choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head],
     over: tuple[imgui.ImDrawList, float],
 ) -> AttentionChoice:  # fmt: skip
     """Draw a row a layer, a column a head; `over` is where the axes' names and numbers of heads are
@@ -271,22 +285,26 @@ def _draw_rows(
     room = imgui.get_content_region_avail().x - left
     columns = head_columns(ui, most, room)
     side = min(float(int(room / columns.count - gap)), ui.u(34))
-    layers = groupby(heads, key=lambda head: head[0])
+    own = {layer: list(found) for layer, found in groupby(heads, key=lambda head: head[0])}
+    layers = sorted([*own, *shown_states(choice, maps)])
     top = imgui.get_cursor_screen_pos()
     bottom = imgui.get_window_pos().y + imgui.get_window_height()
     draw_names(ui, over[0], (top.x, over[1]), bottom, "attention.names")
     whole = choice.group is None  # else a column is not one head
     if whole:
         _draw_numbers(ui, over, top.x + left, side + gap, columns.count)
-    for layer, found in layers:
-        own = list(found)
+    for layer in layers:
+        mine = own.get(layer, [])
         at = imgui.get_cursor_screen_pos()
-        height = -(-len(own) // columns.count) * (side + gap)
+        height = -(-len(mine) // columns.count) * (side + gap) or ui.u(STATE_HEIGHT) + gap
         if _visible(at.y, height):
-            labels = [f"{layer}", *(f"+{n}" for n in columns.offsets(len(own))[1:] if whole)]
+            labels = [f"{layer}", *(f"+{n}" for n in columns.offsets(len(mine))[1:] if whole)]
+            tall = side if mine else ui.u(STATE_HEIGHT)
             for line, label in enumerate(labels):
-                _draw_label(ui, label, (top.x, at.y + line * (side + gap)), left - gap, side)
-            for place, (_, head) in enumerate(own):
+                _draw_label(ui, label, (top.x, at.y + line * (side + gap)), left - gap, tall)
+            if not mine:
+                choice = draw_states(state, choice, ui, layer, (top.x + left, at.y), room - gap)
+            for place, (_, head) in enumerate(mine):
                 x = top.x + left + place % columns.count * (side + gap)
                 y = at.y + place // columns.count * (side + gap)
                 choice = draw_cell(choice, ui, maps, (layer, head), (x, y), side)
@@ -386,7 +404,7 @@ def draw_cell(
     if pressed or (hovered and imgui.is_mouse_clicked(0)):
         choice = choice.toggled(head)
         if not choice.large and not pressed:
-            imgui.set_window_focus("Head###head")  # its tab comes to the front
+            ui.request("tab:head")
     if head in choice.locked or hovered:
         color = ui.color("accent" if head in choice.locked else "muted")
         draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))

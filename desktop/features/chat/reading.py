@@ -18,6 +18,7 @@ from llm_lite.desktop.features.program.state import (
     Message,
     RowDetails,
     Running,
+    StatesLook,
 )
 from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, cut
@@ -97,6 +98,7 @@ def first_messages(state: AppState, messages: int) -> AppState:
         rows_asked=None,
         attention_rows=None,
         lens=Lens(),
+        states=StatesLook(),
         lesson=state.lesson.of_next_conversation(),
     )
     return with_turns(_outdated(state))

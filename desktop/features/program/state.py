@@ -35,9 +35,11 @@ from llm_lite.core.messages import (
     Overflow,
     Read,
     ReadAttentionRows,
+    ReadStates,
     Reconfigure,
     Role,
     SamplingOptions,
+    StatesRead,
     StopReason,
     Thinking,
     ToolStyle,
@@ -263,6 +265,16 @@ class RowDetails(Struct, frozen=True):
     rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
 
 
+class StatesLook(Struct, frozen=True):
+    """The last request of recurrent states, and its result."""
+
+    key: tuple[object, ...] = ()  # of what was asked last
+    asked: ReadStates | None = None  # and not answered yet
+    read: StatesRead | None = None
+    read_of: tuple[object, ...] = ()  # the key of what was read
+    problem: str = ""  # a sentence where nothing was
+
+
 class Lens(Struct, frozen=True):
     """The last request of the logit lens, and its result."""
 
@@ -362,6 +374,7 @@ class AppState(Switches, frozen=True):
     rows_asked: ReadAttentionRows | None = of("reading", None)  # whose answer is wanted
     attention_rows: AttentionRows | None = of("reading", None)
     lens: Lens = made("reading", Lens)
+    states: StatesLook = made("reading", StatesLook)
     lesson: LessonState = divided(LessonState)
     steering: Steering = divided(Steering)
     gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1

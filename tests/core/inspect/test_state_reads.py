@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import llm_lite
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.reference import DeltaInputs
@@ -171,3 +172,13 @@ def test_other_gains(recurrent_folder):
         session.set_gains(tuple((0.5,) * len(row) for row in session.gains))
         with pytest.raises(RequestError, match="other weights or gains"):
             StateReading(ReadStates(0, 0), session, runner.weights)
+
+
+def test_in_python(recurrent_folder):
+    with llm_lite.load(str(recurrent_folder), backend="cpu", context=256) as model:
+        found = model.states("Why is the sky blue?", 1, 0)
+        count = len(model.tokenize("Why is the sky blue?"))
+        assert np.shape(found.shares) == (count, count) and found.first == 0
+        assert np.abs(np.sum(found.shares, axis=1) - 1).max() <= CLOSE
+        with pytest.raises(RequestError, match="layer 3 has no recurrent state"):
+            model.states("a", 3, 0)

@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
+from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, table
@@ -220,7 +221,7 @@ class NoRows:
     problem, pending, length, vanished = "", False, 40, 0
     rows = range(40, 40)
     memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
-    layers = (SimpleNamespace(heads=9, kv_heads=3, is_causal=True, cross=False),) * 2
+    layers = (AttentionLayer("q", "k", 9, 3, head_dim=8, scale=1.0, window=0),) * 2
 
     def use(self, look):
         pass

@@ -71,7 +71,6 @@ QUIET = {
     "features/lesson/first_page.py": ("(The|Water) [a-z0-9 F]+[.?]?", "said to the model"),
     "features/lesson/pictures/overview.py": ("Where is the station.", "said to the model"),
     "features/history/menu.py": ("Markdown", "the name of a format"),
-    "features/attention/view.py": ("Head", "the identity of a window"),
     "features/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),
     "features/library/finding.py": (r"Apache 2\.0|Llama 3\.2|CC BY 4\.0|Gemma", "licences"),
     "features/library/fit_bar.py": ("would fit", "how core's sentence ends"),

@@ -42,6 +42,7 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
+    ReadStates,
     Reconfigure,
     ResumeKept,
     SetGains,
@@ -395,6 +396,8 @@ class ScriptedEngine:
                 many = command.last - command.first
                 values = ((STAMP - tag,) * many,) * len(self.model.cache.layers)
                 handle.emit(CacheMeasured(command.what, command.first, 1, values))
+            case ReadStates():
+                handle.end(f"c{tag}states")
             case FollowToken():
                 handle.end(f"c{tag}trace")
             case CountTokens():
@@ -419,7 +422,7 @@ class ScriptedEngine:
         self._handle.emit(event)
 
 
-_LOOKS = (Inspect, ReadAttentionRows, MeasureCache, FollowToken)
+_LOOKS = (Inspect, ReadAttentionRows, ReadStates, MeasureCache, FollowToken)
 _SERVED = (SetGains, CompareGains, CountTokens, *_LOOKS)
 
 

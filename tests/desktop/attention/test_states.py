@@ -1,0 +1,167 @@
+"""Layers with a recurrent state in the grid, and a head of one, large."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.history import ConversationTree
+from llm_lite.core.messages import Ended, ReadStates
+from llm_lite.core.plan.attention_layers import RECURRENT
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention import state_head
+from llm_lite.desktop.features.attention.model import REPLIES, LookAtState, look_at_state
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.attention.state_cells import life_share, shown_life
+from llm_lite.desktop.features.attention.state_head import colored, largest, level, percents
+from llm_lite.desktop.features.attention.view import shown_states
+from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.state import AppState, Message, Running, StatesLook
+from tests.desktop.attention.test_attention_views import SomeRows
+from tests.desktop.fake_answers import read_states
+from tests.desktop.fake_model import EXECUTOR, MODEL
+
+TOKENS = 40
+MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+STATE = AppState(
+    model=replace(MODEL, recurrent_layers=(0, 2)),
+    executor=EXECUTOR,
+    context_used=TOKENS,
+    owners=(0,) * TOKENS,
+    positions=tuple(f"t{n}" for n in range(TOKENS)),
+    tree=ConversationTree(MESSAGES),
+)
+
+
+class WithStates(SomeRows):
+    layers = (RECURRENT, SomeRows.layers[0], RECURRENT, SomeRows.layers[0])
+
+    def scores(self):
+        return None
+
+
+@pytest.fixture
+def shown(headless):
+    one = headless(STATE)
+    one.ui.maps = WithStates()
+    one.driver.click("tab.attention")
+    return one
+
+
+def answer(one):
+    """As an engine does, to what was asked last."""
+    asked = one.did(LookAtState)[-1]
+    found = read_states(ReadStates(*asked.head), TOKENS, (0, 2))
+    look = StatesLook(asked.key, None, found, asked.key)
+    one.program.state = replace(one.state, states=look)
+    one.driver.frames(3)
+
+
+def test_a_click_on_a_cell_shows_the_head(shown):
+    asked = shown.did(LookAtState)
+    assert [one.head for one in asked] == [(0, 0)], "once, for what the grid tells of all heads"
+    assert not shown.driver.shows("state.0.0")
+    answer(shown)
+    assert all(shown.driver.shows(f"state.{layer}.{head}") for layer in (0, 2) for head in (0, 1))
+    shown.driver.click("tab.performance")
+    shown.driver.click("state.2.1")
+    assert shown.state.attention.state_head == (2, 1)
+    assert not shown.driver.shows("state.map"), "of another head nothing is shown"
+    assert shown.driver.shows("state.close"), "the Head view is in front"
+    assert shown.did(LookAtState)[-1].head == (2, 1)
+    answer(shown)
+    shown.driver.point("state.map")
+    assert shown.driver.shows("state.map")
+    shown.program.do(SetAttention(replace(shown.state.attention, large=True)))
+    shown.driver.frames(3)
+    shown.driver.click("state.row.0")
+    assert shown.state.attention.row == TOKENS - 1
+    shown.driver.click("state.close")
+    assert shown.state.attention.state_head is None
+
+
+def test_a_click_on_the_map_marks_a_row(shown):
+    answer(shown)
+    shown.driver.click("state.0.1")
+    answer(shown)
+    x0, y0, x1, y1 = shown.driver.rect("state.map")
+    shown.driver.point_at((x0 + x1) / 2, y0 + (y1 - y0) * 10.5 / TOKENS)
+    shown.driver.press_button(0)
+    assert shown.state.attention.row == 10
+
+
+def test_an_attention_head_takes_its_place(shown):
+    answer(shown)
+    shown.driver.click("state.0.1")
+    shown.driver.click("attention.1.0")
+    choice = shown.state.attention
+    assert (choice.state_head, choice.locked) == (None, ((1, 0),))
+    assert shown.driver.shows("head.1.0"), "in front, too"
+
+
+def test_when_states_are_read():
+    choice = AttentionChoice()
+    (asked,) = state_head.requests(STATE, choice)
+    assert asked.head == (0, 0)
+    running = Running(1, -1)
+    for state in (
+        replace(STATE, running=running),  # its tokens run once more
+        replace(STATE, context_used=0),
+        replace(STATE, owners=(0,) * 5),  # the rest is of another conversation
+        replace(STATE, model=MODEL),
+        replace(STATE, states=StatesLook(asked.key)),
+    ):
+        assert state_head.requests(state, choice) == []
+    for state in (
+        replace(STATE, executor=replace(EXECUTOR, mode="fp32")),
+        replace(STATE, positions=(*STATE.positions, "x"), owners=(0,) * 41, context_used=41),
+    ):
+        assert state_head.requests(replace(state, states=StatesLook(asked.key)), choice)
+
+
+def test_a_reply_is_kept_with_what_it_is_of():
+    asked = state_head.requests(STATE, AttentionChoice())[0]
+    state, (command,) = look_at_state(asked, STATE, 0.0)
+    assert command == ReadStates(0, 0)
+    found = read_states(command, TOKENS, (0, 2))
+    reply = REPLIES[ReadStates]
+    after = reply(found, command, state, 0.0)
+    assert (after.states.read, after.states.read_of) == (found, asked.key)
+    ended = reply(Ended(), command, after, 0.0)
+    assert ended.states.asked is None and ended.states.read is found
+    other = ReadStates(2, 0)
+    assert reply(found, other, state, 0.0) is state, "of a request that gave way"
+    failed = reply(Ended(str(RequestError("no"))), command, state, 0.0)
+    assert (failed.states.problem, failed.states.asked) == ("no", None)
+
+
+def test_layers_of_states_pass_the_filters():
+    maps = WithStates()
+    assert shown_states(AttentionChoice(), maps) == [0, 2]
+    assert shown_states(AttentionChoice(layer=2), maps) == [2]
+    assert shown_states(AttentionChoice(layer=1), maps) == []
+    assert shown_states(AttentionChoice(group=0), maps) == []
+    assert shown_states(AttentionChoice(order="entropy"), maps) == []
+
+
+def test_half_lives_in_few_characters():
+    lives = (0.24, 7.96, 52.6, 1500, 4e6, np.inf)
+    assert [shown_life(life) for life in lives] == ["0.2", "8.0", "53", "1k", "∞", "∞"]
+    assert [life_share(life) for life in (0, 1, 32, 1024, np.inf)] == [0, 0, 0.5, 1, 1]
+
+
+def test_colours_of_shares():
+    shares = np.float32([[1, 0.5, 1e-3, 0, -1e-4, -1, -3]])
+    assert level(shares)[0].tolist() == pytest.approx([1, 0.9, 0, 0, 0, 1, 1], abs=0.01)
+    found = colored(shares, (0x101010, 0x0000FF, 0xFF0000))[0]
+    assert [hex(one) for one in found[[0, 3, 5]]] == ["0xffff0000", "0xff101010", "0xff0000ff"]
+
+
+def test_what_a_row_reads_most():
+    read = replace(
+        read_states(ReadStates(0, 0, 3), 9, (0,)),
+        shares=((0.9, 0.0, 0.0), (0.2, -0.7, 0.0), (0.1, 0.3, 0.2)),
+        of_start=(0.1, 1.5, 0.4),
+    )
+    assert largest(read, 7) == [(None, 1.5), (7, -0.7), (6, 0.2)]
+    assert largest(read, 8) == [(None, 0.4), (7, 0.3), (8, 0.2), (6, 0.1)]
+    assert [percents(share) for share in (0.123, -0.7, 0.00031)] == ["12.3%", "−70.0%", "0.031%"]
