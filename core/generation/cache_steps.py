@@ -91,8 +91,12 @@ class CacheSteps:
 
     def step_by_step(self, tokens: Sequence[int], start: int) -> Step:
         """Return the step in which each token gets the bits and the logits of a step of its own."""
+        self._run_again(start)
         count = len(tokens)
-        parts = tuple(Segment(start + i, 1, 1, self._table) for i in range(count))
+        states = self.cache.states.next_each(start, count)
+        parts = tuple(
+            Segment(start + i, 1, 1, self._table, states=own) for i, own in enumerate(states)
+        )
         return Step(np.asarray(tokens, np.int32), 0, count, parts, source=self.source)
 
     @property
@@ -128,6 +132,7 @@ class CacheSteps:
             self.step_seconds = 0.0
             row = self.checked(self._ahead.row(position), f"the logits of token {position}")
             self.cache.writing(position + 1)
+            self.cache.states.count_ahead(position + 1)
             self._count([token], self._rows.first_after(position + 1))
             return row
         if not draft:
@@ -209,6 +214,7 @@ class CacheSteps:
     def _run(
         self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
+        self._forget_ahead()
         step = self.step(tokens, len(self.cache), outputs)
         logits, first = self._execute(step, step.kv_length, should_stop)
         for token, row in enumerate(logits, step.kv_length - len(logits)):
@@ -241,9 +247,14 @@ class CacheSteps:
         self, tokens: tuple[int, ...], should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
         """Run a step over drafted tokens; only the first one counts as decoded."""
+        self._forget_ahead()
         start = len(self.cache)
-        logits, first = self._execute(self.step_by_step(tokens, start), start + 1, should_stop)
+        step = self.step_by_step(tokens, start)
+        logits, first = self._execute(step, start + 1, should_stop)
         self.checked(logits[0], f"the logits of token {start}")
+        left = [slot for _, slot in step.states]
+        self.cache.states.commit(start, start + 1, left[0])
+        self.cache.states.note_ahead(start + 2, left[1:])
         self._count(tokens[:1], first)
         epoch = self._rows.state.epoch
         self._ahead = Lookahead(start + 1, tokens[1:], logits[1:], self.gains, epoch)
@@ -254,7 +265,7 @@ class CacheSteps:
     ) -> tuple[NDArray[np.float32], int]:
         """Run a step behind the cache, which will count positions up to `counted`; return its
         logits, and the first position whose query is kept then."""
-        self._ahead = NOTHING_AHEAD
+        self._forget_ahead()
         first = self._rows.first_after(counted)
         self.cache.writing(counted)
         self._commit(min(first, step.first_position))  # the ring rows that this step writes over
@@ -264,12 +275,17 @@ class CacheSteps:
             self.step_seconds = time.perf_counter() - began
         return logits, first
 
+    def _forget_ahead(self) -> None:
+        self._ahead = NOTHING_AHEAD
+        self.cache.states.forget_ahead()
+
     def _count(self, tokens: Sequence[int], first: int) -> None:
         """Count positions that a step has written; queries are kept from `first` on."""
         self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
 
     def _truncate(self, length: int) -> None:
+        self._forget_ahead()
         self.cache.truncate(length)
         self._commit(min(self._rows.first, length))
 

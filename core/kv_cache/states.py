@@ -7,7 +7,7 @@ prompts and answers and every so many positions, stays where it is. A failed ste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -38,10 +38,12 @@ class RecurrentStates:
         self._executor, self.tensors = executor, state_tensors(plan)
         self.slots = pages.states - pages.client_states if pages and self.tensors else 0
         self._all = pages.states if pages else 1
+        self._drafted = pages.drafted_states if pages else 0  # slots that stay free for these
         self._free = list(range(self.slots - 1, -1, -1))
         self._behind: dict[int, int] = {}  # slot by positions
         self._marked = set[int]()  # positions that are worth going back to before others
         self._beside: dict[int, int] = {}  # likewise, of a text that only passes
+        self._ahead: dict[int, int] = {}  # likewise, of drafted tokens that may follow
 
     def holds(self, length: int) -> bool:
         """Return whether a step could follow the first `length` positions."""
@@ -64,9 +66,41 @@ class RecurrentStates:
             if found is None:
                 raise RequestError(f"the state behind {length} tokens is no longer there")
             source = found
-        if not self._free:
+        while len(self._free) + len(self._ahead) <= self._drafted or not self._free:
             self._drop(self._least_worth(length))
         return source, self._free[-1]
+
+    def next_each(self, length: int, count: int) -> list[tuple[int, int]]:
+        """Return `next` for each of `count` tokens, the drafted ones behind the first, which go on
+        from each other."""
+        if not self.slots:
+            return [(NO_STATE, 0)] * count
+        source, _ = self.next(length)
+        slots = self._free[: -count - 1 : -1]
+        assert len(slots) == count, f"{count} tokens, and slots for {len(slots)}"
+        return list(zip([source, *slots], slots, strict=False))
+
+    def note_ahead(self, length: int, slots: Sequence[int]) -> None:
+        """Note that a step has left states in these slots behind `length` positions, one more, and
+        so on; the conversation does not count these yet."""
+        if not self.slots:
+            return
+        self._ahead = {length + number: slot for number, slot in enumerate(slots)}
+        for slot in slots:
+            self._free.remove(slot)
+
+    def count_ahead(self, length: int) -> None:
+        """Count the state behind `length` positions, one more than before, that `note_ahead`
+        noted."""
+        if self.slots:
+            slot = self._ahead.pop(length)
+            self._free.append(slot)
+            self.commit(length - 1, length, slot)
+
+    def forget_ahead(self) -> None:
+        """Forget what `note_ahead` noted: other tokens follow."""
+        self._free += self._ahead.values()
+        self._ahead.clear()
 
     def commit(self, start: int, end: int, left: int, *, keep: bool = False) -> None:
         """Note that a step from `start` to `end` positions has left its state in slot `left`. The

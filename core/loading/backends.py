@@ -44,6 +44,7 @@ _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the
 _SLICED = Bucket(1, 1, sliced=True)  # guesses a token
 _STATE_BYTES = 256 << 20  # of recurrent states in the executor
 _LEAST_STATES, _MOST_STATES = 4, 16
+_DRAFTED_BYTES, _LEAST_DRAFTED = 128 << 20, 2  # of states of drafted tokens, besides these
 ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
 _ENCODER_OUTPUTS = 64  # tokens whose logits come from one pass through the masked-token head
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
@@ -162,9 +163,9 @@ def build_options(
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
     prompts = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
-    verified = 1  # a draft that is rejected would leave its mark on a recurrent state
-    if not every_output and not shape.state_bytes and drafts(choice, options):
-        verified = min(_VERIFIED[choice.backend], context)
+    verified = 1
+    if not every_output and drafts(choice, options):
+        verified = min(_VERIFIED[choice.backend], context, 1 + _most_drafted(shape))
     cut = slice_to_draft(options.speculate, draft_slice) if verified > 1 else None
     chunk = prompts[-1]
     kept = affordable if affordable >= chunk else 0
@@ -189,6 +190,7 @@ def build_options(
             window=window,
             states=_state_slots(shape),
             client_states=states,
+            drafted_states=verified - 1 if shape.state_bytes else 0,
         ),
         source=context if shape.cross_attention else 0,
         draft_slice=cut,
@@ -201,6 +203,13 @@ def _state_slots(shape: ModelShape) -> int:
     if not shape.state_bytes:
         return 0
     return min(_MOST_STATES, max(_LEAST_STATES, _STATE_BYTES // shape.state_bytes))
+
+
+def _most_drafted(shape: ModelShape) -> int:
+    """Return how many drafted tokens a step may verify, for whose states there is room."""
+    if not shape.state_bytes:
+        return max(_VERIFIED.values())
+    return max(_LEAST_DRAFTED, _DRAFTED_BYTES // shape.state_bytes)
 
 
 def _step_sizes(

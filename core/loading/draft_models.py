@@ -101,8 +101,6 @@ def of_no_use(source: str, choice: backends.ExecutorChoice, target: ModelFile) -
     why = "answers are not drafted here"
     if not target.model.continues:
         why = f"what an {target.model.kind} writes is not drafted"
-    elif target.model.shape.recurrent_layers:
-        why = "layers with a recurrent state cannot go back to before a token that was rejected"
     elif choice.info is not None and choice.info.kind == "software":
         why = f"drafts gain nothing on {choice.info.name}, which is only software"
     return f"draft model: {source} is not used, as {why}"

@@ -142,9 +142,12 @@ class Program(Struct, frozen=True):
     @property
     def most_drafted(self) -> int:
         """Return the most drafted tokens of a step, behind the token that it decodes. Each is a
-        segment, so that it gets the bits that it would get alone. None where layers have a
-        recurrent state, which cannot go back to before a token that was rejected."""
-        return self.pages.segments - 1 if self.pages and not self.pages.states else 0
+        segment, so that it gets the bits that it would get alone. Where layers have a recurrent
+        state, each leaves one of its own, as no state goes back to before a token."""
+        if self.pages is None:
+            return 0
+        most = self.pages.segments - 1
+        return min(most, self.pages.drafted_states) if self.pages.states else most
 
     @property
     def step_words(self) -> int:

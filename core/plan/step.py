@@ -41,6 +41,7 @@ class PageShape(Struct, frozen=True):
     window: int = 0  # positions that a token sees in these, at most
     states: int = 0  # slots of recurrent states, if the model has any
     client_states: int = 0  # of these, the last, which all sequences but the first have
+    drafted_states: int = 0  # of the others, those that are there for drafted tokens
 
     @property
     def shared(self) -> int:
@@ -91,6 +92,7 @@ def chat_pages(
     window: int = 0,
     states: int = 0,
     client_states: int = 0,
+    drafted_states: int = 0,
 ) -> PageShape:
     """Return the size of the caches of a chat, whose pages hold `context` positions and come first,
     and of `others` behind them."""
@@ -104,8 +106,9 @@ def chat_pages(
         chunk=chunk,
         windowed=windowed,
         window=window,
-        states=states + client_states,
+        states=states + client_states + drafted_states,
         client_states=client_states,
+        drafted_states=drafted_states,
     )
 
 

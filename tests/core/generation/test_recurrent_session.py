@@ -9,8 +9,8 @@ from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
 from llm_lite.core.kv_cache.states import APART, RecurrentStates
-from llm_lite.core.loading.draft_models import check_drafts_for, of_no_use
-from llm_lite.core.messages import ReadAttentionRows
+from llm_lite.core.loading.draft_models import check_drafts_for
+from llm_lite.core.messages import ChatMessage, ReadAttentionRows, SamplingOptions
 from llm_lite.core.plan.step import PAGE
 from tests.runners import BACKENDS, exact, running
 
@@ -88,7 +88,7 @@ def test_few_tokens_of_a_conversation_are_read_again(recurrent_folder):
     random, turns, slots = np.random.default_rng(5), [], 13
     with running(recurrent_folder, exact("cpu")) as runner:
         session, states = runner.session, runner.session.cache.states
-        states.slots, states._free = slots, list(range(slots))
+        states.slots, states._free, states._drafted = slots, list(range(slots)), 0
         for number in range(50):
             back = 1 if number % 7 == 3 else int(random.integers(2, 5)) if number % 11 == 9 else 0
             turns = turns[: len(turns) - back]
@@ -173,7 +173,7 @@ def test_another_executor_goes_on(recurrent_folder, fresh):
 def test_slots_are_given_up_in_the_order_of_their_worth(recurrent_folder):
     with running(recurrent_folder, exact("numpy")) as runner:
         states = RecurrentStates(runner.executor)
-        states.slots, states._free, states._behind = 4, [3, 2, 1, 0], {}
+        states.slots, states._free, states._drafted = 4, [3, 2, 1, 0], 0
         for start, end in ((0, 100), (100, 130), (130, APART)):
             states.commit(start, end, states.next(start)[1])
             states.mark(end)
@@ -251,8 +251,80 @@ def test_states_are_kept_wherever_a_prompt_begins(recurrent_folder):
 
 
 def test_a_draft_model_must_be_able_to_go_back(recurrent_folder):
-    with running(recurrent_folder, exact("numpy")) as runner:
-        with pytest.raises(RequestError, match="cannot go back to before a token"):
-            check_drafts_for(runner.model_file, runner.model_file)
-        assert "cannot go back" in of_no_use("it", runner.choice, runner.model_file)
-        assert runner.executor.program.most_drafted == 0
+    with (
+        running(recurrent_folder, exact("numpy")) as runner,
+        pytest.raises(RequestError, match="cannot go back to before a token"),
+    ):
+        check_drafts_for(runner.model_file, runner.model_file)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_drafts_leave_states_that_are_as_decoded(recurrent_folder, device, backend):
+    """Right and wrong ones, of all lengths: logits and states have the bits of steps a token."""
+    random = np.random.default_rng(18)
+    options = exact(backend, speculate="lookup")
+    with running(recurrent_folder, options, device=device) as runner:
+        session, states = runner.session, runner.session.cache.states
+        most = runner.executor.program.most_drafted
+        assert most >= 2
+        text, answer = words(random, 90), words(random, 60)
+        session.prefill(text)
+        expected, left = [], []
+        for token in answer:
+            expected.append(session.decode(token).tobytes())
+            left.append({name: rows.tobytes() for name, rows in states.read(len(text)).items()})
+        whole = session.tokens()
+        last = {name: rows.tobytes() for name, rows in states.read(len(whole)).items()}
+        for turn in range(3):
+            session.prepare([*text, 0])
+            assert session.context_used == len(text)
+            at = 0
+            while at < len(answer):
+                right = int(random.integers(0, most + 1))
+                draft = answer[at + 1 : at + 1 + right]
+                draft += words(random, int(random.integers(0, most - len(draft) + 1)))
+                for number, token in enumerate(answer[at : at + 1 + right]):
+                    found = session.decode(token, draft=draft if not number else ())
+                    assert found.tobytes() == expected[at + number], (turn, at, number)
+                at += 1 + right
+            assert session.tokens() == whole
+            now = {name: rows.tobytes() for name, rows in states.read(len(whole)).items()}
+            assert now == last
+            held = len(states._behind) + len(states._ahead) + len(states._free)
+            assert held == states.slots, "every slot is somewhere"
+
+
+def test_a_step_behind_drafts_that_did_not_come(recurrent_folder, fresh):
+    """Drafted tokens leave nothing: another token, another prompt, the lens and what passes by."""
+    random = np.random.default_rng(19)
+    with running(recurrent_folder, exact("cpu", speculate="lookup")) as runner:
+        session, states = runner.session, runner.session.cache.states
+        most, text = runner.executor.program.most_drafted, words(random, 60)
+        session.prefill(text)
+        for turn in range(12):
+            text.append(int(words(random, 1)[0]))
+            found = session.decode(text[-1], draft=words(random, most))
+            assert np.abs(found - fresh(text)).max() < CLOSE
+            match turn % 4:
+                case 0:
+                    assert len(lens(session, len(text) - 3)) == 5
+                case 1:
+                    with session.beside(len(text), 5):
+                        session.run_beside(words(random, 5), len(text))
+                case 2:
+                    text = [*text[: len(text) - 20], *words(random, 9)]
+                    assert np.abs(session.prefill(text) - fresh(text)).max() < CLOSE
+            held = len(states._behind) + len(states._ahead) + len(states._free)
+            assert held == states.slots
+
+
+def test_an_answer_is_the_same_with_drafts(client, recurrent_folder):
+    asked, said = (ChatMessage("user", "ab ab ab ab ab ab"),), {}
+    few = tuple((token, 60.0) for token in (65, 66, 67))  # so that it repeats itself
+    sampling = SamplingOptions(temperature=0.0, max_new_tokens=120, logit_bias=few)
+    for speculate in ("off", "lookup", "auto"):
+        client.load(recurrent_folder, exact("cpu", speculate=speculate))
+        said[speculate] = client.ask(asked, sampling)
+    drafted = said["lookup"][0].stats.drafted
+    assert drafted > said["lookup"][0].stats.accepted > 5 and not said["off"][0].stats.drafted
+    assert said["off"][1] == said["lookup"][1] == said["auto"][1]
