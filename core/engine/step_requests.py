@@ -52,7 +52,7 @@ from llm_lite.core.messages import (
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
 _CUT = (ReadAttentionRows, MeasureCache, ReadStates)  # into slices of that time
-_LONG = (MeasureCache, ReadStates)
+_LONG = {MeasureCache: 1, ReadStates: 2}  # served behind the rest, in this order
 # Of these, one that waits gives way to a later one.
 _NEWEST_ONLY = (ReadAttentionRows, ReadStates, EncodeText, CompareTexts)
 
@@ -97,11 +97,14 @@ class StepRequestServer:
         takes over; one that fails again ends.
 
         Long requests are cut into slices; once there is `hurry`, the rest waits for the next call.
+        One that runs tokens again does not even begin then: an answer would wait for its steps.
         """
         self._take_submitted()
         for handle in [one for one in self._waiting if not isinstance(one.command, _CUT)]:
             self._serve(handle, runner)
         while self._waiting:
+            if isinstance(self._waiting[0].command, ReadStates) and hurry():
+                return
             self._serve(self._waiting[0], runner)
             if hurry():
                 return
@@ -114,7 +117,7 @@ class StepRequestServer:
                     self._waiting.remove(older)
                     older.end(SUPERSEDED, unwanted=True)
             self._waiting.append(handle)
-        self._waiting.sort(key=lambda one: isinstance(one.command, _LONG))  # behind the rest
+        self._waiting.sort(key=lambda one: _LONG.get(type(one.command), 0))
 
     def _serve(self, handle: Handle, runner: AnyRunner | None) -> None:
         self._waiting.remove(handle)

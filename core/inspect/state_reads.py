@@ -36,7 +36,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
-PART = 64  # tokens that run at once: few enough for what waits, enough for products of matrices
+PART = 32  # tokens that run at once: few, as a message waits for them, and enough for products
 _STORES = ("store",)
 
 
