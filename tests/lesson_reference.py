@@ -276,7 +276,7 @@ class LessonReference:
             return rms(self.added_by(name, layer))
         at = f"layers.{layer}"
         points = [self.ends_of(layer - 1) if layer else self.embedded]
-        points.append(self.row(f"{at}.attention.residual"))
+        points.append(self.row(f"{at}.attention.residual", f"{at}.state.residual"))
         if f"{at}.cross_attention.residual" in self.whole.rows:
             points.append(self.row(f"{at}.cross_attention.residual"))
         points.append(self.ends_of(layer))

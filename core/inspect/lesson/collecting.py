@@ -16,6 +16,7 @@ from llm_lite.core.inspect.lesson import wiring
 from llm_lite.core.inspect.lesson.one_head import HeldKeys, head_view, liveliest, scores_of
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
+from llm_lite.core.kv_cache.states import state_tensors
 from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
@@ -43,8 +44,7 @@ from llm_lite.core.messages.inspecting.lesson import (
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import cache_layers
-from llm_lite.core.plan.ops import STATEFUL
-from llm_lite.core.plan.plan import Program, tensor_row_bytes
+from llm_lite.core.plan.plan import Plan, Program, tensor_row_bytes
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.records import replace
 
@@ -179,9 +179,13 @@ def _wires(run: TracedRun, source: AttentionSource, asked: FollowToken) -> _Wire
     layers = len(run.plan.layer_ends)
     if not 0 <= asked.layer < layers:
         raise RequestError(f"layer {asked.layer}: the model has {layers} layers")
-    if any(op.name in STATEFUL for op in run.plan.ops):
-        raise RequestError("the lesson does not know layers with a recurrent state yet")
     layer = source.layers[asked.layer]
+    if not layer.attends:
+        open_ones = [str(i) for i, one in enumerate(source.layers) if one.attends]
+        raise RequestError(
+            f"layer {asked.layer} has a recurrent state: the lesson opens layers that attend, "
+            f"{', '.join(open_ones)}"
+        )
     if asked.head != ANY_HEAD and not 0 <= asked.head < layer.heads:
         last = layer.heads - 1
         raise RequestError(f"head {asked.head}: layer {asked.layer} has heads 0 to {last}")
@@ -330,7 +334,7 @@ def traced_shape(
     kept = [tensor for owner in owners for tensor in owner.tensors]
     embedding = wiring.embedding_ops(wires)
     logits = wires.op(len(plan.ops) - 1)
-    activation = wires.op(ops.activation).name
+    activation, states = wires.op(ops.activation).name, _states(program, plan)
     return TracedShape(
         layers=len(plan.layer_ends),
         width=wires.size(ops.normed),
@@ -362,7 +366,25 @@ def traced_shape(
         segments=_rows_of(wires, embedding.segment),
         embedding_norm=embedding.sum is not None,
         parallel=wiring.is_parallel(wires, at.removesuffix(".attention")),
+        output_gate=wires.at(f"{at}.gated") is not None,
+        state_layers=states.layers,
+        state_values=states.values,
     )
+
+
+class _States(Struct, frozen=True):
+    """Layers with a recurrent state, and the numbers of all these states together."""
+
+    layers: int
+    values: int
+
+
+def _states(program: Program, plan: Plan) -> _States:
+    tensors = state_tensors(plan)
+    slots = program.pages.states if program.pages else 1
+    values = sum(tensor.shape[0] // slots * tensor.shape[1] for tensor in tensors)
+    layers = len({tensor.name.rpartition(".")[2] for tensor in tensors})
+    return _States(layers, values)
 
 
 def _rows_of(wires: Wiring, op: int | None) -> int:

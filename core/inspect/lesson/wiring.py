@@ -13,7 +13,10 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 
 _ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu", "gelu_new", "relu", "silu")  # labels
-_PARTS = ("attention", "cross_attention", "feed_forward")
+_PARTS = ("attention", "state", "cross_attention", "feed_forward")
+# Labels of the first product of a part: queries, perhaps with gates of what they find, or what a
+# recurrent state is given, or neurons
+_FIRST = ("q_and_gate", "q", "qkv", "up")
 
 
 class Wiring:
@@ -97,7 +100,8 @@ class CrossOps(Struct, frozen=True):
 def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
     """Find the ops of a layer. RequestError if the lesson does not know how it is built."""
     at = f"layers.{layer}.attention"
-    q, heads = _known(wiring, f"{at}.q"), _known(wiring, f"{at}.heads")
+    q, heads = first_product(wiring, at), _known(wiring, f"{at}.heads")
+    assert q is not None, at
     query = wiring.maker(heads)
     rotated = wiring.at(f"{at}.q_rope")
     raw = query if rotated is None else wiring.maker(rotated)
@@ -166,7 +170,8 @@ class LayerPart(Struct, frozen=True):
 
 
 def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
-    """Return attention, cross-attention if there is one, and feed-forward."""
+    """Return attention or the recurrent state, cross-attention if there is one, and
+    feed-forward."""
     at = f"layers.{layer}"
     names = [n for n in _PARTS if first_product(wiring, f"{at}.{n}") is not None]
     streams = [_stream_of(wiring, f"{at}.{name}") for name in names]
@@ -180,12 +185,15 @@ def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
 
 def is_parallel(wiring: Wiring, at: str) -> bool:
     """Return whether the feed-forward of a layer, "layers.0", is given what attention is."""
+    if first_product(wiring, f"{at}.attention") is None:
+        return False
     return _stream_of(wiring, f"{at}.feed_forward") == _stream_of(wiring, f"{at}.attention")
 
 
 def first_product(wiring: Wiring, at: str) -> int | None:
     """Return the first product of a part; None if the layer lacks the part."""
-    return wiring.at(f"{at}.up" if at.endswith("feed_forward") else f"{at}.q")
+    found = (wiring.at(f"{at}.{name}") for name in _FIRST)
+    return next((index for index in found if index is not None), None)
 
 
 def _stream_of(wiring: Wiring, at: str) -> int:

@@ -93,6 +93,9 @@ class TracedShape(Struct, frozen=True):
     encoder_layers: int = 0  # of an encoder-decoder
     beams: int = 1  # hypotheses that the model's own settings keep
     parallel: bool = False  # the feed-forward is given what attention is, not what follows it
+    output_gate: bool = False  # a gate of the token multiplies what its heads found
+    state_layers: int = 0  # that have a recurrent state instead of attention
+    state_values: int = 0  # numbers of all their states together, however long the text
 
     @property
     def causal(self) -> bool:
@@ -150,7 +153,7 @@ class FeedForwardTrace(Struct, frozen=True):
 class LayerGrowth(Struct, frozen=True):
     """Root mean squares of what a layer adds to the residual, and of the residual behind it."""
 
-    attention: float
+    attention: float  # or what is read of a recurrent state
     feed_forward: float  # and all else at the layer's end
     residual: float
     cross: float = 0.0  # cross-attention, where there is one

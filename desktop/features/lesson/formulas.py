@@ -102,8 +102,10 @@ def _last_visible(trace: TokenTrace) -> int:
 
 def _output(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
+    found = rf"[o_0, \ldots, o_{{{s.heads - 1}}}]"
+    gated = rf"\left( g \odot {found} \right)" if s.output_gate else found
     return (
-        _residual_sum(s, rf"W_o \, [o_0, \ldots, o_{{{s.heads - 1}}}]"),
+        _residual_sum(s, rf"W_o \, {gated}"),
         rf"W_o: {s.width} \times {s.heads * s.head_dim}",
     )
 

@@ -18,6 +18,7 @@ from llm_lite.desktop.features.lesson.model import (
     followed_position,
     is_written_by_model,
     message_begin,
+    openable_layers,
     opened_layer,
     sentence_positions,
     traceable_tokens,
@@ -368,7 +369,7 @@ def _draw_layer_and_head(state: AppState, ui: Ui) -> list[Action]:
     if chosen_head is None and trace is not None:
         head = trace.head
     head = min(head, model.heads - 1)
-    layers = [(str(i), tr("Layer {n}").format(n=i)) for i in range(model.layers)]
+    layers = [(str(i), tr("Layer {n}").format(n=i)) for i in openable_layers(model)]
     heads = [(str(i), tr("Head {n}").format(n=i)) for i in range(model.heads)]
     hint = tr(
         "The model has {n} layers, one on top of the other and built alike. The lesson opens one "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import FollowToken
+from llm_lite.core.messages import FollowToken, ModelInfo
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
@@ -203,10 +203,20 @@ def is_written_by_model(state: AppState, position: int) -> bool:
 
 
 def opened_layer(state: AppState) -> int:
-    """Return the layer that is opened: the one that a person chose, or one in the middle."""
-    layers = state.model.layers if state.model else 1
-    chosen = state.lesson.layer
-    return layers // 2 if chosen is None else min(chosen, layers - 1)
+    """Return the layer that is opened: the one that a person chose, or one in the middle; of those
+    that attend."""
+    if state.model is None:
+        return 0
+    layers, chosen = openable_layers(state.model), state.lesson.layer
+    if chosen is None:
+        return layers[len(layers) // 2]
+    return min(layers, key=lambda layer: abs(layer - chosen))
+
+
+def openable_layers(model: ModelInfo) -> tuple[int, ...]:
+    """Return the layers that the lesson can open: others have a recurrent state."""
+    recurrent = {*model.recurrent_layers}
+    return tuple(layer for layer in range(model.layers) if layer not in recurrent)
 
 
 def _text_version(state: AppState) -> tuple[float, ...]:

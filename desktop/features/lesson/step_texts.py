@@ -556,6 +556,83 @@ RELATIVE_BIAS = StepTexts(
     ),
     mark("b: what is added to the score of token j: a number for each distance and head."),
 )
+RECURRENT: dict[StepName, StepTexts] = {  # models some of whose layers have a state
+    "norm": StepTexts(
+        DECODER["norm"].title,
+        mark(
+            "The model is a stack of {layers} layers. {states} of them have a recurrent state; the "
+            "others attend, and we open one of these, layer {layer}. First the vector is divided "
+            "by its RMS, its typical size; then each number is multiplied by a weight, a number "
+            "that was learned."
+        ),
+        DECODER["norm"].why,
+        DECODER["norm"].legend,
+    ),
+    "residual": StepTexts(
+        DECODER["residual"].title,
+        mark(
+            "Every layer adds its two parts: attention, or what it reads of its state, and "
+            "feed-forward. The river shows how large the sum is after each layer. Sizes do not "
+            "simply add up: a part that points against the sum makes it smaller."
+        ),
+        mark(
+            "No layer alone knows the answer: each reads the sum and adds a part. In the Lens view "
+            "you can see what the model would say after each layer. Layers with a state are not "
+            "opened here: the Attention view tells what is known of them. Press a layer to open "
+            "it, or the nearest one that attends."
+        ),
+        mark(
+            "x: the residual, first and last. att, ff: what attention or the state, and "
+            "feed-forward, add in layer l."
+        ),
+    ),
+    "cache": StepTexts(
+        DECODER["cache"].title,
+        mark(
+            "The drawn token is put after the sentence, and all steps begin again for it. Layers "
+            "that attend keep its keys and values in the KV cache, which grows by one column. The "
+            "{states} others have a state instead of a cache: {values} numbers in all, however "
+            "long the text is, which each token changes."
+        ),
+        mark(
+            "So a long text takes little memory, and the last token costs no more than the first. "
+            "The price: a state is of one size, and what was written long ago fades; and it cannot "
+            "go back. To change a message, the program keeps some states of earlier places and "
+            "reads on from the nearest one. The token drawn here is an example: the text itself "
+            "stays as it is. A KiB is 1,024 bytes."
+        ),
+        DECODER["cache"].legend,
+    ),
+    "summary": StepTexts(
+        DECODER["summary"].title,
+        mark(
+            "Text is cut into tokens, and each becomes a vector. {layers} layers change it: "
+            "attention gathers from the tokens before, states say what is left of them, neurons "
+            "answer to what they read, and all is added. The last vector gives every token a "
+            "probability; one is drawn, joins the text, and all begins again."
+        ),
+        DECODER["summary"].why,
+        "",
+    ),
+}
+GATED_OUTPUT = StepTexts(
+    DECODER["output"].title,
+    mark(
+        "The outputs of all {heads} heads stand side by side. Each number is multiplied by a gate "
+        "between 0 and 1, which the token makes of its own vector. One more learned matrix mixes "
+        "them to a vector as wide as the first one, and that is added to what the token had "
+        "before. The running sum is called the residual. Press a tile to open another head."
+    ),
+    mark(
+        "A gate that is shut lets a head find nothing: so it need not rest on the first token. "
+        "Adding, not replacing: what early layers found is still there for late ones. The columns "
+        "can be checked: the first two vectors add up to the third."
+    ),
+    mark(
+        "o: the outputs of the heads, one behind the other. g: the gates. W: a learned matrix. ⊙: "
+        "number times number. The arrow: x becomes."
+    ),
+)
 POST_NORM_RESIDUAL = StepTexts(
     DECODER["residual"].title,
     mark(
@@ -586,6 +663,10 @@ def texts_of(name: StepName, shape: TracedShape) -> StepTexts:
         return POST_NORM_RESIDUAL
     if name == "softmax" and shape.causal and shape.scale == 1.0:
         return UNSCALED_SOFTMAX
+    if name == "output" and shape.output_gate:
+        return GATED_OUTPUT
+    if shape.state_layers and name in RECURRENT:
+        return RECURRENT[name]
     of_path = {"encoder": ENCODER, "encoder_decoder": ENCODER_DECODER, "decoder": {}}
     return of_path[shape.path].get(name) or DECODER[name]
 
@@ -617,5 +698,5 @@ def explanation(lesson: LessonState, trace: TokenTrace) -> str:
         layers=shape.layers, layer=trace.layer, heads=shape.heads, head=trace.head,
         neurons=f"{shape.feed_forward:,}", vocabulary=f"{shape.vocabulary:,}",
         width=f"{shape.width:,}", size=shape.head_dim, encoder=shape.encoder_layers,
-        beams=shape.beams,
+        beams=shape.beams, states=shape.state_layers, values=f"{shape.state_values:,}",
     )  # fmt: skip

@@ -69,12 +69,21 @@ def test_a_token_in_the_middle_sees_what_stood_before_it(tmp_path):
     assert trace.distribution.rank == len(larger) + 1
 
 
-def test_layers_with_a_state_are_not_followed_yet(tmp_path):
-    path, tokens, _ = tiny("qwen3_5", tmp_path)
-    with running(path, exact("cpu")) as runner:
-        for layer in (0, 3):
-            with pytest.raises(RequestError, match="does not know layers with a recurrent state"):
-                trace_of(runner, tokens, len(tokens) - 1, layer, ANY_HEAD)
+def test_of_layers_with_a_state_those_that_attend_are_opened(tmp_path):
+    path, tokens, context = tiny("qwen3_5", tmp_path)
+    tokens = tokens[:24]
+    with running(path, exact("cpu", context=context)) as runner:
+        with pytest.raises(RequestError, match="the lesson opens layers that attend, 3"):
+            trace_of(runner, tokens, len(tokens) - 1, 0, ANY_HEAD)
+        trace = trace_of(runner, tokens, len(tokens) - 1, 3, 1, first=5)
+        check_trace(trace, LessonReference(path, tokens, 3, 1, context))
+        shape, model = trace.shape, runner.model_file.model.shape
+        assert shape.output_gate and shape.cache_layers == 1
+        assert shape.state_layers == len(model.recurrent_layers) == 4
+        assert 4 * shape.state_values == model.state_bytes
+        assert all(one.attention > 0 and one.feed_forward > 0 for one in trace.growth)
+        middle = trace_of(runner, tokens, 10, 3, 0)
+        check_trace(middle, LessonReference(path, tokens[:11], 3, 0, context))
 
 
 @pytest.mark.parametrize("family", sorted({*NAMES} - {"qwen3_5"}))
