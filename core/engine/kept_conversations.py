@@ -20,7 +20,7 @@ from llm_lite.core.generation.prompt import Encoded, check_size, encode, is_open
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.handles import Handle
 from llm_lite.core.kv_cache import on_disk
-from llm_lite.core.kv_cache.contents import Prefix
+from llm_lite.core.kv_cache.contents import Prefix, longest_usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST
 from llm_lite.core.kv_cache.provenance import common
 from llm_lite.core.loading.runner import Runner
@@ -106,10 +106,12 @@ class KeptConversations:
         """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
         size, path = _size(command.path), Path(command.path)
         identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
-        prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)
+        cache = runner.session.cache
+        prefix = on_disk.load(path, identity, cache, vocabulary, summed=False)
         encoded = _encoded(runner, command)
         total = len(encoded.ids)
-        tokens = common(prefix.held.tokens, encoded.ids, total)
+        same = common(prefix.held.tokens, encoded.ids, total)
+        tokens = longest_usable(prefix, cache.layers, same)
         if tokens < LEAST or prefix.held.gaps:
             return 0, total, size, "beginning"
         if len(prefix.held.tokens) > runner.session.context:
@@ -131,7 +133,8 @@ class KeptConversations:
             emit(KeptResumed(unfit=_unfit(error, command.path), problem=_problem(error)))
             return
         self._known[command.path] = (identity, session.tokens())
-        session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
+        same = common(session.tokens(), encoded.ids, len(encoded.ids))
+        session.forget_after(session.cache.longest_usable(same))
         if session.tokens() != tuple(encoded.ids[: session.context_used]):
             session.clear()  # what was forgotten within, or a window that can not go back
         labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
@@ -149,9 +152,7 @@ class KeptConversations:
         """Return why nothing can be kept now; "" if it can."""
         if runner.session.cache.gaps:
             return "something of the conversation was forgotten"
-        if runner.session.cache.states.slots:
-            return "files do not hold recurrent states yet"
-        size = runner.session.cache.position_bytes * runner.session.context_used
+        size = runner.session.cache.copy_bytes
         if size > command.most_bytes:
             return f"it takes {size >> 20} MiB, more than all of them may"
         free = available_bytes()

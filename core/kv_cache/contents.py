@@ -97,6 +97,15 @@ class KvCache:
         return sum(tensor_row_bytes(t) for layer in self.layers for t in layer.tensors)
 
     @property
+    def copy_bytes(self) -> int:
+        """Return the bytes that `copy_out` would copy."""
+        rows = sum(
+            (len(self) - self.oldest(layer)) * sum(map(tensor_row_bytes, layer.tensors))
+            for layer in self.layers
+        )
+        return rows + len(self.states.worth_keeping(len(self))) * self.states.nbytes
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return self._gaps
 

@@ -1,7 +1,9 @@
 """A conversation's cache as a file: what was computed once is mapped back later.
 
 Layout: b"LLMLKV01", the header's length as a little-endian u64, the header in JSON, then the rows
-of each tensor in the order of the header, and at the very end the CRC-32 of these rows as a u32.
+of each tensor in the order of the header, and at the very end the CRC-32 of all in between as a
+u32. Of a model with recurrent states there follow, behind the rows, how many positions lie before
+each state as little-endian u64s, and the rows of each state, likewise.
 The header says which model, weights and types made the rows; a file that says otherwise than what
 runs now is not used. Nothing in it is trusted: sizes are checked before they are used.
 """
@@ -11,7 +13,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,13 +28,17 @@ from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
 from llm_lite.core.kv_cache.provenance import PRECISIONS, CacheContents, Gap, Provenance
+from llm_lite.core.kv_cache.states import RecurrentStates, State
 from llm_lite.core.messages import Gains
+from llm_lite.core.plain_text import shortened
 from llm_lite.core.plan.plan import tensor_row_bytes
 
 MAGIC = b"LLMLKV01"
 MOST_HEADER = 64 << 20  # bytes
 VERSION = 1
 _START = struct.Struct("<8sQ")
+_LENGTH = np.dtype("<u8")
+_CHECKSUM = 4  # bytes
 
 
 Unlike = Literal["model", "weights", "heads", "types", "context"]
@@ -62,8 +69,6 @@ def save(
     RequestError where there is nothing to save, FileError where it cannot be written,
     CancelledError when stopped; what was at `path` then stays.
     """
-    if prefix.recurrent:
-        raise RequestError("files do not hold recurrent states yet: nothing was saved")
     count = _savable(prefix, identity)
     header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
     header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned
@@ -71,22 +76,44 @@ def save(
         file.write(_START.pack(MAGIC, len(header)))
         file.write(header)
         size, checksum = _START.size + len(header), 0
-        for rows in prefix.rows.values():
+        for part in _parts(prefix, count):
             if should_stop():
                 raise CancelledError("the cache was not saved: something else had to be done")
-            data = np.ascontiguousarray(rows.data[: count - rows.first])
+            data = np.ascontiguousarray(part)
             checksum = zlib.crc32(data.data, checksum)
             size += file.write(data.data)
         return size + file.write(struct.pack("<I", checksum))
 
 
+def _parts(prefix: Prefix, count: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield what a file has of the first positions, in its order."""
+    for rows in prefix.rows.values():
+        yield rows.data[: count - rows.first]
+    if lengths := _states_within(prefix, count):
+        yield np.array(lengths, _LENGTH).view(np.uint8)
+    for length in lengths:
+        yield from prefix.states[length].values()
+
+
+def _states_within(prefix: Prefix, count: int) -> list[int]:
+    """Return behind how many of the first positions there are states."""
+    return sorted(behind for behind in prefix.states if behind <= count)
+
+
 def _savable(prefix: Prefix, identity: Identity) -> int:
-    """Return how many first positions were made alike, and as `identity` says."""
+    """Return how many first positions were made alike, and as `identity` says, up to the last
+    state where that is needed to go on."""
     made = prefix.held.made
     whole = Provenance(identity.weights, identity.gains, made[0].precision) if made else None
     count = next((i for i, m in enumerate(made) if m != whole), len(made))
     if not count:
         raise RequestError("the cache is empty, or was made with other weights: nothing to save")
+    if prefix.recurrent:
+        count = max(_states_within(prefix, count), default=0)
+        if not count:
+            raise RequestError(
+                "no recurrent state is held of what was made with these weights: nothing to save"
+            )
     if count < len(made) and any(rows.first for rows in prefix.rows.values()):
         raise RequestError("the cache was made with different weights: it cannot be saved")
     return count
@@ -94,6 +121,11 @@ def _savable(prefix: Prefix, identity: Identity) -> int:
 
 def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str, Any]:
     count = len(held.tokens)
+    states = _states_within(prefix, count)
+    of_states: dict[str, Any] = {}
+    if states:
+        shapes = [[name, *rows.shape] for name, rows in prefix.states[count].items()]
+        of_states = {"states": len(states), "state_rows": shapes}
     return {
         "version": VERSION,
         "model": identity.model,
@@ -107,6 +139,7 @@ def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str
             [name, rows.dtype, rows.first, count - rows.first, rows.data.shape[1]]
             for name, rows in prefix.rows.items()
         ],
+        **of_states,
     }
 
 
@@ -126,7 +159,7 @@ def load(
 
 def files_of(prefix: Prefix) -> MappedFiles:
     """Return the file that the rows are mapped from; none for a cache in memory."""
-    return MappedFiles.under(rows.data for rows in prefix.rows.values())
+    return MappedFiles.under(_parts(prefix, len(prefix.held.tokens)))
 
 
 def _load(
@@ -145,11 +178,15 @@ def _load(
         raise FileError(path, f"is no saved cache: {error}") from error
     memory = np.frombuffer(mapping, np.uint8)
     rows, end = _rows(path, header, memory, at, cache, len(held.tokens))
+    states, end = _states(path, header, memory, end, cache.states, len(held.tokens))
+    if len(memory) != end + _CHECKSUM:
+        raise FileError(path, f"expected {end + _CHECKSUM} bytes, found {len(memory)}")
     if summed and zlib.crc32(memory[at:end].data) != int.from_bytes(
         memory[end:].tobytes(), "little"
     ):
         raise FileError(path, "is damaged: its checksum is another")
-    return Prefix(_text(header, "name"), held, rows, recurrent=cache.states.slots > 0)
+    recurrent = cache.states.slots > 0
+    return Prefix(_text(header, "name"), held, rows, recurrent=recurrent, states=states)
 
 
 def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
@@ -235,15 +272,51 @@ def _rows(
             if isinstance(entry, list) and len(entry) == 5 and entry[1] != tensor.dtype:
                 raise OtherCacheError(path, problem, "types")
             raise FileError(path, problem)
-        size = (count - first) * row
-        if at + size + 4 > len(memory):
-            raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
-        data = memory[at : at + size].reshape(-1, row)
+        data, at = _mapped_rows(path, name, memory, at, (count - first, row))
         rows[name] = CacheRows(first, data, tensor.dtype, tensor.block)
-        at += size
-    if len(memory) != at + 4:
-        raise FileError(path, f"expected {at + 4} bytes, found {len(memory)}")
     return rows, at
+
+
+def _states(
+    path: Path,
+    header: Mapping[str, Any],
+    memory: NDArray[np.uint8],
+    at: int,
+    states: RecurrentStates,
+    count: int,
+) -> tuple[dict[int, State], int]:
+    """Return the recurrent states by the positions before them, and the offset behind the last."""
+    shapes = states.shapes if states.slots else {}
+    listed, expected = header.get("state_rows", []), [[n, *shape] for n, shape in shapes.items()]
+    if listed != expected:
+        problem = f"state_rows: expected {json.dumps(expected)}, found {found(listed)}"
+        raise FileError(path, problem)
+    if not shapes:
+        return {}, at
+    number, held = header.get("states"), dict[int, State]()
+    if type(number) is not int or not 0 < number <= count:
+        raise FileError(path, f"states: expected 1 to {count}, found {found(number)}")
+    data, at = _mapped_rows(path, "states", memory, at, (number, _LENGTH.itemsize))
+    lengths = data.view(_LENGTH)[:, 0].tolist()
+    if lengths[-1] != count or any(a >= b for a, b in pairwise([0, *lengths])):
+        problem = f"states: expected numbers of tokens, ascending up to {count}"
+        raise FileError(path, f"{problem}, found {shortened(', '.join(map(str, lengths)), 200)}")
+    for length in lengths:
+        state = dict[str, NDArray[np.uint8]]()
+        for name, shape in shapes.items():
+            state[name], at = _mapped_rows(path, name, memory, at, shape)
+        held[length] = state
+    return held, at
+
+
+def _mapped_rows(
+    path: Path, name: str, memory: NDArray[np.uint8], at: int, shape: tuple[int, int]
+) -> tuple[NDArray[np.uint8], int]:
+    """Return a part of the file as rows of bytes, and the offset behind it."""
+    end = at + shape[0] * shape[1]
+    if end + _CHECKSUM > len(memory):
+        raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
+    return memory[at:end].reshape(shape), end
 
 
 def _shown(entry: Any) -> str:

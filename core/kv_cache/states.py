@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.ops import STATEFUL
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import NO_STATE
 
 Bytes = NDArray[np.uint8]
@@ -29,21 +29,61 @@ def state_tensors(plan: Plan) -> tuple[Tensor, ...]:
     return tuple(plan.tensors[op.outputs[1]] for op in plan.ops if op.name in STATEFUL)
 
 
+class StateSlots:
+    """Copies of an executor's states, by slot: those of the chat come before those of clients."""
+
+    def __init__(self, executor: Executor) -> None:
+        pages = executor.program.pages
+        self._executor, self.tensors = executor, state_tensors(executor.program.plans[0])
+        self.count = pages.states if pages else 1
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Return by tensor the shape of one state as `read` returns it: rows, bytes of a row."""
+        return {t.name: (t.shape[0] // self.count, tensor_row_bytes(t)) for t in self.tensors}
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of one state, of all layers."""
+        return sum(rows * row for rows, row in self.shapes.values())
+
+    def read(self, slot: int) -> State:
+        """Return copies of the state in a slot, by tensor."""
+        return {
+            name: self._executor.read_state(name, slot * rows, rows)
+            for name, (rows, _) in self.shapes.items()
+        }
+
+    def write(self, slot: int, state: State) -> None:
+        """Set the state in a slot to one that `read` returned, here or on another executor of the
+        model."""
+        for name, rows in state.items():
+            self._executor.write_state(name, slot * len(rows), rows)
+
+
 class RecurrentStates:
     """The first slots of a program's states, before those of clients; of a model without states
     any number of positions counts as held."""
 
     def __init__(self, executor: Executor) -> None:
-        pages, plan = executor.program.pages, executor.program.plans[0]
-        self._executor, self.tensors = executor, state_tensors(plan)
-        self.slots = pages.states - pages.client_states if pages and self.tensors else 0
-        self._all = pages.states if pages else 1
+        pages, self._copies = executor.program.pages, StateSlots(executor)
+        self.slots = pages.states - pages.client_states if pages and self._copies.tensors else 0
         self._drafted = pages.drafted_states if pages else 0  # slots that stay free for these
         self._free = list(range(self.slots - 1, -1, -1))
         self._behind: dict[int, int] = {}  # slot by positions
         self._marked = set[int]()  # positions that are worth going back to before others
         self._beside: dict[int, int] = {}  # likewise, of a text that only passes
         self._ahead: dict[int, int] = {}  # likewise, of drafted tokens that may follow
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Return by tensor the shape of one state: rows, bytes of a row."""
+        return self._copies.shapes
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of one state, of all layers."""
+        return self._copies.nbytes
 
     def holds(self, length: int) -> bool:
         """Return whether a step could follow the first `length` positions."""
@@ -151,12 +191,9 @@ class RecurrentStates:
 
     def read(self, length: int) -> State:
         """Return copies of the state behind `length` positions, by tensor."""
-        slot, found = self._beside.get(length, self._behind.get(length)), {}
+        slot = self._beside.get(length, self._behind.get(length))
         assert slot is not None, f"no state is held behind {length} positions"
-        for tensor in self.tensors:
-            rows = tensor.shape[0] // self._all
-            found[tensor.name] = self._executor.read_state(tensor.name, slot * rows, rows)
-        return found
+        return self._copies.read(slot)
 
     def write(self, length: int, state: State) -> None:
         """Hold a state that `read` returned, here or on another executor of the model."""
@@ -169,8 +206,7 @@ class RecurrentStates:
 
     def _write(self, state: State) -> int:
         _, slot = self.next(0)
-        for name, rows in state.items():
-            self._executor.write_state(name, slot * len(rows), rows)
+        self._copies.write(slot, state)
         return slot
 
     def _drop(self, length: int) -> None:

@@ -74,6 +74,14 @@ def kept(tiny_llama, tmp_path):
     one.close()
 
 
+@pytest.fixture
+def recurrent(recurrent_folder, tmp_path):
+    """The conversation with a model that has recurrent states."""
+    one = Kept(recurrent_folder, tmp_path / "caches" / "7.kv")
+    yield one
+    one.close()
+
+
 def test_what_was_kept_is_not_read_again(kept):
     assert kept.kept.bytes == kept.path.stat().st_size
     expected, before = kept.next()
@@ -88,6 +96,53 @@ def test_what_was_kept_is_not_read_again(kept):
     tokens, stats = kept.next()
     assert tokens == expected and stats.reused_tokens == checked.tokens == before.reused_tokens
     assert kept.client.engine._host.runner.session.take_out().conversation == 7
+
+
+def test_recurrent_states_are_kept_with_it(recurrent):
+    expected, before = recurrent.next()
+    recurrent.again()
+    checked = recurrent.check()
+    assert (checked.unfit, checked.tokens) == ("", recurrent.kept.tokens)
+    resumed = recurrent.resume()
+    assert (resumed.unfit, len(resumed.prompt)) == ("", checked.tokens)
+    tokens, stats = recurrent.next()
+    assert tokens == expected and stats.reused_tokens == checked.tokens == before.reused_tokens
+
+
+def test_a_recurrent_conversation_goes_on_from_the_last_state_before_a_change(recurrent):
+    """Another answer to the same question: all of the prompt is there again."""
+    prompt = recurrent.client.ask(HELLO)[0].stats.prompt_tokens
+    other = (*HELLO, ChatMessage("assistant", "No."))
+    recurrent.again()
+    checked = recurrent.check(other)
+    assert (checked.unfit, checked.tokens) == ("", prompt) and prompt < recurrent.kept.tokens
+    resumed = recurrent.resume(other)
+    assert (resumed.unfit, len(resumed.prompt)) == ("", prompt)
+    assert recurrent.client.until(CacheStatus).length == prompt
+    shorter = (ChatMessage("user", HELLO[0].content[:30]),)
+    assert recurrent.check(shorter).unfit == "beginning", "no state is held there"
+    assert recurrent.resume(shorter).unfit == "beginning"
+    assert recurrent.client.until(CacheStatus).length == 0
+
+
+def test_recurrent_states_count_in_the_budget(recurrent):
+    session = recurrent.client.engine._host.runner.session
+    rows = session.cache.position_bytes * session.context_used
+    assert recurrent.kept.bytes > rows + session.cache.states.nbytes
+    recurrent.next()
+    recurrent.client.send(KeepConversation(7, str(recurrent.path), rows + 1000))
+    while "more than all of them may" not in recurrent.client.until(Logged).text:
+        pass
+
+
+def test_damage_of_a_recurrent_state_is_told(recurrent):
+    recurrent.again()
+    data = bytearray(recurrent.path.read_bytes())
+    data[-40] ^= 1
+    recurrent.path.write_bytes(data)
+    resumed = recurrent.resume()
+    assert (resumed.unfit, resumed.prompt) == ("damaged", ()) and "checksum" in resumed.problem
+    assert recurrent.next()[1].reused_tokens == 0
 
 
 def test_the_lens_sees_what_was_resumed_and_maps_say_what_is_missing(kept):

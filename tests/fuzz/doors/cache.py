@@ -1,4 +1,5 @@
-"""Saved caches: headers, rows and checksums changed; opened on a model that then goes on."""
+"""Saved caches: headers, rows, recurrent states and checksums changed; opened on a model that then
+goes on."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
+from tests.families import family_of
+from tests.family_checks import write_case
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
@@ -23,21 +26,28 @@ _START = struct.Struct("<8sQ")
 
 
 @cache
-def saved() -> tuple[Runner, bytes]:
-    """A model that runs, and the bytes of a cache that it saved."""
+def saved() -> tuple[tuple[Runner, bytes], ...]:
+    """Models that run, of attention alone and with recurrent states, and the bytes of a cache that
+    each saved."""
     place = Path.cwd() / "tmp"
-    path = write_tiny_llama(
+    llama = write_tiny_llama(
         place / "x.gguf", layers=1, width=32, heads=2, kv_heads=1, ffn=32, vocab=264
     )
-    file = loader.open_model(str(path), lambda *_: None, print)
+    recurrent = write_case(family_of("qwen3_5"), "plain", place / "recurrent")
+    return _saved(llama, place / "chat.kv"), _saved(recurrent, place / "recurrent.kv")
+
+
+def _saved(model: Path, path: Path) -> tuple[Runner, bytes]:
+    file = loader.open_model(str(model), lambda *_: None, print)
     runner = loader.start(file, whole.EXACT, None, lambda *_: None)
+    runner.session.prefill(list(range(12)))
     runner.session.prefill(list(range(20)))
-    cache_transfer.save(runner, place / "chat.kv")
-    return runner, (place / "chat.kv").read_bytes()
+    cache_transfer.save(runner, path)
+    return runner, path.read_bytes()
 
 
 def use(case: Case) -> Result:
-    runner, raw = saved()
+    runner, raw = saved()[case.rng.random() < 0.5]
     path = case.folder / "chat.kv"
     path.write_bytes(mutated(raw, case.rng))
     if case.rng.random() < 0.01:
