@@ -24,6 +24,7 @@ from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.state_reads import StateReading
+from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
@@ -167,8 +168,9 @@ class StepRequestServer:
     def _read_states(self, handle: Handle, request: ReadStates, loaded: AnyRunner) -> None:
         runner = _writing(loaded)
         work, self._reading = self._reading, None
-        if work is None or work.request is not request or work.session is not runner.session:
-            work = StateReading(request, runner.session, runner.weights)
+        executor = runner.executor
+        if work is None or work.request is not request or work.tokens.executor is not executor:
+            work = StateReading(request, SessionTokens(runner.session), runner.weights)
         found = work.advance(SERVE_SECONDS)
         if found is None:
             self._reading = work

@@ -12,15 +12,14 @@ the state behind it [dk,dv]:
     w[t,j] = a[j+1] .. a[t] (q[t] . k[j])
 
 So `w` is a map as attention's is, though its weights have signs and no sum of 1. It is made of the
-tokens that the cache holds: they run once more, from the last state that is held before them,
-through all ops but those that store.
+tokens that the cache holds, which run once more (tokens_again.py).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import DeltaInputs, kept_part
-from llm_lite.core.inspect.inspected import InspectedSession
+from llm_lite.core.inspect.tokens_again import STORES, TokensAgain, parts_again
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import ReadStates, StatesRead
 from llm_lite.core.plan.plan import Op, Plan
@@ -36,8 +35,6 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
-PART = 32  # tokens that run at once: few, as a message waits for them, and enough for products
-_STORES = ("store",)
 
 
 class HeadReads(Struct, frozen=True):
@@ -99,28 +96,26 @@ class StateReading:
     finite."""
 
     def __init__(
-        self, request: ReadStates, session: InspectedSession, weights: Mapping[str, TensorData]
+        self, request: ReadStates, tokens: TokensAgain, weights: Mapping[str, TensorData]
     ) -> None:
-        self.request, self.session = request, session
-        self._plan = session.executor.program.plans[0]
+        self.request, self.tokens = request, tokens
+        self._plan = tokens.executor.program.plans[0]
         self._weights = weights
         self._layers = state_layers(self._plan)
         self._check(request)
-        self._length = session.context_used
-        self._first = max(0, self._length - request.positions)
-        self._epoch = session.committed.epoch
+        self._first = max(0, tokens.length - request.positions)
         self._given: list[DeltaInputs] = []  # of the layer, part by part
         self._kept: dict[int, list[F32]] = {layer: [] for layer in self._layers}
         self._start: State | None = None
-        self._work = self._run()
+        self.parts = parts_again(tokens, self._first, tokens.length, self._run_part)
 
     def advance(self, seconds: float = math.inf) -> StatesRead | None:
         """Continue and return the result; None when the time was up: call again."""
         until = time.perf_counter() + seconds
-        for _ in self._work:
+        for _ in self.parts:
             if time.perf_counter() >= until:
                 return None
-        return self._result()
+        return self.result()
 
     def _check(self, request: ReadStates) -> None:
         if not self._layers:
@@ -138,55 +133,22 @@ class StateReading:
             )
         if request.positions < 1:
             raise RequestError(f"positions: expected 1 or more, found {request.positions}")
-        if not self.session.context_used:
-            raise RequestError("there is nothing to read: the cache is empty")
-        if self.session.cache.good(self.session.made_by, self.session.gains) < (
-            self.session.context_used
-        ):
-            raise RequestError(
-                "tokens of the cache were computed with other weights or gains than those in "
-                "force, so their states are not to be had: send the conversation again"
-            )
 
     def _op(self, layer: int) -> Op:
         return self._plan.ops[self._layers[layer]]
 
-    def _run(self) -> Iterator[None]:
-        """Run the tokens again, a part at once; between parts the state waits on the host, as other
-        steps may run."""
-        states = self.session.cache.states
-        at = states.longest(self._first)
-        state = states.read(at) if at else None
-        while at < self._length:
-            self._check_cache()
-            if at == self._first:
-                self._start = state
-            end = min(at + PART, self._first if at < self._first else self._length)
-            with states.beside():
-                if state is not None:
-                    states.write_beside(at, state)
-                self._run_part(at, end)
-                state = states.read(end)
-            at = end
-            yield
-
-    def _check_cache(self) -> None:
-        session = self.session
-        if session.committed.epoch != self._epoch or session.context_used < self._length:
-            raise RequestError("the cache was rewritten while its states were read: ask again")
-
-    def _run_part(self, start: int, end: int) -> None:
-        session, shown = self.session, start >= self._first
-        step = session.step(session.tokens()[start:end], start)
-        plan, done = session.executor.program.plan_of(step), 0
-        with session.files.unchanged():
+    def _run_part(self, start: int, state: State | None, step: Step) -> None:
+        if start == self._first:
+            self._start = state
+        executor, shown = self.tokens.executor, start >= self._first
+        plan, done = executor.program.plan_of(step), 0
+        with self.tokens.files.unchanged():
             for layer, index in state_layers(plan).items():
-                session.executor.run_ops(plan, step, done, index, _STORES)
+                executor.run_ops(plan, step, done, index, STORES)
                 if shown:
                     self._note(plan, step, layer, plan.ops[index])
-                session.executor.run_ops(plan, step, index, index + 1)
+                executor.run_ops(plan, step, index, index + 1)
                 done = index + 1
-        session.cache.states.pass_by(start, end, step.states[0][1])
 
     def _note(self, plan: Plan, step: Step, layer: int, op: Op) -> None:
         """Keep what the op of a layer is about to compute with; of layers that nobody asked for,
@@ -194,10 +156,10 @@ class StateReading:
         tensors = [plan.tensors[i] for i in op.inputs]
         rate, bias = (self._weights[tensor.name].dequantize() for tensor in tensors[3:])
         if layer != self.request.layer:
-            decay = self.session.executor.read(plan, tensors[1], step)
+            decay = self.tokens.executor.read(plan, tensors[1], step)
             self._kept[layer].append(kept_part(decay, rate, bias))
             return
-        read = self.session.executor.read
+        read = self.tokens.executor.read
         qkv, decay, beta = (read(plan, tensor, step) for tensor in tensors[:3])
         sizes = {name: int(op.params[name]) for name in ("heads", "key_heads", "key_dim")}
         tiled = bool(op.params["tiled"])
@@ -205,13 +167,14 @@ class StateReading:
         self._kept[layer].append(given.kept)
         self._given.append(given)
 
-    def _result(self) -> StatesRead:
+    def result(self) -> StatesRead:
+        """Return what the parts have found, once all have run; any thread may call it."""
         layer, head = self.request.layer, self.request.head
         given = joined(self._given)
         found = head_reads(given, head, self._start_of(given))
         shares, of_start = found.shares()
         for values in (shares, of_start, found.norms):
-            self.session.checked(values, f"the state of layer {layer}, head {head}")
+            self.tokens.checked(values, f"the state of layer {layer}, head {head}")
         return StatesRead(
             layer,
             head,

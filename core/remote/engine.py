@@ -34,6 +34,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Read,
     ReadAttentionRows,
+    ReadStates,
     Shutdown,
     SpellTokens,
     TokenFollowed,
@@ -178,6 +179,9 @@ class RemoteEngine:
         elif isinstance(command, MeasureCache):
             held = self._inspected("what its cache holds")
             handle.emit(self.inspection.statistics(held, command, exchange))
+        elif isinstance(command, ReadStates):
+            held = self._inspected("what its states hold")
+            handle.emit(self.inspection.states(held, command, exchange))
         elif isinstance(command, FollowToken):
             held = self._inspected("what a token becomes")
             handle.emit(TokenFollowed(self.inspection.trace(held, command, exchange)))

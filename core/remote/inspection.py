@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from math import inf, isfinite
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,6 +23,8 @@ from llm_lite.core.messages import (
     MeasureCache,
     PromptToken,
     ReadAttentionRows,
+    ReadStates,
+    StatesRead,
     TokenTrace,
 )
 from llm_lite.core.messages.inspecting import lesson
@@ -195,6 +198,19 @@ class RemoteInspection:
                 f"{self._host} tells nothing usable of the token: {shortened(str(error), 200)}"
             ) from None
 
+    def states(self, held: RemoteResponse, asked: ReadStates, exchange: Exchange) -> StatesRead:
+        """Return what a head of a recurrent state holds. RemoteError if the server's numbers do not
+        belong together."""
+        query = {"response": held.response, "layer": asked.layer, "head": asked.head}
+        path = f"/inspect/states?{urlencode({**query, 'positions': asked.positions})}"
+        reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
+        try:
+            return states_of(reply, asked, len(held.tokens))
+        except ValidationError as error:
+            raise RemoteError(
+                f"{self._host} tells nothing usable of its states: {shortened(str(error), 200)}"
+            ) from None
+
     @property
     def _host(self) -> str:
         return self._client.address.host
@@ -214,6 +230,57 @@ class RemoteInspection:
             return np.frombuffer(found, np.float32, int(np.prod(shape)), start).reshape(shape)
         except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
             raise RemoteError(f"{self._host} sends no array of {name}: {error}") from None
+
+
+class _Lives(Struct):
+    layer: int
+    tokens: tuple[float | None, ...]
+
+
+class _States(Struct):
+    """`StatesRead` in JSON, which has no infinity: of half-lives, null stands for it."""
+
+    layer: int
+    head: int
+    first: int
+    kept: tuple[float, ...]
+    written: tuple[float, ...]
+    norms: tuple[float, ...]
+    shares: tuple[tuple[float, ...], ...]
+    of_start: tuple[float, ...]
+    half_lives: tuple[_Lives, ...]
+
+
+def states_of(found: Any, asked: ReadStates, length: int) -> StatesRead:
+    """Return what a head's states hold from JSON, of a text of `length` tokens. ValidationError
+    where it is none, or its parts do not belong together."""
+    states, count = convert(found, _States), min(asked.positions, length)
+    by_token = states.kept, states.written, states.norms, states.of_start, *states.shares
+    for what, belongs in (
+        ("head", (states.layer, states.head) == (asked.layer, asked.head)),
+        ("positions", states.first == length - count),
+        ("tokens", len(states.shares) == count and {len(one) for one in by_token} == {count}),
+        ("numbers", all(isfinite(value) for one in by_token for value in one)),
+        ("layers", 0 < len(states.half_lives) <= MOST_LAYERS),
+        ("heads", all(states.head < len(one.tokens) <= MOST_HEADS for one in states.half_lives)),
+    ):
+        if not belongs:
+            raise ValidationError(f"its {what} do not belong together")
+    lives = tuple(
+        (one.layer, tuple(inf if tokens is None else tokens for tokens in one.tokens))
+        for one in states.half_lives
+    )
+    return StatesRead(
+        states.layer,
+        states.head,
+        states.first,
+        states.kept,
+        states.written,
+        states.norms,
+        states.shares,
+        states.of_start,
+        lives,
+    )
 
 
 def trace_of(found: Any, asked: FollowToken) -> TokenTrace:

@@ -6,7 +6,7 @@ thread; so a broken request is refused before it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from llm_lite.core.inspect.cache_statistics import (
     norms_of,
     readers_of,
 )
+from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import by_layer, layer_scores
 from llm_lite.core.messages import (
     AnswerRequest,
@@ -35,7 +36,9 @@ from llm_lite.core.messages import (
     Measure,
     ModelInfo,
     ReadAttentionRows,
+    ReadStates,
     ServingStatus,
+    StatesRead,
     TokenTrace,
     ToolSpec,
 )
@@ -48,6 +51,7 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.embedding import Embedding, check_texts
 from llm_lite.core.serving.inspect import CachedResponse, Responses
 from llm_lite.core.serving.request_queue import RequestQueue
+from llm_lite.core.serving.response_tokens import ResponseTokens, lens_parts
 from llm_lite.core.serving.service import (
     F32,
     AnswerTokens,
@@ -208,12 +212,40 @@ class AnswerService:
         assert rows is not None, "it has all the time"
         return rows
 
-    def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+    def lens(
+        self,
+        response: str,
+        position: int,
+        count: int = 5,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> list[LensLayer]:
         if not 1 <= count <= _MOST_LENS:
             raise RequestError(f"count: expected 1 to {_MOST_LENS}, found {count}")
-        return self._queue.call(
-            lambda batch: inspect.lens_layers(batch, self._held(response, batch), position, count)
-        )
+        found = list[tuple[int, F32]]()
+
+        def begun(batch: Batch) -> tuple[Batch, ResponseTokens, Iterator[None]]:
+            held = self._held(response, batch)
+            held.check(position, position + 1)
+            tokens = ResponseTokens(batch, held)
+            return batch, tokens, lens_parts(tokens, position, found)
+
+        batch, tokens, parts = self._queue.call(begun)
+        self._run_parts(response, tokens, parts, is_unwanted)
+        return inspect.lens_layers(batch, found, count)
+
+    def states(
+        self,
+        response: str,
+        asked: ReadStates,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> StatesRead:
+        def begun(batch: Batch) -> tuple[ResponseTokens, StateReading]:
+            tokens = ResponseTokens(batch, self._held(response, batch))
+            return tokens, StateReading(asked, tokens, batch.runner.weights)
+
+        tokens, reading = self._queue.call(begun)
+        self._run_parts(response, tokens, reading.parts, is_unwanted)
+        return reading.result()
 
     def trace(self, response: str, asked: FollowToken) -> TokenTrace:
         batch, found = self._queue.call(
@@ -263,6 +295,22 @@ class AnswerService:
             copied = self._layer_of(held, partial(inspect.copy_layer, layers=readable))
             found.append(layer_scores(copied, layer))
         return by_layer(found)
+
+    def _run_parts(
+        self,
+        response: str,
+        tokens: ResponseTokens,
+        parts: Iterator[None],
+        is_unwanted: Callable[[], bool],
+    ) -> None:
+        """Let the engine's thread run tokens of a response once more, a part between two steps."""
+
+        def run_part(batch: Batch) -> bool:
+            tokens.renew(batch, self._held(response, batch))
+            return next(parts, self) is None  # else there is none left
+
+        while self._queue.call(run_part):
+            _check_wanted(is_unwanted)
 
     def _layer_of(
         self, held: CachedResponse, copy: Callable[[Batch, CachedResponse], Copied]

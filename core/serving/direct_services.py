@@ -50,8 +50,10 @@ from llm_lite.core.messages import (
     Mode,
     ModelInfo,
     ReadAttentionRows,
+    ReadStates,
     ServedRequest,
     ServingStatus,
+    StatesRead,
     StopReason,
     TokenDecoded,
     TokenTrace,
@@ -135,7 +137,18 @@ class RunnerService:
     def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
         self._refuse()
 
-    def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+    def lens(
+        self,
+        response: str,
+        position: int,
+        count: int = 5,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> list[LensLayer]:
+        self._refuse()
+
+    def states(
+        self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> StatesRead:
         self._refuse()
 
     def trace(self, response: str, asked: FollowToken) -> TokenTrace:

@@ -23,7 +23,6 @@ from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import check_rollout
-from llm_lite.core.inspect.lens import TokenAgain, lens_of
 from llm_lite.core.inspect.lesson.collecting import trace_run
 from llm_lite.core.inspect.lesson.recording import TracedRun, check_position
 from llm_lite.core.messages import FollowToken, Gains, Measure, ReadAttentionRows, TokenTrace
@@ -297,13 +296,10 @@ def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
     return found
 
 
-def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -> list[LensLayer]:
-    """Return what each layer would say behind the position; the cache stays as it is."""
-    held.check(position, position + 1)
-    step = _step_again(batch, held, position)
-    session, tokenizer = batch.runner.session, batch.runner.model_file.tokenizer
-    found = []
-    for layer, logits in lens_of(TokenAgain(batch.executor, session.files, step, session.checked)):
+def lens_layers(batch: Batch, lens: Sequence[tuple[int, F32]], count: int) -> list[LensLayer]:
+    """Return the likeliest tokens of what `lens_of` returned."""
+    tokenizer, found = batch.runner.model_file.tokenizer, []
+    for layer, logits in lens:
         best = likeliest(logits, count)
         tokens, probabilities = tuple(t for t, _ in best), tuple(p for _, p in best)
         texts = tuple(text_of(tokenizer, token) for token in tokens)
@@ -339,9 +335,15 @@ class TracedResponse(Struct, frozen=True):
 
 def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
     """Return all numbers of a token as the lesson has them, without texts; the cache stays as it
-    is. Errors as of `trace_run`."""
+    is. Errors as of `trace_run`, and RequestError for models with recurrent states."""
     check_position(asked.position, held.tokens)
-    plan, step = batch.program.plan_for(1, 1), _step_again(batch, held, asked.position)
+    if batch.pool.states is not None:
+        raise RequestError(
+            "of models with recurrent states only tokens of the chat, and of texts in Python, are "
+            "traced"
+        )
+    plan = batch.program.plan_for(1, 1)
+    step = _step_again(batch, held, asked.position)
     read = partial(_values, batch, held)
     run = TracedRun(TracedResponse(batch, held), plan, step, 0, asked.position, read)
     return trace_run(run, batch.runner.attention, asked)
@@ -351,11 +353,6 @@ def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
     """Return the step that runs a token of a response once more, over what the cache holds;
     raise RequestError where it holds not all that the token sees."""
     held.check_seen(position, batch.layers)
-    if batch.pool.states is not None:
-        raise RequestError(
-            "the lens and the trace run a token once more, and a server holds no recurrent state "
-            "from before it"
-        )
     pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.gains)
     token = np.array([held.tokens[position]], np.int32)
     return batch.step(token, (Segment(position, 1, 1, pages, slot),))

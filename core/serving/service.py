@@ -24,7 +24,9 @@ from llm_lite.core.messages import (
     ModelInfo,
     ModeSwitch,
     ReadAttentionRows,
+    ReadStates,
     ServingStatus,
+    StatesRead,
     TokenTrace,
     ToolSpec,
 )
@@ -158,8 +160,22 @@ class Service(Protocol):
         """Return what a token of a response attends to or what attends to it, as for the chat."""
         ...
 
-    def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
-        """Return what each layer would say next behind a position."""
+    def lens(
+        self,
+        response: str,
+        position: int,
+        count: int = 5,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> list[LensLayer]:
+        """Return what each layer would say next behind a position. CancelledError once
+        `is_unwanted` is true; with recurrent states, tokens before it may have to run again."""
+        ...
+
+    def states(
+        self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> StatesRead:
+        """Return what a head of a recurrent state holds of the last tokens of a response, as for
+        the chat. CancelledError once `is_unwanted` is true."""
         ...
 
     def trace(self, response: str, asked: FollowToken) -> TokenTrace:

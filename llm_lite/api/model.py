@@ -48,6 +48,7 @@ from llm_lite.core.inspect.text_maps import (
     layer_scores,
     text_maps,
 )
+from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.model_file import ModelFile
@@ -304,7 +305,7 @@ class Model(ClosedByWith):
             session = self._runner.session
             session.prefill(ids)
             asked = ReadStates(layer, head, max(len(ids), 1))
-            found = StateReading(asked, session, self._runner.weights).advance()
+            found = StateReading(asked, SessionTokens(session), self._runner.weights).advance()
         assert found is not None, "there is no limit of time"
         return found
 

@@ -6,6 +6,7 @@ A response is named by its id; its second choice by the id with .1 behind it, an
 from __future__ import annotations
 
 import io
+from math import isfinite, isqrt
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,7 +15,15 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
-from llm_lite.core.messages import Direction, FollowToken, Measure, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages import (
+    Direction,
+    FollowToken,
+    Measure,
+    ReadAttentionRows,
+    ReadStates,
+    StatesRead,
+    TokenTrace,
+)
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.serving import service as core
 from llm_lite.core.serving.service import F32, AnswerTokens
@@ -25,7 +34,9 @@ from llm_lite.server.schema import Count, Query, about
 NPZ = "application/x-npz"
 MOST_VALUES = 16 << 20  # of one answer, as arrays; as JSON, a fraction
 _MOST_IN_JSON = 2 << 20
+_MOST_STATES = isqrt(MOST_VALUES)  # tokens whose reads of each other are told at once
 _DIGITS = 6  # of a probability in JSON
+_BY_TOKEN = ("kept", "written", "norms", "shares", "of_start")
 Position = Annotated[int, Meta(ge=0, le=1 << 30)]
 
 
@@ -110,6 +121,16 @@ class TraceQuery(Query, kw_only=True):
     ] = 0
 
 
+class StatesQuery(CacheQuery, kw_only=True):
+    layer: Annotated[
+        int, Meta(ge=0, le=4096, description="One that has a recurrent state; the first is 0.")
+    ]
+    head: Annotated[int, Meta(ge=0, le=4096)]
+    positions: Annotated[
+        int, Meta(ge=1, le=_MOST_STATES, description="How many of the last tokens.")
+    ] = 256
+
+
 class StatisticsQuery(CacheQuery, kw_only=True):
     what: Annotated[
         Measure,
@@ -160,6 +181,38 @@ class Trace(Struct, kw_only=True):
         TokenTrace,
         about("Vectors are cut after 128 values; `rms` is that of the whole vector."),
     ]
+
+
+class HalfLives(Struct):
+    layer: Count
+    tokens: Annotated[
+        list[float | None],
+        about("By head: after how many tokens half of its state is left; null: it keeps all."),
+    ]
+
+
+class States(Struct, kw_only=True):
+    response: str
+    layer: Count
+    head: Count
+    first: Annotated[Count, about("Position of the first token; what follows is by token.")]
+    kept: Annotated[list[float], about("The part of the state that a token leaves.")]
+    written: Annotated[
+        list[float], about("How far a token moves what its key finds towards its value.")
+    ]
+    norms: Annotated[list[float], about("Of the state behind a token (Frobenius).")]
+    shares: Annotated[
+        list[list[float]],
+        about(
+            "[tokens, tokens]: the part of what a token (row) reads that another (column) wrote; "
+            "below 0 where it works against the whole."
+        ),
+    ]
+    of_start: Annotated[
+        list[float],
+        about("The part of what a token reads that was there before the first."),
+    ]
+    half_lives: Annotated[list[HalfLives], about("Of all layers that have a state.")]
 
 
 class Statistics(Struct, kw_only=True):
@@ -251,7 +304,9 @@ async def lens(call: Call) -> Response:
     query: LensQuery = call.query
     held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     position = _position(query.position, held)
-    layers = await call.in_thread(lambda _: service.lens(held.response, position, query.count))
+    layers = await call.in_thread(
+        lambda left: service.lens(held.response, position, query.count, left), at_length=True
+    )
     if _wants_arrays(call):
         return _arrays({"position": position, **_lens_arrays(layers)})
     rows = [
@@ -264,6 +319,21 @@ async def lens(call: Call) -> Response:
         for layer in layers
     ]
     return json_response(LensLayers(held.response, position, rows))
+
+
+async def states(call: Call) -> Response:
+    """Return what a head of a recurrent state holds of the last tokens."""
+    query: StatesQuery = call.query
+    as_arrays = _wants_arrays(call)
+    if not as_arrays and query.positions**2 > _MOST_IN_JSON:
+        most = isqrt(_MOST_IN_JSON)
+        raise CheckError("positions", f"expected at most {most} in JSON, found {query.positions}")
+    asked = ReadStates(query.layer, query.head, query.positions)
+    made = await call.in_thread(
+        lambda left: call.service.states(query.response, asked, left), at_length=True
+    )
+    write = _state_arrays if as_arrays else _states_in_json
+    return await call.in_thread(lambda _: write(query.response, made))
 
 
 async def trace(call: Call) -> Response:
@@ -407,6 +477,44 @@ def _rounded(values: F32) -> Any:
 def _known(values: F32) -> list[list[float | None]]:
     """Return rows of numbers, None in place of nan, which JSON does not have."""
     return [[None if one != one else one for one in row] for row in _rounded(values)]
+
+
+def _states_in_json(response: str, made: StatesRead) -> Response:
+    lives = [
+        HalfLives(layer, [one if isfinite(one) else None for one in tokens])
+        for layer, tokens in made.half_lives
+    ]
+    return json_response(
+        States(
+            response=response,
+            layer=made.layer,
+            head=made.head,
+            first=made.first,
+            kept=_rounded(np.array(made.kept)),
+            written=_rounded(np.array(made.written)),
+            norms=list(made.norms),
+            shares=_rounded(np.array(made.shares)),
+            of_start=_rounded(np.array(made.of_start)),
+            half_lives=lives,
+        )
+    )
+
+
+def _state_arrays(response: str, made: StatesRead) -> Response:
+    """Return arrays as `States` has them, half-lives as two: their layers, and [layers, heads]."""
+    single = {name: np.array(getattr(made, name), np.float32) for name in _BY_TOKEN}
+    layers, lives = zip(*made.half_lives, strict=True)
+    return _arrays(
+        {
+            "response": response,
+            "layer": made.layer,
+            "head": made.head,
+            "first": made.first,
+            **single,
+            "half_life_layers": np.array(layers, np.int32),
+            "half_lives": np.array(lives, np.float32),
+        }
+    )
 
 
 def _lens_arrays(layers: list[core.LensLayer]) -> dict[str, Any]:

@@ -161,6 +161,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
+        "/inspect/states",
+        "What a head of a recurrent state holds of the last tokens of a response.",
+        inspect.states,
+        _arrays("What each token writes, and reads of what others wrote.", inspect.States),
+        query=inspect.StatesQuery,
+        finds=_A_RESPONSE,
+    ),
+    Endpoint(
+        "GET",
         "/inspect/trace",
         "What one token of a response becomes on its way through the model.",
         inspect.trace,

@@ -7,6 +7,7 @@ too many are refused, prefixes that were seen are reused, and what ended can be 
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -37,8 +38,10 @@ from llm_lite.core.messages import (
     ModelInfo,
     PromptToken,
     ReadAttentionRows,
+    ReadStates,
     ServedRequest,
     ServingStatus,
+    StatesRead,
     StopReason,
     Thinking,
     TokenDecoded,
@@ -56,6 +59,7 @@ from llm_lite.core.serving.service import (
 )
 from tests.children import PATIENCE
 from tests.desktop import lesson_fake
+from tests.desktop.fake_answers import read_states
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
 from tests.server.scripted_words import BEGIN, END, Words, echo
@@ -266,7 +270,22 @@ class ScriptedService:
         found = whole[asked.position] if asked.direction == "from" else whole[:, asked.position]
         return AttentionRows(asked.position, asked.direction, tuple(found.tolist()))
 
-    def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+    def states(
+        self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> StatesRead:
+        if asked.layer not in (0, 2):
+            raise RequestError(f"layer {asked.layer} has no recurrent state; expected one of 0, 2")
+        found = read_states(asked, len(self._kept_tokens(response)[0]), (0, 2))
+        (layer, lives), other = found.half_lives
+        return replace(found, half_lives=((layer, (lives[0], math.inf)), other))
+
+    def lens(
+        self,
+        response: str,
+        position: int,
+        count: int = 5,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> list[LensLayer]:
         tokens, _ = self._kept_tokens(response)
         if not 0 <= position < len(tokens):
             raise RequestError(f"position {position} is not in 0..{len(tokens) - 1}")

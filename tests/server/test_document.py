@@ -81,6 +81,7 @@ def test_what_can_be_looked_up_is_as_it_says(served, told):
     for path, query in (
         ("/inspect/cache", {}),
         ("/inspect/lens", {"count": 2}),
+        ("/inspect/states", {"layer": 2, "head": 0}),
         ("/inspect/attention", {"layer": 1}),
         ("/inspect/rows", {"position": 1, "layer": 1}),
     ):

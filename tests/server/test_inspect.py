@@ -8,7 +8,7 @@ import pytest
 from msgspec import convert
 
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.core.messages import FollowToken, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages import FollowToken, ReadAttentionRows, ReadStates, TokenTrace
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,28 @@ def test_the_lens_tells_layer_by_layer(served, response):
     assert found["probabilities"].shape == (4, 3)
 
 
+def test_states_are_of_the_last_tokens(served, response):
+    told = get(served, "states", response=response, layer=2, head=1, positions=5).json()
+    exact = served.service.states(response, ReadStates(2, 1, 5))
+    length = len(get(served, "cache", response=response).json()["tokens"])
+    assert (told["layer"], told["head"], told["first"]) == (2, 1, length - 5)
+    for name in ("kept", "written", "norms", "of_start"):
+        assert told[name] == list(getattr(exact, name)) and len(told[name]) == 5
+    assert np.array_equal(told["shares"], exact.shares)
+    assert told["half_lives"] == [
+        {"layer": 0, "tokens": [2.0, None]},
+        {"layer": 2, "tokens": [4.0, 500.0]},
+    ]
+    found = arrays(
+        get(served, "states", response=response, layer=2, head=1, positions=5, format="npz")
+    )
+    assert np.array_equal(found["shares"], exact.shares) and found["shares"].dtype == np.float32
+    assert found["half_life_layers"].tolist() == [0, 2] and found["first"] == length - 5
+    assert found["half_lives"].tolist() == [[2.0, np.inf], [4.0, 500.0]]
+    refused = get(served, "states", response=response, layer=1, head=0)
+    assert refused.status_code == 400 and "no recurrent state" in refused.text
+
+
 def test_a_trace_is_of_one_token(served, response):
     made = get(served, "trace", response=response, position=3, layer=2, head=1)
     assert made.json()["response"] == response
@@ -138,6 +160,11 @@ def test_every_choice_can_be_looked_into(served, response):
         ("trace", {"position": 4000}, "position"),
         ("trace", {"head": -1}, "head"),
         ("trace", {"format": "npz"}, "format"),
+        ("states", {"head": 0}, "layer"),
+        ("states", {"layer": 0}, "head"),
+        ("states", {"layer": 0, "head": 0, "positions": 0}, "positions"),
+        ("states", {"layer": 0, "head": 0, "positions": 1449}, "positions"),
+        ("states", {"layer": 0, "head": 0, "positions": 4097, "format": "npz"}, "positions"),
         ("statistics", {}, "what"),
         ("statistics", {"what": "sum"}, "what"),
         ("scores", {"layer": 1}, "layer"),

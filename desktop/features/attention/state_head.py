@@ -58,7 +58,6 @@ ABOUT = mark(
 )
 READING = mark("Reading the state: its tokens run once more.")
 LATER = mark("Of tokens {first:,} to {last:,}: it is read again once the answer is written.")
-ELSEWHERE = mark("A server does not tell what is in its recurrent states.")
 CURVES = (
     (KEPT, mark("Kept"), mark("What a token leaves of the state: 1 keeps all, 0 forgets all.")),
     (WRITTEN, mark("Written"), mark("How far a token moves the state towards its value (beta).")),
@@ -85,7 +84,7 @@ def requests(state: AppState, choice: AttentionChoice) -> list[Action]:
     """Return the request for the head that is shown, or for the first one, as the grid needs what
     comes with it of all; none while an answer is written, as tokens run once more for them."""
     model = state.model
-    if model is None or not model.recurrent_layers or state.running or state.elsewhere:
+    if model is None or not model.recurrent_layers or state.running or not state.is_inspected:
         return []
     if not state.context_used or not is_held(state, state.context_used - 1):
         return []
@@ -105,8 +104,8 @@ def draw_panel(
     if icon_button(ui, "state.close", ICON_CLOSE, tr("Remove this head"), side=ui.u(5)):
         return replace(choice, state_head=None), []
     help_mark(ui, tr(ABOUT))
-    if state.elsewhere:
-        wrapped(ui, tr(ELSEWHERE))
+    if ui.maps is not None and not state.is_inspected:  # a server has not answered yet
+        wrapped(ui, ui.maps.problem)
         return choice, []
     actions, read = requests(state, choice), states.read
     if read is None or (read.layer, read.head) != head:

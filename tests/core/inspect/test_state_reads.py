@@ -8,6 +8,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.reference import DeltaInputs
 from llm_lite.core.inspect.state_reads import StateReading, half_lives, head_reads, state_layers
+from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.messages import ReadStates
 from tests.core.generation.test_recurrent_session import words
 from tests.runners import BACKENDS, exact, running
@@ -73,7 +74,7 @@ def test_a_reading_is_of_what_the_model_computes(recurrent_folder, device, backe
         layers = state_layers(runner.executor.program.plans[0])
         for layer, head, positions in ((0, 0, 64), (max(layers), 2, 500), (1, 1, 1)):
             found = StateReading(
-                ReadStates(layer, head, positions), session, runner.weights
+                ReadStates(layer, head, positions), SessionTokens(session), runner.weights
             ).advance()
             count = min(positions, length)
             assert found.first == length - count
@@ -93,7 +94,7 @@ def test_the_parts_add_up_to_the_layers_output(recurrent_folder):
         session.prefill(text[:90])
         session.prefill(text)
         layer, head = 1, 1
-        reading = StateReading(ReadStates(layer, head, 50), session, runner.weights)
+        reading = StateReading(ReadStates(layer, head, 50), SessionTokens(session), runner.weights)
         found = reading.advance()
         plan = runner.executor.program.plan_for(len(text), 1)
         op, inputs, y = made_alone(session, plan, text, layer)
@@ -125,8 +126,8 @@ def test_a_reading_goes_on_between_steps(recurrent_folder):
         session = runner.session
         session.prefill(text)
         asked = ReadStates(0, 0, 300)
-        alone = StateReading(asked, session, runner.weights).advance()
-        reading, slices = StateReading(asked, session, runner.weights), 0
+        alone = StateReading(asked, SessionTokens(session), runner.weights).advance()
+        reading, slices = StateReading(asked, SessionTokens(session), runner.weights), 0
         while (found := reading.advance(0)) is None:
             session.decode(40 + slices)
             slices += 1
@@ -139,7 +140,7 @@ def test_a_text_that_is_gone_ends_the_reading(recurrent_folder):
     text = words(np.random.default_rng(4), 200)
     with running(recurrent_folder, exact("cpu")) as runner:
         runner.session.prefill(text)
-        reading = StateReading(ReadStates(0, 0, 300), runner.session, runner.weights)
+        reading = StateReading(ReadStates(0, 0, 300), SessionTokens(runner.session), runner.weights)
         assert reading.advance(0) is None
         runner.session.clear()
         runner.session.prefill(text)
@@ -159,10 +160,10 @@ def test_what_is_not_there(recurrent_folder, asked, sentence):
     with running(recurrent_folder, exact("cpu")) as runner:
         runner.session.prefill([40, 41])
         with pytest.raises(RequestError, match=sentence):
-            StateReading(asked, runner.session, runner.weights)
+            StateReading(asked, SessionTokens(runner.session), runner.weights)
         runner.session.clear()
         with pytest.raises(RequestError, match="the cache is empty"):
-            StateReading(ReadStates(0, 0), runner.session, runner.weights)
+            StateReading(ReadStates(0, 0), SessionTokens(runner.session), runner.weights)
 
 
 def test_other_gains(recurrent_folder):
@@ -171,7 +172,7 @@ def test_other_gains(recurrent_folder):
         session.prefill([40, 41])
         session.set_gains(tuple((0.5,) * len(row) for row in session.gains))
         with pytest.raises(RequestError, match="other weights or gains"):
-            StateReading(ReadStates(0, 0), session, runner.weights)
+            StateReading(ReadStates(0, 0), SessionTokens(session), runner.weights)
 
 
 def test_in_python(recurrent_folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from msgspec import ValidationError, to_builtins
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.state_reads import StateReading
+from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.messages import (
     CacheMeasured,
     CacheRewritten,
@@ -26,7 +29,9 @@ from llm_lite.core.messages import (
     LensResult,
     MeasureCache,
     ReadAttentionRows,
+    ReadStates,
     SamplingOptions,
+    StatesRead,
     TokenDecoded,
     TokenFollowed,
     TokensCounted,
@@ -39,11 +44,17 @@ from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.inspection import RemoteInspection, trace_of
+from llm_lite.core.remote.inspection import RemoteInspection, states_of, trace_of
 from llm_lite.core.tools.calls import read_calls
+from llm_lite.server.config import ServerConfig
+from llm_lite.server.serve import Server
 from tests.children import PATIENCE
+from tests.core.engine_client import Client as LocalClient
 from tests.core.remote.test_answers import events_in, events_of, finished, said
+from tests.core.serving.clients import serve as serve_clients
 from tests.desktop import lesson_fake
+from tests.desktop.fake_answers import read_states
+from tests.runners import exact, running
 from tests.server.conftest import Served, serve
 
 __all__ = ["serve"]  # the fixture
@@ -112,6 +123,11 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     measured = result_of(engine, MeasureCache("received", 0, 4), CacheMeasured)
     numbers = served.service.statistics(held.response, "received").values[:, :4]
     assert np.allclose(measured.values, numbers, equal_nan=True) and np.isnan(numbers[0, 0])
+    states = result_of(engine, ReadStates(2, 1, 6), StatesRead)
+    assert states == served.service.states(held.response, ReadStates(2, 1, 6))
+    with pytest.raises(RequestError, match="no recurrent state"):
+        engine.submit(ReadStates(1, 0)).result(PATIENCE)
+    engine.poll()
     layer = engine.info.cache.layers[2]
     assert (len(engine.info.cache.layers), layer.layer, layer.rows) == (4, 2, engine.info.context)
     asked_token = FollowToken(6, 1, 2)
@@ -187,6 +203,28 @@ def test_traces_that_lie() -> None:
             trace_of(nothing, asked)
 
 
+def test_states_that_lie() -> None:
+    """What does not belong together is one sentence, and is not drawn."""
+    asked = ReadStates(2, 1, 4)
+    told: dict[str, Any] = to_builtins(read_states(asked, 9, (0, 2)))
+    good = {**told, "half_lives": [{"layer": 2, "tokens": [3.0, None]}]}
+    assert states_of(good, asked, 9).half_lives == ((2, (3.0, np.inf)),)
+    rows = [[0.5] * 4] * 4
+    for name, value in (
+        ("layer", 0), ("head", 0), ("first", 4), ("kept", [0.5] * 3), ("written", None),
+        ("norms", [0.5] * 5), ("shares", rows[:3]), ("shares", [*rows[:3], [0.5]]),
+        ("shares", [*rows[:3], [0.5, 0.5, 0.5, np.inf]]), ("of_start", []), ("half_lives", []),
+        ("half_lives", [{"layer": 2, "tokens": [3.0]}]), ("half_lives", told["half_lives"]),
+    ):  # fmt: skip
+        with pytest.raises(ValidationError):
+            states_of({**good, name: value}, asked, 9)
+    for nothing in (None, [], "states", {}):
+        with pytest.raises(ValidationError):
+            states_of(nothing, asked, 9)
+    with pytest.raises(ValidationError):
+        states_of(good, asked, 3)
+
+
 def _npy(array: np.ndarray[Any, Any]) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array)
@@ -206,3 +244,34 @@ def test_arrays_that_lie() -> None:
     ):  # fmt: skip
         with pytest.raises(RemoteError, match="no array of a"):
             inspection._array(raw, "a", (1, 2, 3))
+
+
+def test_recurrent_states_of_a_model_elsewhere(recurrent_folder: Path) -> None:
+    client = LocalClient()
+    client.load(recurrent_folder, exact("cpu"))
+    serve_clients(client, parallel=2)
+    server = Server(client.engine.service, ServerConfig(port=0))
+    server.start()
+    asking = Client(read_address(server.address), ApiKey())
+    told = connect(asking, Exchange())
+    engine = RemoteEngine(asking, told, told.models[0])
+    try:
+        assert engine.info.recurrent_layers == (0, 1, 2, 4)
+        events_of(engine, Generate(ASKED, replace(MOST, max_new_tokens=12)))
+        held = engine.held
+        assert held is not None and len(held.tokens) > 20
+        found = result_of(engine, ReadStates(4, 1, 15), StatesRead)
+        with running(recurrent_folder, exact("numpy")) as alone:
+            alone.session.prefill(held.tokens)
+            tokens = SessionTokens(alone.session)
+            known = StateReading(ReadStates(4, 1, 15), tokens, alone.weights).advance()
+        assert known is not None and found.first == known.first == len(held.tokens) - 15
+        for name in ("kept", "written", "norms", "shares", "of_start"):
+            assert np.abs(np.subtract(getattr(found, name), getattr(known, name))).max() < 1e-3
+        assert len(result_of(engine, Inspect(9), LensResult).rows) == 5
+        with pytest.raises(RequestError, match="layer 3 has no recurrent state"):
+            engine.submit(ReadStates(3, 0)).result(PATIENCE)
+    finally:
+        engine.close()
+        server.stop()
+        assert client.engine.close(PATIENCE)

@@ -3,17 +3,23 @@
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import OutOfMemoryError, RequestError
+from llm_lite.core.errors import CancelledError, GoneError, OutOfMemoryError, RequestError
+from llm_lite.core.inspect.lens import lens
+from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
+from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.loading.client_room import room_for
 from llm_lite.core.messages import (
     ChatMessage,
     FollowToken,
     ReadAttentionRows,
+    ReadStates,
     SamplingOptions,
     StartServing,
 )
+from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.serving import response_tokens
 from tests.core.serving.clients import Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -91,8 +97,9 @@ def test_what_a_response_still_shows(client, recurrent_folder):
     assert service.statistics("one", "received").layers == (3,)
     for look, sentence in (
         (lambda: service.attention("one", 0, (0,), 0, 9), "layer 0 has a recurrent state"),
-        (lambda: service.lens("one", 5), "holds no recurrent state"),
-        (lambda: service.trace("one", FollowToken(5, 3, 0, 0)), "holds no recurrent state"),
+        (lambda: service.trace("one", FollowToken(5, 3, 0, 0)), "only tokens of the chat"),
+        (lambda: service.states("one", ReadStates(3, 0)), "layer 3 has no recurrent state"),
+        (lambda: service.lens("one", 900), "positions 900 to 900 are not in the cache"),
         (
             lambda: service.attention_rows("one", ReadAttentionRows(9, "from", "rollout")),
             "not all layers of this model attend",
@@ -100,6 +107,118 @@ def test_what_a_response_still_shows(client, recurrent_folder):
     ):
         with pytest.raises(RequestError, match=sentence):
             look()
+
+
+@pytest.fixture(params=BACKENDS)
+def answered(request, client, device, recurrent_folder):
+    """A service, and a response of it that is over."""
+    client.engine.device_lost(device)
+    client.load(recurrent_folder, exact(request.param, query_budget=EVERY_QUERY))
+    service = serve(client, parallel=2)
+    Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
+    return service
+
+
+def batch_of(client):
+    return client.engine._clients._serving._batch
+
+
+def caches_of(executor):
+    """All bytes that executors hold of texts, but states."""
+    tensors = [t for t in executor.program.plans[0].tensors if t.kind is Kind.STATE]
+    kept = [t for t in tensors if not t.name.startswith(("delta", "conv"))]
+    assert len(kept) < len(tensors)
+    return [executor.read_state(t.name, 0, t.shape[0]).tobytes() for t in kept]
+
+
+def test_the_lens_of_a_response_is_that_of_the_text_alone(client, answered, recurrent_folder):
+    batch, tokens = batch_of(client), answered.answer_tokens("one").tokens
+    states, before = batch.pool.states, caches_of(batch.executor)
+    available = states.available
+    for position in (len(tokens) - 1, 2 * PAGE + 5, 2 * PAGE, PAGE - 1, 0):
+        found = answered.lens("one", position, 3)
+        with running(recurrent_folder, exact("numpy")) as other:
+            other.session.prefill(tokens[: position + 1])
+            known = lens(other.session, position)
+        for one, (layer, logits) in zip(found, known, strict=True):
+            assert one.layer == layer
+            likely = np.exp(logits - logits.max())
+            exactly = (likely / likely.sum())[list(one.tokens)]
+            assert np.abs(np.array(one.probabilities) - exactly).max() < 5e-4
+        assert states.available == available, "slots are given back"
+    assert caches_of(batch.executor) == before
+    turn = (*tokens, *ENDS[0])
+    following = Asked(answered, tokens=turn, sampling=SEVERAL)
+    following.tokens()
+    assert following.started.reused_tokens == len(tokens), "its states are there still"
+
+
+def test_states_of_a_response_are_those_of_the_text_alone(client, answered, recurrent_folder):
+    tokens = answered.answer_tokens("one").tokens
+    with running(recurrent_folder, exact("numpy")) as other:
+        other.session.prefill(tokens)
+        for layer, head, positions in ((0, 0, 20), (4, 1, 200), (1, 1, 1000)):
+            asked = ReadStates(layer, head, positions)
+            reading = StateReading(asked, SessionTokens(other.session), other.weights)
+            known, found = reading.advance(), answered.states("one", asked)
+            assert found.first == known.first
+            for name in ("kept", "written", "norms", "shares", "of_start"):
+                difference = np.subtract(getattr(found, name), getattr(known, name))
+                assert np.abs(difference).max() < 1e-3
+            assert [at for at, _ in found.half_lives] == [0, 1, 2, 4]
+
+
+def test_answers_go_on_while_tokens_run_again(client, answered, alone):
+    running = [Asked(answered, tokens=SYSTEM + end, sampling=SEVERAL) for end in ENDS]
+    found = answered.states("one", ReadStates(0, 0, 250))
+    again = answered.states("one", ReadStates(0, 0, 250))
+    for one, end in zip(running, ENDS, strict=True):
+        alone(SYSTEM + end, one.tokens())
+    assert np.abs(np.subtract(found.shares, again.shares)).max() < 1e-3
+
+
+def test_what_runs_again_is_bounded_and_takes_a_slot(client, recurrent_folder, monkeypatch):
+    client.load(recurrent_folder, exact("numpy"))
+    service = serve(client, parallel=2)
+    Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
+    states, position = batch_of(client).pool.states, 2 * PAGE + 10
+    expected = service.lens("one", position)
+    monkeypatch.setattr(response_tokens, "MOST_AGAIN", 20)
+    assert service.lens("one", position) == expected, "from the state behind its page"
+    for page in list(states._pages):
+        states.drop(page)
+    sentence = f"267 tokens would run again.*before token {position}, .* behind 0: at most 20 run"
+    with pytest.raises(RequestError, match=sentence):
+        service.lens("one", position)
+    monkeypatch.setattr(response_tokens, "MOST_AGAIN", 300)
+    found = service.lens("one", position)
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    taken = [states.allocate() for _ in range(states.available)]
+    with pytest.raises(RequestError, match="answers use all slots of recurrent states"):
+        service.lens("one", position)
+    for slot in taken:
+        states.release(slot)
+    assert service.lens("one", position) == found
+
+
+def test_a_run_ends_once_nobody_wants_it_or_the_response_is_gone(client, recurrent_folder):
+    client.load(recurrent_folder, exact("numpy"))
+    service = serve(client, parallel=2)
+    Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
+    states = batch_of(client).pool.states
+    available = states.available
+    with pytest.raises(CancelledError):
+        service.states("one", ReadStates(0, 0, 250), lambda: True)
+    with pytest.raises(CancelledError):
+        service.lens("one", 2 * PAGE - 1, 5, lambda: True)
+
+    def forget():
+        client.engine._clients._serving._responses.clear()
+        return False
+
+    with pytest.raises(GoneError):
+        service.states("one", ReadStates(0, 0, 250), forget)
+    assert states.available == available
 
 
 def test_texts_become_vectors(client, recurrent_folder):

@@ -6,6 +6,7 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Ended, ReadStates
+from llm_lite.core.messages.remote import HeldCache, RemoteModel, RemoteServer
 from llm_lite.core.plan.attention_layers import RECURRENT
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import state_head
@@ -16,6 +17,7 @@ from llm_lite.desktop.features.attention.state_head import colored, largest, lev
 from llm_lite.desktop.features.attention.view import shown_states
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState, Message, Running, StatesLook
+from llm_lite.desktop.features.remote.state import Connection, RemoteState
 from tests.desktop.attention.test_attention_views import SomeRows
 from tests.desktop.fake_answers import read_states
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -116,6 +118,27 @@ def test_when_states_are_read():
         replace(STATE, positions=(*STATE.positions, "x"), owners=(0,) * 41, context_used=41),
     ):
         assert state_head.requests(replace(state, states=StatesLook(asked.key)), choice)
+
+
+def test_a_server_is_asked_once_it_has_answered(shown):
+    server = RemoteServer("http://box:8080", "box:8080", "llm-lite", "llm-lite", can_inspect=True)
+    remote = RemoteState(Connection(server, RemoteModel("q")))
+    before = replace(STATE, remote=remote)
+    assert before.elsewhere and state_head.requests(before, AttentionChoice()) == []
+    cache = HeldCache(TOKENS, 0, 128, 8, 1, 1)
+    after = replace(before, remote=replace(remote, cache=cache))
+    (asked,) = state_head.requests(after, AttentionChoice())
+    assert asked.head == (0, 0)
+    choice = AttentionChoice(state_head=(2, 1))
+    shown.program.state = replace(after, attention=choice)
+    shown.driver.frames(3)
+    assert shown.did(LookAtState)[-1].head == (2, 1)
+    answer(shown)
+    shown.driver.click("tab.head")
+    assert shown.driver.shows("state.map")
+    shown.program.state = replace(shown.state, remote=remote)
+    shown.driver.frames(3)
+    assert not shown.driver.shows("state.map") and shown.driver.shows("state.close")
 
 
 def test_a_reply_is_kept_with_what_it_is_of():
