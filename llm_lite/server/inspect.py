@@ -243,6 +243,9 @@ class CacheHeld(Struct, kw_only=True):
     prompt_tokens: Annotated[Count, about("How many of them are the prompt.")]
     first_query: Annotated[Count, about("Queries are kept from this position on.")]
     layers: Count
+    recurrent_layers: Annotated[
+        list[Count], about("Those of them that have a recurrent state instead of attention.")
+    ]
     heads: Count
     page_tokens: Annotated[Count, about("Positions of a page of the cache.")]
     pages: Count
@@ -397,6 +400,7 @@ async def cache(call: Call) -> Response:
         prompt_tokens=held.prompt_tokens,
         first_query=held.first_query,
         layers=held.layers,
+        recurrent_layers=list(service.model.recurrent_layers),
         heads=held.heads,
         page_tokens=status.page_tokens,
         pages=status.pages,
@@ -409,6 +413,7 @@ async def cache(call: Call) -> Response:
         "tokens": np.array(held.tokens, np.int32),
         "texts": np.array(held.texts) if held.texts else np.array([], "U1"),
     }
+    arrays["recurrent_layers"] = np.array(found.recurrent_layers, np.int32)
     sizes = {name: one for name, one in asdict(found).items() if isinstance(one, int)}
     return _arrays({**arrays, **sizes})
 

@@ -21,7 +21,7 @@ function select(name, label, options, chosen, change) {
 }
 
 export function layerSelect() {
-  const options = Array.from({ length: subject.layers }, (_, n) => [n, t("layerN", { n })]);
+  const options = subject.layers.map((n) => [n, t("layerN", { n })]);
   return select("layer", t("layer"), options, subject.layer, (value) =>
     subject.choose({ layer: Number(value) }),
   );

@@ -16,7 +16,7 @@ function remembered(address, ask) {
 
 const query = (values) => new URLSearchParams(values).toString();
 
-/** {texts, prompt_tokens, first_query, layers, heads} of prompt and answer. */
+/** {texts, prompt_tokens, first_query, layers, recurrent_layers, heads} of prompt and answer. */
 export const tokensOf = (response) => remembered(`/inspect/cache?${query({ response })}`, json);
 
 /** Where a position looks: probabilities of all positions, the mean of the heads given. */

@@ -125,7 +125,7 @@ export class Heads {
     const { layers, heads } = subject;
     const room = this.place.clientWidth - 40 - GUTTER - 12;
     this.cell = Math.min(MOST, Math.max(LEAST, Math.floor(room / heads) - GAP));
-    this.context = onScale(this.grid, GUTTER + heads * (this.cell + GAP), TOP + layers * (this.cell + GAP));
+    this.context = onScale(this.grid, GUTTER + heads * (this.cell + GAP), TOP + layers.length * (this.cell + GAP));
     const side = Math.min(64, Math.round(this.cell * Math.min(2, devicePixelRatio || 1)));
     const of = `${subject.message.response}/${side}`;
     if (of !== this.imagesOf) Object.assign(this, { imagesOf: of, images: [] });
@@ -143,21 +143,26 @@ export class Heads {
     for (let head = 0; head < subject.heads; head += every)
       context.fillText(head, GUTTER + head * (cell + GAP) + cell / 2, TOP / 2);
     context.textAlign = "right";
-    for (let layer = 0; layer < subject.layers; layer++)
-      context.fillText(layer, GUTTER - 7, TOP + layer * (cell + GAP) + cell / 2);
-    for (let layer = 0; layer < subject.layers; layer++)
+    subject.layers.forEach((layer, row) =>
+      context.fillText(layer, GUTTER - 7, TOP + row * (cell + GAP) + cell / 2),
+    );
+    this.drawCells();
+  }
+
+  drawCells() {
+    for (const layer of subject.layers)
       for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
   }
 
   /** Those of the layers that are not there yet, from above. */
   async fetchLayers(side, signal) {
-    const { response } = subject.message;
-    const waiting = Array.from({ length: subject.layers }, (_, layer) => layer).filter(
-      (layer) => !this.images[layer],
-    );
+    const { layers, message } = subject;
+    const { response } = message;
+    const waiting = layers.filter((layer) => !this.images[layer]);
     const work = async () => {
       for (let layer = waiting.shift(); layer !== undefined && !signal.aborted; layer = waiting.shift()) {
-        this.gridNote.textContent = t("computing", { n: layer + 1, all: subject.layers });
+        const n = layers.indexOf(layer) + 1;
+        this.gridNote.textContent = t("computing", { n, all: layers.length });
         const { bytes, side: found } = await mapsOf(response, layer, side, null, signal);
         if (signal.aborted) return;
         this.images[layer] = Array.from({ length: subject.heads }, (_, head) =>
@@ -177,7 +182,7 @@ export class Heads {
   drawCell(layer, head) {
     const { context, cell } = this;
     const x = GUTTER + head * (cell + GAP);
-    const y = TOP + layer * (cell + GAP);
+    const y = TOP + subject.layers.indexOf(layer) * (cell + GAP);
     context.clearRect(x - 2, y - 2, cell + 4, cell + 4);
     context.fillStyle = GROUND;
     context.fillRect(x, y, cell, cell);
@@ -194,8 +199,8 @@ export class Heads {
   cellAt(event) {
     const { left, top } = this.grid.getBoundingClientRect();
     const head = Math.floor((event.clientX - left - GUTTER) / (this.cell + GAP));
-    const layer = Math.floor((event.clientY - top - TOP) / (this.cell + GAP));
-    return layer >= 0 && layer < subject.layers && head >= 0 && head < subject.heads ? { layer, head } : null;
+    const layer = subject.layers[Math.floor((event.clientY - top - TOP) / (this.cell + GAP))];
+    return layer !== undefined && head >= 0 && head < subject.heads ? { layer, head } : null;
   }
 
   over(cell) {
@@ -213,19 +218,20 @@ export class Heads {
   }
 
   gridKey(event) {
-    const { layer } = subject;
+    const { layer, layers } = subject;
     const { head } = this;
+    const row = layers.indexOf(layer);
     const to = {
       ArrowLeft: { layer, head: head - 1 },
       ArrowRight: { layer, head: head + 1 },
-      ArrowUp: { layer: layer - 1, head },
-      ArrowDown: { layer: layer + 1, head },
+      ArrowUp: { layer: layers[row - 1], head },
+      ArrowDown: { layer: layers[row + 1], head },
       Home: { layer, head: 0 },
       End: { layer, head: subject.heads - 1 },
     }[event.key];
     if (!to) return;
     event.preventDefault();
-    if (to.layer >= 0 && to.layer < subject.layers && to.head >= 0 && to.head < subject.heads) {
+    if (to.layer !== undefined && to.head >= 0 && to.head < subject.heads) {
       subject.choose(to);
       this.scrollTo(to.layer);
     }
@@ -233,7 +239,7 @@ export class Heads {
 
   scrollTo(layer) {
     const box = this.grid.parentElement;
-    const y = TOP + layer * (this.cell + GAP);
+    const y = TOP + subject.layers.indexOf(layer) * (this.cell + GAP);
     if (y < box.scrollTop + TOP) box.scrollTop = y - TOP;
     else if (y + this.cell > box.scrollTop + box.clientHeight)
       box.scrollTop = y + this.cell + GAP - box.clientHeight;
@@ -245,8 +251,7 @@ export class Heads {
     if (!this.shown || subject.state !== "whole" || !this.grid) return;
     const face = `${subject.layer}/${this.head}`;
     if (face !== this.face) {
-      for (let layer = 0; layer < subject.layers; layer++)
-        for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
+      this.drawCells();
       this.over(null);
       this.drawLarge();
       return;

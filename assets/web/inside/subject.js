@@ -14,7 +14,7 @@ class Subject extends EventTarget {
   position = null; // that is chosen
   layer = 0;
   head = null; // null: the mean of all
-  layers = 0;
+  layers = [];
   heads = 0;
 
   tell(name) {
@@ -67,8 +67,10 @@ class Subject extends EventTarget {
     }
   }
 
-  fit({ layers, heads, texts }) {
-    if (this.layers !== layers) this.layer = Math.floor(layers / 2);
+  /** Its layers are those that attend: others have a recurrent state. */
+  fit({ layers: count, recurrent_layers: recurrent, heads, texts }) {
+    const layers = Array.from({ length: count }, (_, at) => at).filter((at) => !recurrent.includes(at));
+    if (layers.join() !== this.layers.join()) this.layer = layers[Math.floor(layers.length / 2)] ?? 0;
     if (this.head !== null && this.head >= heads) this.head = null;
     Object.assign(this, { layers, heads });
     if (this.position === null || this.position >= texts.length) this.position = texts.length - 1;

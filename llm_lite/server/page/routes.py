@@ -186,10 +186,12 @@ class Maps:
 
     async def _maps(self, request: Request) -> Response:
         """Answer with `heads` pictures one after the other, bytes [side, side] row by row, of
-        one layer: of all heads, or of `head`. X-Length says of how many tokens."""
+        one layer, the first that attends unless `layer` names another: of all heads, or of `head`.
+        X-Length says of how many tokens."""
         service, name = self._shared.service(), _response(request)
         model = service.model
-        layer = count(request, "layer", 0, 0, model.layers - 1)
+        attends = (n for n in range(model.layers) if n not in model.recurrent_layers)
+        layer = count(request, "layer", next(attends, 0), 0, model.layers - 1)
         side = count(request, "side", 32, 4, _MOST_PIXELS)
         chosen = count(request, "head", model.heads, 0, model.heads)
         heads = list(range(model.heads)) if chosen == model.heads else [chosen]

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from llm_lite.core.records import replace
 from tests.server.scripted_model import HEADS, LAYERS
 
 GRID = ".grid-box canvas"
@@ -224,3 +225,17 @@ def test_a_connection_that_is_cut_is_said_in_the_language_of_the_page(person, se
     person.page.fill("#say", "Why?")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("text=The connection to the server was lost.")
+
+
+def test_layers_with_a_recurrent_state_have_no_maps(person, service):
+    service._model = replace(service.model, recurrent_layers=(0, 2))
+    ready(person)
+    options = person.texts("#panel-heads [data-name=layer] option")
+    assert options == ["Layer 1", "Layer 3"]
+    assert person.text("#heads-at").startswith("Layer 3")
+    person.page.locator(GRID).press("ArrowUp")
+    person.wait("document.querySelector('#heads-at').innerText.startsWith('Layer 1')")
+    person.page.locator(GRID).press("ArrowUp")
+    assert person.text("#heads-at").startswith("Layer 1"), "there is none above"
+    person.page.locator(GRID).press("ArrowDown")
+    person.wait("document.querySelector('#heads-at').innerText.startsWith('Layer 3')")

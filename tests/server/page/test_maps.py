@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from llm_lite.core.records import replace
 from llm_lite.server.page import routes
 from llm_lite.server.page.routes import FLOOR, pictures, scaled
 
@@ -24,6 +25,17 @@ def test_a_short_map_is_whole(client, service, answered):
     exact = service.attention(name, 1, [0, 1, 2], 0, length)
     assert found.shape == (3, length, length)
     assert np.array_equal(found, scaled(exact))
+
+
+def test_without_a_layer_it_is_the_first_that_attends(client, service, answered):
+    name = answered("Hello there")
+    first, length = picture(client, response=name, side=256)
+    assert np.array_equal(first, scaled(service.attention(name, 0, [0, 1, 2], 0, length)))
+    service._model = replace(service.model, recurrent_layers=(0, 1))
+    found, length = picture(client, response=name, side=256)
+    assert np.array_equal(found, scaled(service.attention(name, 2, [0, 1, 2], 0, length)))
+    told = client.get("/inspect/cache", params={"response": name}).json()
+    assert told["recurrent_layers"] == [0, 1] and told["layers"] == 4
 
 
 def test_one_head_alone(client, service, answered):
