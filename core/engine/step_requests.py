@@ -136,7 +136,9 @@ class StepRequestServer:
                 self._failed = handle
                 self._waiting.insert(0, handle)
             raise
-        except (LlmLiteError, CancelledError) as error:
+        except CancelledError:
+            handle.end(CANCELLED, unwanted=True)
+        except LlmLiteError as error:
             handle.end(str(error))
         except BaseException as error:  # a defect ends its request, and not the answer
             if not (known := system_errors.sentence(error)):
@@ -189,14 +191,15 @@ class StepRequestServer:
         runner = _writing(loaded)
         if not runner.session.context_used:
             raise RequestError("there is nothing to compare: the cache is empty")
-        handle.finish(GainsEffect(lens.divergence(runner.session)))
+        effect = lens.divergence(runner.session, lambda: handle.is_cancelled)
+        handle.finish(GainsEffect(effect))
 
     def _lens(self, handle: Handle, request: Inspect, loaded: AnyRunner) -> None:
         runner = _writing(loaded)
         tokenizer = runner.model_file.tokenizer
+        found = lens.lens(runner.session, request.position, lambda: handle.is_cancelled)
         rows = tuple(
-            LensRow(layer, alternatives(tokenizer, likeliest(logits)))
-            for layer, logits in lens.lens(runner.session, request.position)
+            LensRow(layer, alternatives(tokenizer, likeliest(logits))) for layer, logits in found
         )
         handle.finish(LensResult(request.position, rows))
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values, checked
@@ -81,17 +82,27 @@ class CacheSteps:
         """Return the tokens of the encoder's source; from any thread."""
         return self._source
 
-    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
+    def step(
+        self,
+        tokens: Sequence[int],
+        start: int,
+        outputs: int = 1,
+        should_stop: StopCheck | None = None,
+    ) -> Step:
         """Return the step over tokens of the conversation, from position `start` on. Where that
         takes a recurrent state that is not held, tokens before are run again first; RequestError
-        where they were computed with other weights or gains."""
-        self._run_again(start)
+        where they were computed with other weights or gains, CancelledError once `should_stop` says
+        so: what was run by then stays, and nothing is lost."""
+        self._run_again(start, should_stop)
         states = self.cache.states.next(start)
         return self.executor.program.step(tokens, start, outputs, self.source, states)
 
-    def step_by_step(self, tokens: Sequence[int], start: int) -> Step:
-        """Return the step in which each token gets the bits and the logits of a step of its own."""
-        self._run_again(start)
+    def step_by_step(
+        self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
+    ) -> Step:
+        """Return the step in which each token gets the bits and the logits of a step of its own.
+        Errors as of `step`."""
+        self._run_again(start, should_stop)
         count = len(tokens)
         states = self.cache.states.next_each(start, count)
         parts = tuple(
@@ -152,7 +163,7 @@ class CacheSteps:
         if not self.executor.program.has_slice:
             return ()
         for position in range(start, start + min(most, self.most_drafted)):
-            step = replace(self.step([token], position), sliced=True)
+            step = replace(self.step([token], position, 1, should_stop), sliced=True)
             logits, _ = self._execute(step, start + 1, should_stop)
             places.append(likely(logits[0]))
             token = places[-1].token
@@ -196,7 +207,7 @@ class CacheSteps:
         self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
     ) -> NDArray[np.float32]:
         """Run a step that the cache does not count; logits float32 [V] of what follows."""
-        step, end = self.step(tokens, start), start + len(tokens)
+        step, end = self.step(tokens, start, 1, should_stop), start + len(tokens)
         with self.files.unchanged():
             logits = self.executor.run(step, should_stop)
         self.cache.states.pass_by(start, end, step.states[0][1])
@@ -215,7 +226,7 @@ class CacheSteps:
         self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
         self._forget_ahead()
-        step = self.step(tokens, len(self.cache), outputs)
+        step = self.step(tokens, len(self.cache), outputs, should_stop)
         logits, first = self._execute(step, step.kv_length, should_stop)
         for token, row in enumerate(logits, step.kv_length - len(logits)):
             self.checked(row, f"the logits of token {token}")
@@ -223,7 +234,7 @@ class CacheSteps:
         self._count(tokens, first)
         return logits
 
-    def _run_again(self, length: int) -> None:
+    def _run_again(self, length: int, should_stop: StopCheck | None) -> None:
         """Hold the recurrent state behind the first `length` positions."""
         states = self.cache.states
         if states.holds(length):
@@ -238,8 +249,12 @@ class CacheSteps:
             part = self.cache.tokens[done : min(done + chunk, length)]
             step = self.step(part, done)
             plan = self.executor.program.plan_of(step)
+            ends = [0, *(index + 1 for index in plan.layer_ends)]
             with self.files.unchanged():  # keys, values and queries stay as they are
-                self.executor.run_ops(plan, step, 0, len(plan.ops), ("store",))
+                for first, last in pairwise(ends):
+                    if should_stop is not None and should_stop():
+                        raise CancelledError("stopped")
+                    self.executor.run_ops(plan, step, first, last, ("store",))
             states.commit(done, step.kv_length, step.states[0][1], keep=True)
             done = step.kv_length
 
@@ -249,7 +264,7 @@ class CacheSteps:
         """Run a step over drafted tokens; only the first one counts as decoded."""
         self._forget_ahead()
         start = len(self.cache)
-        step = self.step_by_step(tokens, start)
+        step = self.step_by_step(tokens, start, should_stop)
         logits, first = self._execute(step, start + 1, should_stop)
         self.checked(logits[0], f"the logits of token {start}")
         left = [slot for _, slot in step.states]

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.kv_cache.contents import KvCache
@@ -57,8 +57,15 @@ class InspectedSession(CommittedSession, Protocol):
     @property
     def gains(self) -> Gains: ...
 
-    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
-        """Return the step over tokens of the conversation, from position `start` on."""
+    def step(
+        self,
+        tokens: Sequence[int],
+        start: int,
+        outputs: int = 1,
+        should_stop: StopCheck | None = None,
+    ) -> Step:
+        """Return the step over tokens of the conversation, from position `start` on. CancelledError
+        once `should_stop` says so, where tokens before have to run again first."""
         ...
 
     def write_gains(self, gains: Gains) -> None:

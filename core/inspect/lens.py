@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.messages import Gains
@@ -25,12 +25,18 @@ F32 = NDArray[np.float32]
 _STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
-def logits_after(session: InspectedSession, position: int, gains: Gains | None = None) -> F32:
+def logits_after(
+    session: InspectedSession,
+    position: int,
+    gains: Gains | None = None,
+    should_stop: StopCheck | None = None,
+) -> F32:
     """Return logits float32 [V] of what follows the position, with the gains in force or others.
 
-    NotFiniteError where they are no numbers, as of `lens` and `divergence`.
+    As of `lens` and `divergence`: NotFiniteError where they are no numbers, CancelledError once
+    `should_stop` says so while tokens before run again, as recurrent states need it.
     """
-    plan, step = _again(session, position)
+    plan, step = _again(session, position, should_stop)
     if gains is not None:
         session.write_gains(gains)
     try:
@@ -43,18 +49,23 @@ def logits_after(session: InspectedSession, position: int, gains: Gains | None =
     return session.checked(logits, f"the logits of token {position}")
 
 
-def divergence(session: InspectedSession) -> float:
+def divergence(session: InspectedSession, should_stop: StopCheck | None = None) -> float:
     """Return KL(all gains 1 || gains in force) in nats, of the token after the last position."""
     last = session.context_used - 1
     ones = tuple((1.0,) * len(row) for row in session.gains)
-    p, q = (_log_softmax(logits_after(session, last, gains)) for gains in (ones, session.gains))
+    p, q = (
+        _log_softmax(logits_after(session, last, gains, should_stop))
+        for gains in (ones, session.gains)
+    )
     return max(0.0, float((np.exp(p) * (p - q)).sum()))  # of finite logits, never NaN
 
 
-def lens(session: InspectedSession, position: int) -> list[tuple[int, F32]]:
+def lens(
+    session: InspectedSession, position: int, should_stop: StopCheck | None = None
+) -> list[tuple[int, F32]]:
     """Return (layer, logits float32 [V]) behind every layer: its residual through output norm and
     head."""
-    _, step = _again(session, position)
+    _, step = _again(session, position, should_stop)
     return lens_of(TokenAgain(session.executor, session.files, step, session.checked))
 
 
@@ -91,11 +102,14 @@ def _through_head(token: TokenAgain, plan: Plan, residual: F32) -> F32:
     return executor.read(plan, plan.tensors[plan.logits], step)[0]
 
 
-def _again(session: InspectedSession, position: int) -> tuple[Plan, Step]:
+def _again(
+    session: InspectedSession, position: int, should_stop: StopCheck | None
+) -> tuple[Plan, Step]:
     tokens = session.tokens()
     if not 0 <= position < len(tokens):
         raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")
-    return session.executor.program.plan_for(1, 1), session.step([tokens[position]], position)
+    step = session.step([tokens[position]], position, 1, should_stop)
+    return session.executor.program.plan_for(1, 1), step
 
 
 def _log_softmax(logits: F32) -> NDArray[np.float64]:

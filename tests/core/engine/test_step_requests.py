@@ -1,6 +1,7 @@
 """Gains, lens and comparison through the engine: in order, in the middle of an answer, refused."""
 
 import math
+import threading
 
 import pytest
 
@@ -278,4 +279,29 @@ def test_gains_go_on_where_the_device_fails(monkeypatch, tiny_llama):
     assert client.of(ExecutorChanged)
     assert client.ask(gains=HALF)[1] == moved
     assert client.ask()[1] != moved
+    assert client.engine.close(PATIENCE)
+
+
+def test_a_lens_for_which_tokens_run_again_can_be_cancelled(recurrent_folder, monkeypatch):
+    client = Client()
+    client.load(recurrent_folder, exact("cpu"))
+    client.ask()
+    runner = client.engine._host.runner
+    states, run_ops, ran = runner.session.cache.states, runner.executor.run_ops, []
+    before, asked = runner.session.tokens(), threading.Event()
+
+    def cancelling(*given):
+        assert asked.wait(PATIENCE)
+        ran.append(given)
+        handle.cancel()
+        run_ops(*given)
+
+    monkeypatch.setattr(runner.executor, "run_ops", cancelling)
+    handle = client.engine.submit(Inspect(len(before) - 5))
+    asked.set()
+    with pytest.raises(RequestError, match="it was cancelled"):
+        handle.result(PATIENCE)
+    assert len(ran) == 1 and runner.session.tokens() == before and states.holds(len(before))
+    monkeypatch.undo()
+    assert client.result(Inspect(len(before) - 5)).rows
     assert client.engine.close(PATIENCE)

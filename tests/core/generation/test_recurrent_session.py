@@ -328,3 +328,30 @@ def test_an_answer_is_the_same_with_drafts(client, recurrent_folder):
     drafted = said["lookup"][0].stats.drafted
     assert drafted > said["lookup"][0].stats.accepted > 5 and not said["off"][0].stats.drafted
     assert said["off"][1] == said["lookup"][1] == said["auto"][1]
+
+
+def test_a_stop_ends_a_replay_and_loses_nothing(recurrent_folder, fresh):
+    text = words(np.random.default_rng(17), 900)
+    with running(recurrent_folder, exact("cpu")) as runner:
+        session, states = runner.session, runner.session.cache.states
+        layers, chunk = runner.model_info.layers, runner.executor.program.chunk
+        assert chunk < 800
+        session.prefill(text)
+        for held in [held for held in states._behind if held < len(text)]:
+            states._drop(held)  # as of a cache that comes from a file
+        committed, asked = session.committed, [0]
+
+        def stop():
+            asked[0] += 1
+            return asked[0] > layers + 2
+
+        with pytest.raises(CancelledError):
+            lens(session, 880, stop)
+        assert asked[0] == layers + 3 and session.committed == committed
+        assert states.longest(880) == chunk, "the part that had run"
+        with pytest.raises(CancelledError):
+            session.run_beside([40], 870, stop)
+        assert session.tokens() == tuple(text) and states.holds(len(text))
+        assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
+        assert len(lens(session, 880, lambda: False)) == layers
+        assert np.abs(session.decode(46) - fresh([*text, 45, 46])).max() < CLOSE
