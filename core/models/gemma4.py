@@ -408,3 +408,14 @@ GEMMA_4 = Architecture(
     of_config=factors_of_full_layers,
     of_fields=lambda config: [],
 )
+# The 12B takes pictures and sound without towers; its text model has no embeddings for every layer.
+GEMMA_4_UNIFIED = replace(
+    GEMMA_4,
+    model_types=("gemma4_unified_text", "gemma4_unified"),
+    defaults={
+        **GEMMA_4.defaults,
+        "hidden_size_per_layer_input": 0,
+        "max_position_embeddings": 262144,
+        "sliding_window": 1024,
+    },
+)

@@ -27,7 +27,7 @@ from llm_lite.core.models.gemma2 import GEMMA_2
 from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
-from llm_lite.core.models.gemma4 import GEMMA_4
+from llm_lite.core.models.gemma4 import GEMMA_4, GEMMA_4_UNIFIED
 from llm_lite.core.models.glm4 import GLM_4
 from llm_lite.core.models.gpt1 import GPT_1
 from llm_lite.core.models.gpt2 import GPT_2
@@ -88,7 +88,11 @@ _ALL = (
     HUNYUAN,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
-MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
+# Those that GGUF files do not tell from one of these, and config.json does.
+_OTHERS = (GEMMA_4_UNIFIED,)
+MODEL_TYPES: Mapping[str, Architecture] = {
+    kind: one for one in (*_ALL, *_OTHERS) for kind in one.model_types
+}
 
 _NAMED = 8  # in a sentence about one that is unknown
 _CUTTERS = {GEMMA_3N.gguf: Gemma3nCutter}

@@ -63,7 +63,10 @@ _PREFIXES = (
     "gpt_neox.",
 )
 _TOWERS = {
-    "vision": ("vision_tower", "embed_vision", "vision_model", "visual", "multi_modal_projector"),
+    "vision": (
+        *("vision_tower", "vision_model", "visual"),
+        *("embed_vision", "vision_embedder", "multi_modal_projector"),
+    ),
     "audio": ("audio_tower", "embed_audio"),
 }
 _DRAFTING = "mtp."  # begins the names of blocks that draft further tokens

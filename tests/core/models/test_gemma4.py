@@ -8,11 +8,13 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.cache_layers import cache_layers
-from tests.families import TOKENS, family_of
+from tests.families import TOKENS, VOCABULARY, family_of
 from tests.family_checks import reference, write_case
+from tests.make_huggingface import write_folder
+from tests.make_safetensors import entry
 from tests.runners import exact, running
 
-GEMMA_4 = family_of("gemma4")
+GEMMA_4, UNIFIED = family_of("gemma4"), family_of("gemma4_unified")
 
 
 def test_what_views_are_told(tmp_path):
@@ -50,3 +52,29 @@ def test_numbers_of_layers_are_vectors(tmp_path):
     scale = source.tensors["blk.3.layer_output_scale.weight"].dequantize()
     assert scale.shape == (44,)
     assert np.unique(scale).size == 1
+
+
+def test_the_12b_leaves_out_what_takes_pictures_and_sound(tmp_path):
+    """The names that transformers gives to a whole checkpoint; its text model is the one alone."""
+    case = "keys as values"
+    known = reference(UNIFIED, case)
+    text = {
+        name.replace("model.", "model.language_model.", 1): UNIFIED.values(name, shape, case)
+        for name, shape in known.shapes.items()
+    }
+    others = (
+        *("vision_embedder.patch_dense.bias", "vision_embedder.pos_embedding"),
+        *(f"embed_{one}.embedding_projection.weight" for one in ("vision", "audio")),
+    )
+    tensors = {name: entry(values) for name, values in text.items()}
+    tensors |= {f"model.{name}": entry(np.ones((2, 3), np.float32)) for name in others}
+    config = {"model_type": "gemma4_unified", "text_config": known.config}
+    write_folder(tmp_path / "whole" / "m", config, tensors, tokens=VOCABULARY)
+    whole = open_source(tmp_path / "whole" / "m")
+    alone = open_source(write_case(UNIFIED, case, tmp_path / "alone" / "m"))
+    assert whole.metadata == alone.metadata
+    assert set(whole.tensors) == set(alone.tensors)
+    assert whole.notes == (
+        "the vision tower (3 tensors) is not used: this is the text model",
+        "the audio tower (1 tensors) is not used: this is the text model",
+    )
