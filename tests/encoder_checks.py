@@ -15,7 +15,7 @@ from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import start_encoder
-from tests.encoder_families import VOCABULARY, EncoderFamily
+from tests.encoder_families import VOCABULARY, EncoderFamily, dense_tensors
 from tests.make_safetensors import build_safetensors, entry
 from tests.paths import FIXTURES
 from tests.runners import exact
@@ -68,17 +68,22 @@ def write_modules(family: EncoderFamily, case: str, folder: Path) -> None:
     pooling = folder / "1_Pooling"
     pooling.mkdir()
     (pooling / "config.json").write_text(json.dumps(dict(family.pooling[case])))
-    if width := family.dense.get(case, 0):
-        modules += ["Dense", "Normalize"]
-        inputs = json.loads(str(stored(family.name, case)["config"]))["hidden_size"] * 3
-        dense = folder / "2_Dense"
-        dense.mkdir()
-        activation = "torch.nn.modules.activation.Tanh"
-        config = {"in_features": inputs, "out_features": width, "activation_function": activation}
-        (dense / "config.json").write_text(json.dumps(config))
-        shapes = {"linear.weight": (width, inputs), "linear.bias": (width,)}
-        tensors = {n: entry(family.values(f"dense.{n}", shape)) for n, shape in shapes.items()}
-        (dense / "model.safetensors").write_bytes(build_safetensors(tensors))
+    if case in family.dense:
+        width = json.loads(str(stored(family.name, case)["config"]))["hidden_size"]
+        activation = "linear.Identity" if family.linear else "activation.Tanh"
+        for number, shapes in enumerate(family.dense_shapes(case, width), 2):
+            modules.append("Dense")
+            dense = folder / f"{number}_Dense"
+            dense.mkdir()
+            rows, columns = shapes["linear.weight"]
+            config = {"in_features": columns, "out_features": rows, "bias": not family.linear}
+            config["activation_function"] = f"torch.nn.modules.{activation}"
+            (dense / "config.json").write_text(json.dumps(config))
+            tensors = dense_tensors(family, number - 2, shapes)
+            (dense / "model.safetensors").write_bytes(
+                build_safetensors({name: entry(values) for name, values in tensors.items()})
+            )
+        modules.append("Normalize")
     listed = [
         {"path": f"{i}_{name}" if i else "", "type": f"sentence_transformers.models.{name}"}
         for i, name in enumerate(modules)

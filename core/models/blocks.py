@@ -150,6 +150,7 @@ def attention_block(
     temperature: float = 0.0,
     sinks: str = "",
     bias: tuple[Tensor, int] | None = None,
+    bidirectional: bool = False,
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
@@ -157,7 +158,8 @@ def attention_block(
     `theta`: by another base than the model's, unscaled. `scale` multiplies q . k, left out:
     1 / sqrt(head_dim). Windows are the config's. `temperature`: how fast queries grow behind the
     original context. `sinks`: the stem of a score a head that is one of its scores and has no
-    value; "": none. `bias` by distance, as of `cached_attention`.
+    value; "": none. `bias` by distance, as of `cached_attention`. `bidirectional`: all positions
+    are seen; a window on both sides is then a `bias`.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
@@ -174,7 +176,7 @@ def attention_block(
             q = d.b.scale(q, at + ".q_magnitude", weight=d.b.weight(MAGNITUDE))
         elif theta is None and config.rotary_magnitude != 1.0:
             scale = (scale or config.head_dim**-0.5) * config.rotary_magnitude**2
-    window = config.window if config.sliding[layer] else 0
+    window = config.window if config.sliding[layer] and not bidirectional else 0
     y = cached_attention(
         d.b,
         config.shape,
@@ -188,6 +190,7 @@ def attention_block(
         softcap=softcap,
         sinks=d.b.weight(f"{w}{sinks}.weight") if sinks else None,
         bias=bias,
+        bidirectional=bidirectional,
     )
     y = d.linear(y, w + "attn_output", at + ".output")
     if post_norm:

@@ -19,6 +19,7 @@ from llm_lite.core.models.description.architecture import (
 from llm_lite.core.models.description.slices import Cutter
 from llm_lite.core.models.encoders.bert import BERT
 from llm_lite.core.models.encoders.distilbert import DISTILBERT
+from llm_lite.core.models.encoders.embedding_gemma import EMBEDDING_GEMMA
 from llm_lite.core.models.encoders.roberta import ROBERTA
 from llm_lite.core.models.ernie4_5 import ERNIE_4_5
 from llm_lite.core.models.exaone4 import EXAONE_4
@@ -69,6 +70,7 @@ _ALL = (
     BERT,
     ROBERTA,
     DISTILBERT,
+    EMBEDDING_GEMMA,
     T5,
     MARIAN,
     GPT_1,
@@ -93,6 +95,9 @@ _OTHERS = (GEMMA_4_UNIFIED,)
 MODEL_TYPES: Mapping[str, Architecture] = {
     kind: one for one in (*_ALL, *_OTHERS) for kind in one.model_types
 }
+
+# Those of a config.json whose attention is not causal (use_bidirectional_attention).
+_BOTH_WAYS: Mapping[str, Architecture] = {"gemma3_text": EMBEDDING_GEMMA}
 
 _NAMED = 8  # in a sentence about one that is unknown
 _CUTTERS = {GEMMA_3N.gguf: Gemma3nCutter}
@@ -125,6 +130,8 @@ def architecture_by_config(config: CheckpointConfig) -> Architecture:
     kind = config.text("model_type")
     if kind not in MODEL_TYPES:
         raise _unknown(f"{config.path}: model_type {quote(kind)}", kind, MODEL_TYPES)
+    if kind in _BOTH_WAYS and config.flag("use_bidirectional_attention", False):
+        return _BOTH_WAYS[kind]
     return MODEL_TYPES[kind]
 
 

@@ -21,6 +21,7 @@ from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS
 from llm_lite.core.models.description.tensors import NameRow, of_model
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.encoders.config import (
+    DENSE_TENSORS,
     HEAD_BIAS,
     HEAD_DENSE,
     HEAD_NORM,
@@ -153,8 +154,7 @@ ENCODER_TENSORS: tuple[NameRow, ...] = (
     *_both("ffn_up", "intermediate.dense", "feed_forward", "width"),
     *_both("ffn_down", "output.dense", "width", "feed_forward"),
     *_both("layer_output_norm", "output.LayerNorm", "width"),
-    of_model("dense.{i}.weight", None, "dense_widths", "dense_inputs", count="dense_count"),
-    of_model("dense.{i}.bias", None, "dense_widths", count="dense_count", optional=True),
+    *DENSE_TENSORS,
 )
 MUST_BE = (
     ("position_embedding_type", "absolute", "relative positions are"),

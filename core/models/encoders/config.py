@@ -19,6 +19,7 @@ from llm_lite.core.models.description.rows import (
     number,
     row,
 )
+from llm_lite.core.models.description.tensors import of_model
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.model import POOLINGS, TextEmbedding
 from llm_lite.core.plan.builder import WeightSpec
@@ -71,6 +72,10 @@ def _dense_activations(value: Any, known: Known) -> tuple[str, ...]:
     return names
 
 
+def _identities(known: Known) -> tuple[str, ...]:
+    return ("identity",) * len(known["dense_widths"])
+
+
 def _of_folder(config: CheckpointConfig) -> Path:
     return config.path.parent
 
@@ -80,9 +85,52 @@ def _separator(config: CheckpointConfig, known: Known) -> int | None:
 
 
 ACTIVATION = FieldRow("hidden_activation", "hidden_act", _activation, "gelu", "gelu")
+POOLINGS_ROW = FieldRow("pooling_type", sentence_files.poolings, _poolings, ("mean",))
+NORMALIZED = FieldRow("pooling.normalized", sentence_files.is_normalized, flag, default=True)
+MOST_TOKENS = FieldRow(
+    "pooling.most_tokens",
+    sentence_files.most_tokens,
+    _most_tokens,
+    lambda known: known["context"],
+)
+DENSE_WIDTHS = FieldRow("dense.widths", sentence_files.dense_widths, _widths, ())
+DENSE_ACTIVATIONS = FieldRow(
+    "dense.activations", sentence_files.dense_activations, _dense_activations, _identities
+)
+DENSE_TENSORS = (
+    of_model("dense.{i}.weight", None, "dense_widths", "dense_inputs", count="dense_count"),
+    of_model("dense.{i}.bias", None, "dense_widths", count="dense_count", optional=True),
+)
 
 
-class EncoderConfig(shared.DecoderConfig, frozen=True, kw_only=True):
+class PooledConfig:
+    """A config whose fields say how hidden states become the vector of a text."""
+
+    __slots__ = ()
+
+    width: int
+    poolings: tuple[str, ...]
+    normalized: bool
+    most_tokens: int
+    dense_widths: tuple[int, ...]
+    dense_activations: tuple[str, ...]
+
+    @property
+    def dense_count(self) -> int:
+        return len(self.dense_widths)
+
+    @property
+    def dense_inputs(self) -> tuple[int, ...]:
+        return (self.width * len(self.poolings), *self.dense_widths)[: self.dense_count]
+
+    @property
+    def embedding(self) -> TextEmbedding:
+        return TextEmbedding(
+            self.poolings, self.normalized, self.most_tokens, self.dense_activations
+        )
+
+
+class EncoderConfig(PooledConfig, shared.DecoderConfig, frozen=True, kw_only=True):
     """The fields of an encoder. `first`: the row of the first position; checkpoints of RoBERTa have
     others before it.
 
@@ -104,26 +152,11 @@ class EncoderConfig(shared.DecoderConfig, frozen=True, kw_only=True):
             _NO_SEPARATOR,
         )
     )
-    poolings: tuple[str, ...] = row(
-        FieldRow("pooling_type", sentence_files.poolings, _poolings, ("mean",))
-    )
-    normalized: bool = row(
-        FieldRow("pooling.normalized", sentence_files.is_normalized, flag, default=True)
-    )
-    most_tokens: int = row(
-        FieldRow(
-            "pooling.most_tokens",
-            sentence_files.most_tokens,
-            _most_tokens,
-            lambda known: known["context"],
-        )
-    )
-    dense_widths: tuple[int, ...] = row(
-        FieldRow("dense.widths", sentence_files.dense_widths, _widths, ())
-    )
-    dense_activations: tuple[str, ...] = row(
-        FieldRow("dense.activations", sentence_files.dense_activations, _dense_activations, ())
-    )
+    poolings: tuple[str, ...] = row(POOLINGS_ROW)
+    normalized: bool = row(NORMALIZED)
+    most_tokens: int = row(MOST_TOKENS)
+    dense_widths: tuple[int, ...] = row(DENSE_WIDTHS)
+    dense_activations: tuple[str, ...] = row(DENSE_ACTIVATIONS)
     types: int
     has_head: bool
 
@@ -139,17 +172,3 @@ class EncoderConfig(shared.DecoderConfig, frozen=True, kw_only=True):
     @property
     def position_rows(self) -> int:
         return self.context + self.first
-
-    @property
-    def dense_count(self) -> int:
-        return len(self.dense_widths)
-
-    @property
-    def dense_inputs(self) -> tuple[int, ...]:
-        return (self.width * len(self.poolings), *self.dense_widths)[: self.dense_count]
-
-    @property
-    def embedding(self) -> TextEmbedding:
-        return TextEmbedding(
-            self.poolings, self.normalized, self.most_tokens, self.dense_activations
-        )

@@ -21,7 +21,7 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
     ("gemma2", "plain"): [CAP, LATER],
     ("gemma3", "plain"): [
         CAP,
-        LATER,
+        ({"use_bidirectional_attention": "all"}, "attention is 'all', expected true or false"),
         ({"sliding_window_pattern": 0}, "sliding_window_pattern is 0, expected 1 to"),
         ({"layer_types": ["linear_attention"] * 7}, "layer_types has 'linear_attention'"),
         ({"query_pre_attn_scalar": 0}, "query_pre_attn_scalar is 0, expected a number from"),

@@ -23,11 +23,12 @@ from tests.runners import exact
 from tests.seq2seq_checks import write_unigram
 
 BERT, ROBERTA, DISTILBERT = map(family_of, ("bert", "roberta", "distilbert"))
+EMBEDDING_GEMMA = family_of("embedding_gemma")
 # Hidden states of random weights are this far apart in a mode, and not much less: rounding is real.
 MODES = {"fp16": 2e-2, "int8": 0.3, "int4": 2.0}
 
 
-@on_executors((BERT, ROBERTA, DISTILBERT))
+@on_executors((BERT, ROBERTA, DISTILBERT, EMBEDDING_GEMMA))
 def test_reference(family, case, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     check_case(family, case, backend, tmp_path / "m", device)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.models.registry import MODEL_TYPES
+from llm_lite.core.models.registry import architecture_by_config
+from llm_lite.core.quant.modes import MADE
 
 PATH = Path("config.json")
 QWEN3_0_6B = {
@@ -180,6 +181,27 @@ STABLELM_2_1_6B = {
     "use_qkv_bias": True,
     "vocab_size": 100352,
 }
+EMBEDDING_GEMMA_300M = {
+    "attention_bias": False,
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 768,
+    "intermediate_size": 1152,
+    "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 4,
+    "max_position_embeddings": 2048,
+    "model_type": "gemma3_text",
+    "num_attention_heads": 3,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 1,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-06,
+    "rope_local_base_freq": 10000.0,
+    "rope_scaling": None,
+    "rope_theta": 1000000.0,
+    "sliding_window": 512,
+    "use_bidirectional_attention": True,
+    "vocab_size": 262144,
+}
 PUBLISHED = {
     "Qwen3-0.6B": (QWEN3_0_6B, 596_049_920),
     "gemma-3-1b": (GEMMA_3_1B, 999_885_952),
@@ -189,6 +211,7 @@ PUBLISHED = {
     "OLMo-2-1124-7B": (OLMO_2_7B, 7_298_617_344),
     "gemma-2b": (GEMMA_2B, 2_506_172_416),
     "pythia-160m": (PYTHIA_160M, 162_322_944),
+    "embeddinggemma-300m": (EMBEDDING_GEMMA_300M, 302_863_104),  # without its dense layers
     "stablelm-2-1_6b": (STABLELM_2_1_6B, 1_644_515_328),
 }
 
@@ -196,14 +219,15 @@ PUBLISHED = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_are_those_that_are_published(name):
     values, expected = PUBLISHED[name]
-    architecture = MODEL_TYPES[values["model_type"]]
-    metadata = architecture.metadata_of(CheckpointConfig(values, PATH))
+    config = CheckpointConfig(values, PATH)
+    architecture = architecture_by_config(config)
+    metadata = architecture.metadata_of(config)
     sizes = {"token_embd.weight": (values["vocab_size"], 1)}
     untied = not values.get("tie_word_embeddings", architecture.tied)
     shapes = architecture.shapes_of(metadata, PATH, sizes=sizes, optional=True)
     counted = [
         math.prod(shape)
         for tensor, shape in shapes
-        if not tensor.startswith("rope_") and (untied or tensor != "output.weight")
+        if not tensor.startswith(("rope_", MADE)) and (untied or tensor != "output.weight")
     ]
     assert sum(counted) == expected
