@@ -8,6 +8,7 @@ there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -25,6 +26,39 @@ Own = Callable[[str, str, tuple[int, ...]], np.ndarray | None]
 ToGguf = Callable[[str, np.ndarray, Mapping[str, Any]], tuple[str | None, np.ndarray]]
 
 
+Values = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The model of transformers that a family equals which transformers lacks.
+
+    model_type: its. shapes: of the family's tensors, by a config. tensors: the model's, of the
+    family's. changes: to the family's config. in_gguf: GGUF files have its tensors.
+    """
+
+    model_type: str
+    shapes: Callable[[Mapping[str, Any]], dict[str, tuple[int, ...]]]
+    tensors: Callable[[Values, Mapping[str, Any]], dict[str, np.ndarray]]
+    changes: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}
+    in_gguf: bool = False
+
+    def config(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        return {**own, **self.changes(own), "model_type": self.model_type}
+
+
+def as_named(
+    own: Values, of_model: Mapping[str, str], of_layer: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """The tensors under other names; those of layers by what stands behind the layer's number."""
+    found = {}
+    for name, values in own.items():
+        number, _, rest = re.sub(r"^\w+\.\w+\.(?=\d+\.)", "", name).partition(".")
+        layer = of_layer.get(rest) if number.isdigit() else None
+        found[f"model.layers.{number}.{layer}" if layer else of_model.get(name, name)] = values
+    return found
+
+
 @dataclass(frozen=True)
 class Family:
     """config: as on the hub. cases: changes to it. arch: of gguf's constants.
@@ -39,7 +73,8 @@ class Family:
     shorter than the text. tokens: of the text. whole_norms: ends of norms that are not `centred`.
     own: a case's values of a tensor, where not as those of others. to_gguf: the name of a tensor in
     GGUF, where gguf has none for it, and its values there. sensitivity: how many
-    times as much as those of others its logits change where weights are rounded.
+    times as much as those of others its logits change where weights are rounded. stand_in: of a
+    family that transformers lacks.
     """
 
     name: str
@@ -62,6 +97,7 @@ class Family:
     own: Own = lambda case, name, shape: None
     to_gguf: ToGguf = lambda name, values, config: (None, values)
     sensitivity: float = 1.0
+    stand_in: StandIn | None = None
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

@@ -117,10 +117,13 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     family.fields(writer, config)
     write_tokenizer(writer)
     names = get_tensor_name_map(family.arch, config["num_hidden_layers"])
-    for name, shape in known.shapes.items():
-        own, values = family.to_gguf(name, family.values(name, shape, case), config)
+    tensors = {name: family.values(name, shape, case) for name, shape in known.shapes.items()}
+    if family.stand_in is not None and family.stand_in.in_gguf:
+        tensors = family.stand_in.tensors(tensors, config)
+    for name, checkpoint in tensors.items():
+        own, values = family.to_gguf(name, checkpoint, config)
         found = own or gguf_name(names, name)
-        if family.is_centred(name) and len(shape) == 1 and "norm" in name:
+        if family.is_centred(name) and values.ndim == 1 and "norm" in name:
             values = values + np.float32(1)
         if (family.permuted and ".q_proj" in name) or (family.permuted and ".k_proj" in name):
             values = permuted(values, head_dim(config))

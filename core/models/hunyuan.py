@@ -36,14 +36,8 @@ def _theta(config: CheckpointConfig, known: Known) -> float:
     return float(rope.base(config, known) * _alpha(config) ** (width / max(width - 2, 1)))
 
 
-class HunyuanConfig(shared.DecoderConfig, frozen=True, kw_only=True):
+class HunyuanConfig(shared.UnscaledConfig, frozen=True, kw_only=True):
     theta: float = row(replace(shared.THETA, checkpoint=_theta))
-    scaling: str = row(replace(shared.SCALING, checkpoint=None))
-    scaling_factor: float = row(replace(shared.SCALING_FACTOR, checkpoint=None))
-    original_context: int = row(replace(shared.ORIGINAL_CONTEXT, checkpoint=None))
-    attention_factor: float = row(replace(shared.ATTENTION_FACTOR, checkpoint=None))
-    beta_fast: float = row(replace(shared.BETA_FAST, checkpoint=None))
-    beta_slow: float = row(replace(shared.BETA_SLOW, checkpoint=None))
 
 
 def _layer(d: Decoder[HunyuanConfig], x: Tensor, layer: int) -> Tensor:

@@ -35,6 +35,7 @@ from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.gpt_neox import GPT_NEOX
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.hunyuan import HUNYUAN
+from llm_lite.core.models.internlm2 import INTERNLM_2
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
@@ -88,6 +89,7 @@ _ALL = (
     COHERE_2,
     OLMO,
     HUNYUAN,
+    INTERNLM_2,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 # Those that GGUF files do not tell from one of these, and config.json does.

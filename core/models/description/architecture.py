@@ -35,6 +35,7 @@ from llm_lite.core.models.description.tensors import (
     flattened,
     numbered,
     part_by_part,
+    queries_first,
     shape_of,
     shapes_of,
     split_rows,
@@ -72,7 +73,7 @@ _TOWERS = {
 _DRAFTING = "mtp."  # begins the names of blocks that draft further tokens
 _BLOCK = re.compile(r"blk\.([0-9]{1,5})\.")
 HEAD_NAME = "lm_head.weight"
-_HEAD_OF_OLD = "embed_out.weight"  # of GPT-NeoX
+_OTHER_HEADS = ("embed_out.weight", "output.weight")  # of GPT-NeoX, of InternLM2
 _MADE = (
     ".attn.masked_bias",
     "rotary_emb.inv_freq",
@@ -277,8 +278,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         more = row.add if isinstance(row, NameRow) else 0.0
         if row.transposed and len(tensor.shape) == 2:
             renamed = transposed(renamed)
-        if isinstance(row, FusedRow) and row.interleaved:
-            renamed = self._in_order(renamed, row, known["heads"], folder)
+        if isinstance(row, FusedRow) and (row.interleaved or row.grouped):
+            renamed = self._in_order(renamed, row, known, folder)
         if isinstance(row, NameRow) and row.flat:
             renamed = flattened(renamed)
         if isinstance(row, NameRow) and row.changed is not None:
@@ -286,14 +287,19 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor
 
-    def _in_order(self, tensor: TensorData, row: FusedRow, heads: int, folder: Path) -> TensorData:
-        parts = len(row.parts)
-        if not tensor.shape or tensor.shape[0] % (parts * heads):
+    def _in_order(
+        self, tensor: TensorData, row: FusedRow, known: Known, folder: Path
+    ) -> TensorData:
+        heads, parts = known["heads"], len(row.parts)
+        count = heads + 2 * known["kv_heads"] if row.grouped else parts * heads
+        if not tensor.shape or tensor.shape[0] % count:
+            rows = f"{count} heads" if row.grouped else f"{parts} parts of {heads} heads"
             raise FileError(
                 folder,
-                f"tensor {tensor.name}: expected rows of {parts} parts of {heads} heads, "
-                f"found shape {tensor.shape}",
+                f"tensor {tensor.name}: expected rows of {rows}, found shape {tensor.shape}",
             )
+        if row.grouped:
+            return queries_first(tensor, heads, known["kv_heads"])
         return part_by_part(tensor, parts, heads)
 
     @cached_property
@@ -373,7 +379,7 @@ def _tower(name: str) -> str | None:
 
 
 def _is_head(name: str) -> bool:
-    return name in (HEAD_NAME, _HEAD_OF_OLD) or name.endswith("." + HEAD_NAME)
+    return name in (HEAD_NAME, *_OTHER_HEADS) or name.endswith("." + HEAD_NAME)
 
 
 def _without_prefix(name: str) -> str:

@@ -255,6 +255,18 @@ class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
         return self.attention_factor * rope.yarn_magnitude(self.scaling_factor) / weighed
 
 
+class UnscaledConfig(DecoderConfig, frozen=True, kw_only=True):
+    """The fields of decoders whose config.json says nothing of rotary scalings as others have
+    them."""
+
+    scaling: str = row(replace(SCALING, checkpoint=None))
+    scaling_factor: float = row(replace(SCALING_FACTOR, checkpoint=None))
+    original_context: int = row(replace(ORIGINAL_CONTEXT, checkpoint=None))
+    attention_factor: float = row(replace(ATTENTION_FACTOR, checkpoint=None))
+    beta_fast: float = row(replace(BETA_FAST, checkpoint=None))
+    beta_slow: float = row(replace(BETA_SLOW, checkpoint=None))
+
+
 def plain_norms(config: DecoderConfig, tensors: Mapping[str, TensorData]) -> list[TensorData]:
     """Return what LayerNorm without weights and without biases multiplies by and adds."""
     width = config.width

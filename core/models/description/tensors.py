@@ -56,13 +56,15 @@ class NameRow(Struct, frozen=True):
 
 class FusedRow(Struct, frozen=True):
     """A matrix whose rows are those of several others, in order. interleaved: checkpoints have
-    them in turns, those of a head each."""
+    them in turns, those of a head each. grouped: in turns too, those of a key head each: its
+    queries, its key and its value."""
 
     gguf: str
     checkpoint: str
     parts: tuple[NameRow, ...]
     transposed: bool = False
     interleaved: bool = False
+    grouped: bool = False
 
 
 def bias_of(matrix: NameRow) -> NameRow:
@@ -183,6 +185,17 @@ def part_by_part(tensor: TensorData, parts: int, heads: int) -> TensorData:
     """Return rows [heads, parts, d] as [parts, heads, d]; a copy, in the same type."""
     size = tensor.nbytes // (parts * heads)
     data = np.ascontiguousarray(tensor.data.reshape(heads, parts, size).swapaxes(0, 1)).reshape(-1)
+    data.flags.writeable = False
+    return TensorData(tensor.name, tensor.dtype, tensor.shape, data)
+
+
+def queries_first(tensor: TensorData, heads: int, groups: int) -> TensorData:
+    """Return rows [groups, heads / groups + 2, d] as those of all queries, then of all keys, then
+    of all values; a copy, in the same type."""
+    own = heads // groups
+    rows = tensor.data.reshape(groups, own + 2, tensor.nbytes // (groups * (own + 2)))
+    parts = (rows[:, :own], rows[:, own], rows[:, own + 1])
+    data = np.concatenate([part.reshape(-1) for part in parts])
     data.flags.writeable = False
     return TensorData(tensor.name, tensor.dtype, tensor.shape, data)
 

@@ -70,6 +70,12 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
         scaling({"type": "dynamic"}, "alpha is missing"),
         scaling({"type": "yarn", "factor": 2.0}, "known are default, dynamic with alpha"),
     ],
+    ("internlm2", "groups"): [
+        ({"bias": True}, "bias is true: biases are not known here"),
+        ({"num_key_value_heads": 3}, "attn_qkv.weight: expected rows of 12 heads, found shape"),
+        scaling({"type": "yarn", "factor": 2.0}, "known are default, linear, dynamic"),
+        scaling({"type": "linear"}, "factor is missing"),
+    ],
     ("olmo", "plain"): [({"clip_qkv": 8.0}, "clip_qkv is 8.0: queries, keys and values with bou")],
     ("seed_oss", "plain"): [
         ({"attention_out_bias": True}, "a bias behind attention is not known here"),
