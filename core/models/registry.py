@@ -43,6 +43,7 @@ from llm_lite.core.models.model import Model, Slice
 from llm_lite.core.models.olmo import OLMO
 from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
+from llm_lite.core.models.qwen import QWEN
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.qwen3_5 import QWEN3_5
@@ -90,6 +91,7 @@ _ALL = (
     OLMO,
     HUNYUAN,
     INTERNLM_2,
+    QWEN,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 # Those that GGUF files do not tell from one of these, and config.json does.

@@ -76,6 +76,13 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
         scaling({"type": "yarn", "factor": 2.0}, "known are default, linear, dynamic"),
         scaling({"type": "linear"}, "factor is missing"),
     ],
+    ("qwen", "plain"): [
+        ({"no_bias": False}, "no_bias is false: biases behind attention are not known here"),
+        ({"rotary_pct": 0.5}, "rotary_pct is 0.5: heads that rotate in part are not known here"),
+        ({"intermediate_size": 151}, "intermediate_size is 151, expected an even number"),
+        ({"kv_channels": 12}, "attn_qkv.weight: expected 216 rows, found shape"),
+        ({"seq_length": 0}, "seq_length is 0, expected 1 to"),
+    ],
     ("olmo", "plain"): [({"clip_qkv": 8.0}, "clip_qkv is 8.0: queries, keys and values with bou")],
     ("seed_oss", "plain"): [
         ({"attention_out_bias": True}, "a bias behind attention is not known here"),
