@@ -162,10 +162,11 @@ class Tokenizer:
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
         """Read a directory's tokenizer.json, or else its vocab.txt, Marian's files, vocab.json
-        with merges.txt, or T5's spiece.model, for an embedding of `rows` rows.
+        with merges.txt, T5's spiece.model, or ByT5's bytes, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
+        from llm_lite.core.text.byte_tokens import ByteEncoder, is_of_bytes, read_bytes_of
         from llm_lite.core.text.pair_files import has_pairs, read_pairs
         from llm_lite.core.text.sentencepiece.marian import is_marian, read_marian
         from llm_lite.core.text.sentencepiece.spiece import read_spiece
@@ -180,6 +181,8 @@ class Tokenizer:
                 return cls(read_pairs(folder, rows))
             if (folder / PIECES).is_file():
                 return cls(read_spiece(folder, rows))
+            if is_of_bytes(folder):
+                return cls(read_bytes_of(folder, rows), ByteEncoder())
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:

@@ -23,6 +23,7 @@ BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"
 WORD_PIECE = "bert"
 UNIGRAM = "t5"
+BYTES = "byt5"  # a name of ours: a token is a byte
 SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
 _LARGEST_SCORE = 1 << 64  # as an integer: JSON has longer ones than floats can be
 
@@ -51,7 +52,7 @@ class Vocabulary(Struct, frozen=True):
     """
 
     path: Path
-    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE or UNIGRAM
+    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE, UNIGRAM or BYTES
     pre: str  # name of the rule that cuts text into words; pair encodings only
     tokens: tuple[str, ...]
     types: bytes  # of TokenType
