@@ -30,7 +30,9 @@ class BeamOptions(Struct, frozen=True):
     """The options of a beam search. width: hypotheses at a time. ends: tokens that finish one.
     most_tokens: of a sequence, after its start. banned: tokens that are never chosen. forced_end:
     the last token of a sequence that reaches `most_tokens`; None: any. keeps_choices: the likeliest
-    others in the place of a token."""
+    others in the place of a token. forced_begin: the first token; None: any. shortest: tokens of a
+    sequence that ends, its end among them. no_repeat: so many tokens in a row never come twice in
+    it; 0: they may."""
 
     width: int
     ends: frozenset[int]
@@ -40,6 +42,9 @@ class BeamOptions(Struct, frozen=True):
     banned: tuple[int, ...] = ()
     forced_end: int | None = None
     keeps_choices: bool = False
+    forced_begin: int | None = None
+    shortest: int = 0
+    no_repeat: int = 0
 
 
 class Hypothesis(Struct, frozen=True):
@@ -50,6 +55,13 @@ class Hypothesis(Struct, frozen=True):
     score: float
     parent: int = 0  # its place among the hypotheses of the step before
     choices: tuple[TokenChoice, ...] = ()  # of each token, where they are kept
+
+
+def repeating(tokens: Sequence[int], count: int) -> list[int]:
+    """Return the tokens with which the last `count` of a sequence would come a second time."""
+    last = tuple(tokens[len(tokens) - count + 1 :])
+    runs = (tuple(tokens[at : at + count]) for at in range(len(tokens) - count + 1))
+    return [run[-1] for run in runs if run[:-1] == last]
 
 
 class BeamSearch:
@@ -96,10 +108,19 @@ class BeamSearch:
         """float32 [running, vocabulary]; forbidden tokens have none."""
         shifted = logits - logits.max(axis=1, keepdims=True)
         logs: F32 = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        logs[:, list(self.options.banned)] = -np.inf
-        if self.options.forced_end is not None and length == self.options.most_tokens:
+        options = self.options
+        logs[:, list(options.banned)] = -np.inf
+        if length < options.shortest:
+            logs[:, list(options.ends)] = -np.inf
+        if options.no_repeat:
+            for row, known in zip(logs, self.running, strict=True):
+                row[repeating(known.tokens, options.no_repeat)] = -np.inf
+        forced = options.forced_begin if length == 1 else None
+        if options.forced_end is not None and length == options.most_tokens:
+            forced = options.forced_end
+        if forced is not None:
             logs[:] = -np.inf
-            logs[:, self.options.forced_end] = 0.0
+            logs[:, forced] = 0.0
         return logs
 
     def _candidates(self, logs: F32) -> list[Hypothesis]:

@@ -178,6 +178,9 @@ class Translator:
             self._defaults.banned,
             self._defaults.forced_end,
             keeps_choices,
+            self._defaults.forced_begin,
+            self._defaults.shortest,
+            self._defaults.no_repeat,
         )
 
     def translate(

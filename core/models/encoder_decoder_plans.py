@@ -18,12 +18,12 @@ from llm_lite.core.plan.plan import Plan, Tensor
 class Sublayers(Struct, frozen=True):
     """Each takes the stream x [T, width] and gives the stream behind it; `stack` is "enc" or "dec".
 
-    embedded(d): the stream that both stacks begin with. self_attention(d, shape, x, stack, layer),
-    cross_attention(d, x, layer), feed_forward(d, x, stack, layer). encoded(d, x): what the encoder
-    ends with. logits(d, x): [O, vocabulary] of the decoder's last stream.
+    embedded(d, stack): the stream that a stack begins with. self_attention(d, shape, x, stack,
+    layer), cross_attention(d, x, layer), feed_forward(d, x, stack, layer). encoded(d, x): what the
+    encoder ends with. logits(d, x): [O, vocabulary] of the decoder's last stream.
     """
 
-    embedded: Callable[[Decoder[Any]], Tensor]
+    embedded: Callable[[Decoder[Any], str], Tensor]
     self_attention: Callable[[Decoder[Any], ModelShape, Tensor, str, int], Tensor]
     cross_attention: Callable[[Decoder[Any], Tensor, int], Tensor]
     feed_forward: Callable[[Decoder[Any], Tensor, str, int], Tensor]
@@ -42,7 +42,7 @@ def encoder_plan(
         x = parts.self_attention(d, shape, x, "enc", index)
         return parts.feed_forward(d, x, "enc", index)
 
-    x = parts.encoded(d, residual_stream(d.b, shape, parts.embedded(d), layer))
+    x = parts.encoded(d, residual_stream(d.b, shape, parts.embedded(d, "enc"), layer))
     for index in range(config.decoder_layers):
         leave_cross(d, x, f"dec.blk.{index}.cross_attn_", index)
     return d.b.finish(x)
@@ -58,7 +58,7 @@ def decoder_plan(
         x = parts.self_attention(d, shape, x, "dec", index)
         return parts.feed_forward(d, parts.cross_attention(d, x, index), "dec", index)
 
-    x = residual_stream(d.b, shape, parts.embedded(d), layer)
+    x = residual_stream(d.b, shape, parts.embedded(d, "dec"), layer)
     return d.b.finish(parts.logits(d, d.b.output_rows(x, "output.rows")))
 
 

@@ -37,7 +37,7 @@ from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import replace
 
-_SINES, _LOGITS_BIAS = MADE + "positions", "output.bias"
+_SINES, LOGITS_BIAS = MADE + "positions", "output.bias"
 _MOST_POSITIONS = 1 << 14  # each is a row of a table; Marian's models have 512 or 1024
 _ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
 
@@ -91,7 +91,7 @@ def _positions(config: MarianConfig, tensors: Tensors) -> list[TensorData]:
     return [float_tensor(_SINES, sines(config.context, config.width))]
 
 
-def _embedded(d: Decoder[MarianConfig]) -> Tensor:
+def _embedded(d: Decoder[MarianConfig], stack: str) -> Tensor:
     b = d.b
     x = b.embed(b.weight(shared.EMBEDDING), "embedding")
     if d.config.scales_embedding:
@@ -104,7 +104,7 @@ def _normed(d: Decoder[MarianConfig], x: Tensor, y: Tensor, weight: str, at: str
     return d.norm(d.residual(x, y, at, 1.0), weight, at + ".norm")
 
 
-def _self_attention(
+def self_attention(
     d: Decoder[MarianConfig], shape: ModelShape, x: Tensor, stack: str, layer: int
 ) -> Tensor:
     at, w = f"layers.{layer}.attention", f"{stack}.blk.{layer}.attn_"
@@ -115,14 +115,14 @@ def _self_attention(
     return _normed(d, x, d.linear(y, w + "o", at + ".output"), w + "norm", at)
 
 
-def _cross_attention(d: Decoder[MarianConfig], x: Tensor, layer: int) -> Tensor:
+def cross_attention(d: Decoder[MarianConfig], x: Tensor, layer: int) -> Tensor:
     at, w = f"layers.{layer}.cross_attention", f"dec.blk.{layer}.cross_attn_"
     q = d.linear(x, w + "q", at + ".q")
     y = blocks.cross_attention(d.b, d.config.shape, d.options, q, at, layer=layer)
     return _normed(d, x, d.linear(y, w + "o", at + ".output"), w + "norm", at)
 
 
-def _feed_forward(d: Decoder[MarianConfig], x: Tensor, stack: str, layer: int) -> Tensor:
+def feed_forward(d: Decoder[MarianConfig], x: Tensor, stack: str, layer: int) -> Tensor:
     at, w = f"layers.{layer}.feed_forward", f"{stack}.blk.{layer}.ffn_"
     activations = {"relu": d.b.relu, "silu": d.b.silu, "gelu": d.b.gelu_erf}
     name = d.config.activation
@@ -130,18 +130,18 @@ def _feed_forward(d: Decoder[MarianConfig], x: Tensor, stack: str, layer: int) -
     return _normed(d, x, d.linear(h, w + "down", at + ".down"), w + "norm", at)
 
 
-def _logits(d: Decoder[MarianConfig], x: Tensor) -> Tensor:
-    logits = d.b.matmul(x, d.b.weight(shared.EMBEDDING), "logits", float_inputs=True)
-    return d.b.add_bias(logits, d.b.weight(_LOGITS_BIAS), "logits.biased")
+def logits(d: Decoder[MarianConfig], x: Tensor) -> Tensor:
+    y = d.b.matmul(x, d.b.weight(shared.EMBEDDING), "logits", float_inputs=True)
+    return d.b.add_bias(y, d.b.weight(LOGITS_BIAS), "logits.biased") if d.b.has(LOGITS_BIAS) else y
 
 
 _SUBLAYERS = Sublayers(
     embedded=_embedded,
-    self_attention=_self_attention,
-    cross_attention=_cross_attention,
-    feed_forward=_feed_forward,
+    self_attention=self_attention,
+    cross_attention=cross_attention,
+    feed_forward=feed_forward,
     encoded=lambda d, x: x,  # its last layer ends with a norm
-    logits=_logits,
+    logits=logits,
 )
 
 
@@ -167,7 +167,7 @@ def _attention_rows(stack: str, gguf: str, checkpoint: str) -> tuple[NameRow, ..
     )
 
 
-def _stack_rows(stack: str) -> tuple[NameRow, ...]:
+def stack_rows(stack: str) -> tuple[NameRow, ...]:
     cross = _attention_rows(stack, "cross_attn", "encoder_attn") if stack == "decoder" else ()
     return (
         *_attention_rows(stack, "attn", "self_attn"),
@@ -186,9 +186,9 @@ MARIAN = Architecture(
     tensors=(
         of_model(shared.EMBEDDING, "shared.weight", "vocabulary", "width"),
         of_model(_SINES, None, "context", "width"),
-        replace(of_model(_LOGITS_BIAS, "final_logits_bias", "vocabulary"), flat=True),
-        *_stack_rows("encoder"),
-        *_stack_rows("decoder"),
+        replace(of_model(LOGITS_BIAS, "final_logits_bias", "vocabulary"), flat=True),
+        *stack_rows("encoder"),
+        *stack_rows("decoder"),
     ),
     graph=partial(decoder_plan, _SUBLAYERS),
     encoder_graph=partial(encoder_plan, _SUBLAYERS),

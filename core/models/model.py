@@ -143,7 +143,9 @@ class DecodingDefaults(Struct, frozen=True):
 
     start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
     what ends a target that is as long as it may be; None: nothing. prefixes: of its tasks, which
-    stand before a source.
+    stand before a source. forced_begin: what a target begins with behind `start`; None: anything.
+    shortest: tokens of a target behind `start`, its end among them. no_repeat: so many tokens in a
+    row do not come twice; 0: they may.
     """
 
     start: int
@@ -153,6 +155,9 @@ class DecodingDefaults(Struct, frozen=True):
     length_penalty: float = 1.0
     early_stopping: bool = False
     prefixes: tuple[str, ...] = ()
+    forced_begin: int | None = None
+    shortest: int = 0
+    no_repeat: int = 0
 
 
 class Model(Abilities, Struct, frozen=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
+from llm_lite.core.models.bart import BART
 from llm_lite.core.models.bloom import BLOOM
 from llm_lite.core.models.cohere import COHERE, COHERE_2
 from llm_lite.core.models.description.architecture import (
@@ -75,6 +76,7 @@ _ALL = (
     EMBEDDING_GEMMA,
     T5,
     MARIAN,
+    BART,
     GPT_1,
     BLOOM,
     GPT_NEOX,

@@ -178,7 +178,7 @@ def _feed_forward(d: Decoder[T5Config], x: Tensor, stack: str, layer: int) -> Te
     return d.residual(x, d.linear(up, w + "down", at + ".down"), at, 1.0)
 
 
-def _embedded(d: Decoder[T5Config]) -> Tensor:
+def _embedded(d: Decoder[T5Config], stack: str) -> Tensor:
     return d.b.embed(d.b.weight(shared.EMBEDDING), "embedding")
 
 

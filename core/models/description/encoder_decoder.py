@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.formats.ranges import LARGEST_VOCABULARY
+from llm_lite.core.formats.ranges import LARGEST_CONTEXT, LARGEST_VOCABULARY
 from llm_lite.core.models.description.decoder import (
     CONTEXT,
     EMBEDDING,
@@ -36,6 +36,7 @@ from llm_lite.core.records import NotedMeta
 
 MOST_BEAMS = 64
 MOST_PREFIXES, LONGEST_PREFIX = 16, 100  # characters
+LONGEST_RUN = 1 << 10  # tokens that may not come twice
 
 DECODER_LAYERS = FieldRow(
     "decoder_block_count",
@@ -97,6 +98,16 @@ FORCED_END = FieldRow(
     integer(0, LARGEST_VOCABULARY),
     default=None,
 )
+FORCED_BEGIN = FieldRow(
+    "generation.forced_bos_token_id",
+    "forced_bos_token_id",
+    integer(0, LARGEST_VOCABULARY),
+    default=None,
+)
+SHORTEST = FieldRow("generation.min_length", "min_length", integer(0, LARGEST_CONTEXT), default=0)
+NO_REPEAT = FieldRow(
+    "generation.no_repeat_ngram_size", "no_repeat_ngram_size", integer(0, LONGEST_RUN), default=0
+)
 BEAMS = FieldRow("generation.beams", "num_beams", integer(1, MOST_BEAMS), default=1)
 LENGTH_PENALTY = FieldRow(
     "generation.length_penalty", "length_penalty", number((-10.0, 10.0)), default=1.0
@@ -120,6 +131,9 @@ class EncoderDecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=Tru
     length_penalty: float = row(LENGTH_PENALTY)
     early_stopping: bool = row(EARLY_STOPPING)
     prefixes: tuple[str, ...] = row(PREFIXES)
+    forced_begin: int | None = row(FORCED_BEGIN)
+    min_length: int = row(SHORTEST)
+    no_repeat: int = row(NO_REPEAT)
     vocabulary: int
 
     @classmethod
@@ -139,6 +153,9 @@ class EncoderDecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=Tru
             self.length_penalty,
             self.early_stopping,
             self.prefixes,
+            self.forced_begin,
+            self.min_length,
+            self.no_repeat,
         )
 
     @property

@@ -26,12 +26,20 @@ OWN_KEYS |= {"feed_forward_activation", "ssm.tiled"}
 OWN_KEYS |= {
     f"generation.{name}"
     for name in ("banned_token_ids", "forced_eos_token_id", "beams", "length_penalty")
-}
+} | {f"generation.{name}" for name in ("forced_bos_token_id", "min_length", "no_repeat_ngram_size")}
 OWN_KEYS |= {"generation.early_stopping", "generation.task_prefixes"}
 OWN_TENSORS = {"rope_magnitude"}
+BEFORE_LAYERS = ("position_embd", "token_embd_norm")  # of BART's stacks
 OWN_TENSORS |= {"mlm.dense", "mlm.norm", "output", "dense.{i}"}  # of encoders, as heads of others
+OWN_TENSORS |= {f"{stack}.{one}" for stack in ("enc", "dec") for one in BEFORE_LAYERS}
 # Whose files are of another architecture, or would be.
-OF_GGUF = {"distilbert": "bert", "roberta": "bert", "openai-gpt": "gpt2", "marian": "t5"}
+OF_GGUF = {
+    "distilbert": "bert",
+    "roberta": "bert",
+    "openai-gpt": "gpt2",
+    "marian": "t5",
+    "bart": "t5",
+}
 # GGUF has them for other architectures.
 SCALING = {"rope_freqs", "rope_factors_long", "rope_factors_short"}
 PATH = Path("some/config.json")

@@ -43,7 +43,16 @@ def refused(metadata, weights, source, error=LlmLiteError):
 
 def test_every_architecture_has_a_family():
     known = {MODEL_TYPES[str(family.config["model_type"])].gguf for family in FAMILIES.values()}
-    elsewhere = {"gemma3n", "bert", "roberta", "distilbert", "gemma-embedding", "t5", "marian"}
+    elsewhere = {
+        "gemma3n",
+        "bert",
+        "roberta",
+        "distilbert",
+        "gemma-embedding",
+        "t5",
+        "marian",
+        "bart",
+    }
     assert known | elsewhere == set(ARCHITECTURES)
 
 

@@ -14,7 +14,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.vocabulary import TokenType
-from tests.fixtures.seq2seq import marian
+from tests.fixtures.seq2seq import bart, marian
 from tests.fixtures.seq2seq.t5 import FAMILY
 from tests.pairs import on_executors
 from tests.paths import FIXTURES
@@ -23,7 +23,7 @@ from tests.seq2seq_checks import check_logits, stored, write_t5_gguf
 from tests.seq2seq_families import VOCABULARY
 
 
-@on_executors([FAMILY, marian.FAMILY])
+@on_executors([FAMILY, marian.FAMILY, bart.FAMILY])
 def test_logits(family, case, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     check_logits(family, case, backend, tmp_path, device)

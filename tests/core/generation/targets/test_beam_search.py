@@ -9,11 +9,18 @@ import pytest
 
 from llm_lite.core.generation.beam_search import BeamOptions, BeamSearch
 from llm_lite.core.plan.step import Step
-from tests.fixtures.seq2seq import marian, t5
+from tests.fixtures.seq2seq import bart, marian, t5
 from tests.seq2seq_checks import running_pair, stored, write_case
 from tests.seq2seq_families import BEAMS, NEW_TOKENS
 
-CASES = [(f, case) for f in (t5.FAMILY, marian.FAMILY) for case in f.cases]
+CASES = [(f, case) for f in (t5.FAMILY, marian.FAMILY, bart.FAMILY) for case in f.cases]
+
+# Rules for targets as transformers' options of `generate` call them, and as ours do.
+RULES = {
+    "forced_bos_token_id": "forced_begin",
+    "no_repeat_ngram_size": "no_repeat",
+    "min_length": "shortest",
+}
 
 
 def options_of(beam, config, **changes):
@@ -49,8 +56,9 @@ def test_it_finds_what_transformers_finds(family, case, tmp_path):
             target = np.array([start, *tokens], np.int32)
             return pair.decoder.run(Step(target, 0, 1, source=len(source)))[0]
 
+        rules = {RULES[name]: value for name, value in family.generation.items() if name in RULES}
         for i, beam in enumerate(BEAMS):
-            found = searched(options_of(beam, config), logits_of).best
+            found = searched(options_of(beam, config, **rules), logits_of).best
             assert [start, *found.tokens] == known[f"beam.{i}"].tolist(), beam
 
 

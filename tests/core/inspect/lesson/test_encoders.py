@@ -10,7 +10,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_TOKENS, DenseShape, FollowToken
 from tests.encoder_checks import started, stored, write_case
 from tests.encoder_families import family_of
-from tests.fixtures.seq2seq import marian, t5
+from tests.fixtures.seq2seq import bart, marian, t5
 from tests.lesson_reference import (
     LessonReference,
     check_trace,
@@ -25,8 +25,20 @@ from tests.seq2seq_checks import write_case as write_pair
 
 OTHERS = [b for b in BACKENDS if b != "cpu"]
 ENCODERS = [("bert", "masked"), ("bert", "plain"), ("bert", "untied"), ("roberta", "masked")]
-POOLED = [("bert", "mean"), ("bert", "several")]
-PAIRS = [(t5.FAMILY, "plain"), (t5.FAMILY, "gated"), (marian.FAMILY, "plain")]
+POOLED = [("bert", "mean"), ("bert", "several"), ("embedding_gemma", "windows")]
+POSITIONS = {"t5": "bias", "marian": "sines", "bart": "learned"}
+DENSE = {
+    "several": (DenseShape(31, 3 * 48, is_tanh=True, has_bias=True),),
+    "windows": tuple(
+        DenseShape(*sizes, is_tanh=False, has_bias=False) for sizes in ((60, 45), (45, 60))
+    ),
+}
+PAIRS = [
+    (t5.FAMILY, "plain"),
+    (t5.FAMILY, "gated"),
+    (marian.FAMILY, "plain"),
+    (bart.FAMILY, "plain"),
+]
 
 
 @contextlib.contextmanager
@@ -68,7 +80,8 @@ def test_every_number_of_an_encoder_is_the_references(family, case, tmp_path):
             wanted = LessonReference(path, tokens, layer, head, position=position, whole=whole)
             check_trace(trace, wanted)
             assert trace.shape.path == "encoder" and not trace.shape.causal
-            assert trace.shape.norm_behind and trace.shape.embedding_norm
+            of_bert = family != "embedding_gemma"
+            assert (trace.shape.norm_behind, trace.shape.embedding_norm) == (of_bert, of_bert)
             assert trace.shape.has_head == runner.session.has_head
             assert (trace.pooled is None) == trace.shape.has_head
             if trace.shape.has_head:
@@ -85,14 +98,13 @@ def test_the_vector_of_a_text_and_how_alike_another_is(family, case, tmp_path):
         pooled = traced(runner, FollowToken(3, 1, 0, beside=beside)).pooled
         assert runner.session.committed == before and runner.session.tokens() == tuple(tokens)
         assert pooled.names == runner.embedding.poolings
-        dense = (DenseShape(31, 3 * 48, is_tanh=True, has_bias=True),)
-        assert pooled.dense == (dense if case == "several" else ())
+        assert pooled.dense == DENSE.get(case, ())
         other = runner.embed([beside])[0]
     check_vectors((pooled.vector, whole.rows["vector"][0]), (pooled.beside, other))
     own = whole.rows["vector"][0]
     cosine = own @ other / np.linalg.norm(own) / np.linalg.norm(other)
     assert close(pooled.similarity, cosine)
-    if pooled.names == ("mean",):
+    if pooled.names == ("mean",) and not pooled.dense:
         last = whole.rows[whole.names[whole.ends[-1]]]
         assert close(pooled.length, np.linalg.norm(last.mean(axis=0)))
 
@@ -109,7 +121,7 @@ def test_every_number_of_a_target_is_the_references(family, case, tmp_path):
             assert trace.shape.path == "encoder_decoder" and trace.shape.causal
             assert [token.id for token in trace.source] == list(source)[:MOST_TOKENS]
             assert len(trace.opened.cross.head.scores) == len(trace.source)
-            assert trace.shape.positions == ("sines" if family is marian.FAMILY else "bias")
+            assert trace.shape.positions == POSITIONS[family.name]
         assert trace.distribution.went_on.id == target[2]
 
 
