@@ -20,9 +20,14 @@ def separator_of(folder: Path) -> int | None:
     values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     name = content(values.get("sep_token")) or "[SEP]"
     for number, one in _objects(values.get("added_tokens_decoder")):
-        if content(one) == name and _TOKEN_ID.fullmatch(number):
-            return int(number)
+        if content(one) == name and (found := token_number(number)) is not None:
+            return found
     return _in_tokenizer(folder, name)
+
+
+def token_number(key: str) -> int | None:
+    """Return the id of a token that is the key of an object; None if it is none."""
+    return int(key) if _TOKEN_ID.fullmatch(key) else None
 
 
 def content(value: object) -> str | None:

@@ -10,7 +10,9 @@ WORDS = "vocab.txt"  # of WordPiece, a token a line
 PAIRS, MERGES = "vocab.json", "merges.txt"  # of GPT-2 and RoBERTa
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"  # of Marian, with vocab.json
 PIECES = "spiece.model"  # of T5
+PIECE_PAIRS = "tokenizer.model"  # of Llama 2 and InternLM2
 CONFIG, NAMED = "tokenizer_config.json", "special_tokens_map.json"
+ADDED = "added_tokens.json"  # beside tokenizer.model
 
 SETS = (
     (TOKENIZER_FILE,),
@@ -18,8 +20,9 @@ SETS = (
     (SOURCE_PIECES, TARGET_PIECES, PAIRS),
     (PAIRS, MERGES),
     (PIECES,),
+    (PIECE_PAIRS,),
 )
-ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, NAMED]))
+ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, NAMED, ADDED]))
 
 
 def makes_tokenizer(names: Container[str]) -> bool:

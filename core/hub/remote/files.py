@@ -32,8 +32,6 @@ _BESIDE = (
     "config.json",
     "generation_config.json",
     *tokenizer_files.ALL,
-    "tokenizer.model",
-    "added_tokens.json",
     "chat_template.jinja",
     "chat_template.json",
     "modules.json",

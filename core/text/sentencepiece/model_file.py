@@ -22,19 +22,23 @@ MAX_BYTES = 64 << 20
 _MOST_PIECES = 1 << 20
 MOST_FIELDS = 6 * _MOST_PIECES  # of all messages: a piece is one, and has three
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of the file
-_UNIGRAM = 1  # model type, which is also what a file means that does not say it
+UNIGRAM_MODEL, PAIR_MODEL = 1, 2  # model types; a file that says none is a Unigram
+_MODELS = {UNIGRAM_MODEL: "Unigram", PAIR_MODEL: "BPE"}
 _UNKNOWN = 2  # type of a piece
+_TYPES = range(1, 7)  # of pieces, as GGUF numbers those of tokens
 
 
 class SentencePieceModel(Struct, frozen=True):
-    """A model of SentencePiece; pieces: by id, with log probabilities. charsmap: compiled rules
-    of normalisation, as the `tokenizers` library takes them; b"": none."""
+    """A model of SentencePiece; pieces: by id, with log probabilities, of BPE with scores. types:
+    of the pieces, as `TokenType`. charsmap: compiled rules of normalisation, as the `tokenizers`
+    library takes them; b"": none."""
 
     pieces: tuple[tuple[str, float], ...]
     unknown: int
     charsmap: bytes
     adds_prefix: bool  # a space before the text
     joins_spaces: bool  # several become one
+    types: bytes = b""
 
     def tokenizer_json(self) -> bytes:
         """Return the tokenizer.json from which the `tokenizers` library makes the same ids."""
@@ -67,18 +71,20 @@ class SentencePieceModel(Struct, frozen=True):
         return json.dumps(whole, ensure_ascii=False).encode()
 
 
-def read_sentencepiece(path: Path) -> SentencePieceModel:
+def read_sentencepiece(path: Path, kind: int = UNIGRAM_MODEL) -> SentencePieceModel:
     """Read a SentencePiece file. FileError for a file that is none, UnsupportedError for another
-    kind than Unigram."""
+    kind of model."""
     data = read_bytes(path, MAX_BYTES)
     try:
-        return _model(path, data)
+        return _model(path, data, kind)
     except (ValueError, struct.error, IndexError, UnicodeDecodeError) as error:
         raise FileError(path, f"is not a SentencePiece model: {error}") from None
 
 
-def _model(path: Path, data: bytes) -> SentencePieceModel:
+def _model(path: Path, data: bytes, expected: int) -> SentencePieceModel:
     pieces: list[tuple[str, float]] = []
+    types = bytearray()
+    model_type = UNIGRAM_MODEL
     unknown, charsmap, adds_prefix, joins_spaces = 0, b"", True, True
     left = count(MOST_FIELDS, -1)
     for field, value in _fields(data, left):
@@ -87,18 +93,26 @@ def _model(path: Path, data: bytes) -> SentencePieceModel:
             if kind == _UNKNOWN:
                 unknown = len(pieces)
             pieces.append((text, score))
+            types.append(kind)
         elif field == _TRAINER and isinstance(value, bytes):
-            _check_trainer(path, value, left)
+            found = dict(_fields(value, left)).get(3, UNIGRAM_MODEL)
+            model_type = found if isinstance(found, int) else -1
         elif field == _NORMALIZER and isinstance(value, bytes):
             rules = dict(_fields(value, left))
-            found = rules.get(2)
-            charsmap = found if isinstance(found, bytes) else b""
+            given = rules.get(2)
+            charsmap = given if isinstance(given, bytes) else b""
             adds_prefix, joins_spaces = rules.get(3, 1) != 0, rules.get(4, 1) != 0
         if len(pieces) > _MOST_PIECES:
             raise ValueError(f"it has more than {_MOST_PIECES} pieces")
     if not pieces:
         raise ValueError("it has no pieces")
-    return SentencePieceModel(tuple(pieces), unknown, charsmap, adds_prefix, joins_spaces)
+    if model_type != expected:
+        shown = _MODELS.get(model_type, str(model_type))
+        problem = f"is of SentencePiece's kind {shown}, expected {_MODELS[expected]}"
+        raise UnsupportedError(f"{path}: {problem}")
+    return SentencePieceModel(
+        tuple(pieces), unknown, charsmap, adds_prefix, joins_spaces, bytes(types)
+    )
 
 
 def _piece(data: bytes, left: Iterator[int]) -> tuple[str, float, int]:
@@ -106,14 +120,9 @@ def _piece(data: bytes, left: Iterator[int]) -> tuple[str, float, int]:
     text, score, kind = fields.get(1, b""), fields.get(2, 0.0), fields.get(3, 1)
     if not isinstance(text, bytes) or not isinstance(score, float) or not isinstance(kind, int):
         raise ValueError("a piece is not a text with a score")
+    if kind not in _TYPES:
+        raise ValueError(f"a piece is of type {kind}")
     return text.decode(), score, kind
-
-
-def _check_trainer(path: Path, data: bytes, left: Iterator[int]) -> None:
-    kind = dict(_fields(data, left)).get(3, _UNIGRAM)
-    if kind != _UNIGRAM:
-        shown = kind if isinstance(kind, int) else "no number"
-        raise UnsupportedError(f"{path}: model_type is {shown}; known is {_UNIGRAM}, Unigram")
 
 
 def _fields(data: bytes, left: Iterator[int]) -> Iterator[tuple[int, int | float | bytes]]:

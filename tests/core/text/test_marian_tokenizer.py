@@ -39,8 +39,8 @@ def test_a_file_that_is_no_model_is_one_sentence(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(FileError, match="is not a SentencePiece model"):
             read_sentencepiece(path)
-    path.write_bytes(b"\x12\x02\x18\x02" + data)  # trainer_spec.model_type = BPE
-    with pytest.raises(UnsupportedError, match="model_type is 2; known is 1, Unigram"):
+    path.write_bytes(data + b"\x12\x02\x18\x02")  # trainer_spec.model_type = BPE
+    with pytest.raises(UnsupportedError, match="is of SentencePiece's kind BPE, expected Unigram"):
         read_sentencepiece(path)
 
 
