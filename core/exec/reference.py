@@ -335,6 +335,10 @@ def add(a: F32, b: F32) -> F32:
     return a + b
 
 
+def mul(a: F32, b: F32) -> F32:
+    return a * b
+
+
 def add_bias(x: F32, bias: F32) -> F32:
     """[T,N], [N] -> [T,N]"""
     return x + bias

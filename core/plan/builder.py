@@ -312,6 +312,9 @@ class PlanBuilder:
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         return self._op("add", (a, b), self._like(a, label), label)
 
+    def mul(self, a: Tensor, b: Tensor, label: str) -> Tensor:
+        return self._op("mul", (a, b), self._like(a, label), label)
+
     def add_bias(self, x: Tensor, bias: Tensor, label: str) -> Tensor:
         expect(bias.shape == (x.shape[1],), f"{label}: {bias.shape} on {x.shape}")
         return self._op("add_bias", (x, bias), self._like(x, label), label)

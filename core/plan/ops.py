@@ -163,6 +163,7 @@ _TABLE = (
     OpSpec("silu", ("x",), ("y",), "y = x * sigmoid(x)", form="elementwise"),
     OpSpec("relu", ("x",), ("y",), "y = max(x, 0)", form="elementwise"),
     OpSpec("add", ("a", "b"), ("y",), "y = a + b", form="elementwise"),
+    OpSpec("mul", ("a", "b"), ("y",), "y = a * b", form="elementwise"),
     OpSpec("add_bias", ("x", "bias"), ("y",), "y[T,N] = x[T,N] + bias[N]"),
     OpSpec("scale", ("x", "weight?"), ("y",), "y = x * factor * weight[K]", {"factor": "float32"}),
     OpSpec(

@@ -21,6 +21,7 @@ CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "silu": lambda b, x, y: b.silu(x, "out"),
     "relu": lambda b, x, y: b.relu(x, "out"),
     "add": lambda b, x, y: b.add(x, y, "out"),
+    "mul": lambda b, x, y: b.mul(x, y, "out"),
     "add_bias": lambda b, x, y: b.add_bias(x, b.weight("w"), "out"),
     "add_bias of outputs": lambda b, x, y: b.add_bias(
         b.output_rows(x, "rows"), b.weight("w"), "out"
@@ -86,5 +87,6 @@ FORMULAS: dict[str, tuple[dict[str, float], Callable[..., float]]] = {
     "silu": ({}, lambda x: x * _sigmoid(x)),
     "relu": ({}, lambda x: max(x, 0.0)),
     "add": ({}, lambda a, b: a + b),
+    "mul": ({}, lambda a, b: a * b),
     "softcap": ({"scale": 1 / 30, "cap": 30.0}, lambda x: 30 * math.tanh(x / 30)),
 }
