@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import DeltaInputs, kept_part
 from llm_lite.core.inspect.tokens_again import STORES, TokensAgain, parts_again
-from llm_lite.core.kv_cache.states import State
+from llm_lite.core.kv_cache.states import State, state_tensors
 from llm_lite.core.messages import ReadStates, StatesRead
 from llm_lite.core.plan.plan import Op, Plan
 from llm_lite.core.plan.step import Step
@@ -119,7 +119,12 @@ class StateReading:
 
     def _check(self, request: ReadStates) -> None:
         if not self._layers:
-            raise RequestError("the model has no recurrent states: its layers attend")
+            raise RequestError(
+                "the recurrent states of this model are of convolutions only, which have no heads "
+                "whose reads could be taken apart"
+                if state_tensors(self._plan)
+                else "the model has no recurrent states: its layers attend"
+            )
         if request.layer not in self._layers:
             known = ", ".join(map(str, self._layers))
             raise RequestError(
@@ -201,7 +206,8 @@ class StateReading:
 
 
 def state_layers(plan: Plan) -> dict[int, int]:
-    """Return by layer that has a state the index of its delta rule among the plan's ops."""
+    """Return by layer that has a delta rule its index among the plan's ops; other layers attend, or
+    their state is that of a convolution alone."""
     found, layer = {}, 0
     for index, op in enumerate(plan.ops):
         if op.name == "delta_rule":

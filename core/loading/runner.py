@@ -19,6 +19,7 @@ from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 from llm_lite.core.generation.translation import SourceEncoder, Translator
 from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.inspect.state_reads import state_layers
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
@@ -188,6 +189,7 @@ def model_info(
         sampling_defaults=model_file.sampling_defaults,
         translator=_translator_info(model_file.model),
         recurrent_layers=shape.recurrent_layers,
+        delta_layers=tuple(state_layers(executor.program.plans[0])),
         has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,

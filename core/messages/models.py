@@ -162,6 +162,7 @@ class ModelInfo(Abilities, Struct, frozen=True):
     translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
     recurrent_layers: tuple[int, ...] = ()  # that have a state instead of attention
+    delta_layers: tuple[int, ...] = ()  # of these, those whose heads ReadStates can ask for
     has_slice: bool = False  # a smaller model among its weights, which can draft for it
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it

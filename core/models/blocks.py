@@ -108,9 +108,10 @@ def decoder_plan(
     bucket: Bucket,
     *,
     scales_of: Callable[[_C], Scales] = lambda _: Scales(),
+    final_norm: str = "output_norm",
 ) -> Plan:
     """Build the plan from tokens to logits: embedding, layers, norm, and the head, which may be the
-    embedding."""
+    embedding. `final_norm`: the stem of the weights of the norm behind the layers."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d, scales = Decoder(b, config, options), scales_of(config)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -118,12 +119,12 @@ def decoder_plan(
         x = b.scale(x, "embedding.scaled", factor=scales.embedding)
     if b.has(POSITIONS):
         x = b.add(x, b.position_rows(b.weight(POSITIONS), "positions"), "embedding.placed")
-    if b.has(f"{EMBEDDING_NORM}.weight"):
+    if b.has(f"{EMBEDDING_NORM}.weight") and final_norm != EMBEDDING_NORM:
         x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
     x = residual_stream(b, config.shape, x, partial(layer, d))
     x = b.output_rows(x, "output.rows")
-    if b.has("output_norm.weight") or b.has(NORM_SCALE):  # post-norm layers end with theirs
-        x = d.norm(x, "output_norm", "output.norm")
+    if b.has(f"{final_norm}.weight") or b.has(NORM_SCALE):  # post-norm layers end with theirs
+        x = d.norm(x, final_norm, "output.norm")
     head = HEAD if b.has(HEAD) else EMBEDDING
     logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
     if scales.logits != 1.0:

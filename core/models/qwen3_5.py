@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.blocks import (
     Decoder,
@@ -35,11 +34,10 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.description.tensors import NameRow, negated_exp, of_layer
 from llm_lite.core.models.gemma3 import centred
 from llm_lite.core.models.model import ModelShape
-from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
-_MOST_TAPS = 16
+MOST_TAPS = 16
 
 
 def _whole_groups(value: Any, known: Known) -> int:
@@ -75,16 +73,8 @@ def _three_in_four(known: Known) -> tuple[bool, ...]:
 
 def _recurrent(config: CheckpointConfig, known: Known) -> list[bool] | int | None:
     """Return for each layer whether it has a state, or how often one attends."""
-    if config.get("layer_types") is None:
-        return config.integer("full_attention_interval", 4)
-    kinds = config.list_of("layer_types", (str,), known["layers"])
-    for kind in kinds:
-        if kind not in ("linear_attention", "full_attention"):
-            raise UnsupportedError(
-                f"{config.path}: layer_types has {quote(kind)}; "
-                "known are linear_attention and full_attention"
-            )
-    return [kind == "linear_attention" for kind in kinds]
+    recurrent = shared.layers_of_kind(config, known, "linear_attention", "full_attention")
+    return config.integer("full_attention_interval", 4) if recurrent is None else recurrent
 
 
 class Qwen35Config(shared.DecoderConfig, frozen=True, kw_only=True):
@@ -94,7 +84,7 @@ class Qwen35Config(shared.DecoderConfig, frozen=True, kw_only=True):
     window: int = row(replace(shared.WINDOW, checkpoint=None))
     sliding: tuple[bool, ...] = row(replace(shared.SLIDING, checkpoint=None))
     taps: int = row(
-        FieldRow("ssm.conv_kernel", "linear_conv_kernel_dim", integer(2, _MOST_TAPS), assumed=4)
+        FieldRow("ssm.conv_kernel", "linear_conv_kernel_dim", integer(2, MOST_TAPS), assumed=4)
     )
     key_dim: int = row(FieldRow("ssm.state_size", "linear_key_head_dim", integer(), assumed=128))
     key_heads: int = row(FieldRow("ssm.group_count", "linear_num_key_heads", integer(), assumed=16))
@@ -180,11 +170,13 @@ def _state_block(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
     return d.residual(x, d.linear(y, w + "ssm_out", at + ".output"), at, 1.0)
 
 
-def _of_state(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
+def of_states(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
+    """Return rows that layers with a recurrent state need."""
     return tuple(replace(one, optional=lambda c, i: not c.recurrent[i]) for one in rows)
 
 
-def _of_attention(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
+def of_attention(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
+    """Return rows that layers that attend need."""
     return tuple(replace(one, optional=lambda c, i: c.recurrent[i]) for one in rows)
 
 
@@ -215,8 +207,8 @@ QWEN3_5 = Architecture(
         *centred(shared.MODEL_TENSORS),
         *shared.ROPE_TENSORS,
         *centred((shared.ATTENTION_NORM,)),
-        *_of_state(_STATE),
-        *_of_attention(_ATTENTION),
+        *of_states(_STATE),
+        *of_attention(_ATTENTION),
         *centred(
             (of_layer("post_attention_norm.weight", "post_attention_layernorm.weight", "width"),)
         ),

@@ -37,6 +37,7 @@ from llm_lite.core.models.gpt_neox import GPT_NEOX
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.hunyuan import HUNYUAN
 from llm_lite.core.models.internlm2 import INTERNLM_2
+from llm_lite.core.models.lfm2 import LFM2
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
@@ -94,6 +95,7 @@ _ALL = (
     HUNYUAN,
     INTERNLM_2,
     QWEN,
+    LFM2,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 # Those that GGUF files do not tell from one of these, and config.json does.

@@ -304,8 +304,8 @@ class Stage:
         self._figure("heads")
         self._choose(locked=self._known(FIGURED[:2]))
         model = driver.state.model
-        if model is not None and model.recurrent_layers:
-            self._look_at_states(model.recurrent_layers)
+        if model is not None and model.delta_layers:
+            self._look_at_states(model.delta_layers)
 
     def _look_at_states(self, layers: Sequence[int]) -> None:
         """Show a head of a recurrent state, with the pointer on its map, and in the large view."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.engine_client import PATIENCE, Client, Hook
 from tests.families import family_of
-from tests.family_checks import write_case
+from tests.family_checks import RECURRENT, write_case
 
 OF_THE_PROGRAM = ("sandbox", "grammar mask")  # threads that all engines share
 
@@ -30,8 +30,25 @@ def hook(monkeypatch):
     return Hook(monkeypatch)
 
 
+def _recurrent(name, tmp_path_factory):
+    """A model of a family for 1,024 tokens, in float32; nobody writes there."""
+    path = tmp_path_factory.mktemp(name) / "m"
+    return write_case(family_of(name), "plain", path, max_position_embeddings=1024)
+
+
 @pytest.fixture(scope="session")
 def recurrent_folder(tmp_path_factory):
-    """A Qwen3.5 for 1,024 tokens, in float32; nobody writes there."""
-    family, path = family_of("qwen3_5"), tmp_path_factory.mktemp("qwen3_5") / "m"
-    return write_case(family, "plain", path, max_position_embeddings=1024)
+    """A Qwen3.5, whose states have heads."""
+    return _recurrent("qwen3_5", tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=RECURRENT)
+def each_recurrent_folder(request, tmp_path_factory):
+    """One of each family with recurrent states."""
+    return _recurrent(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def convolution_folder(tmp_path_factory):
+    """An LFM2, whose states are of convolutions only."""
+    return _recurrent("lfm2", tmp_path_factory)

@@ -204,7 +204,7 @@ class FakeEngine:
         elif isinstance(command, MeasureCache):
             self._say(measured(command, len(self.model.cache.layers)))
         elif isinstance(command, ReadStates):
-            held, layers = len(self.cached), self.model.recurrent_layers
+            held, layers = len(self.cached), self.model.delta_layers
             self._say(read_states(command, held, layers))
         elif isinstance(command, EncodeText):
             self._say(encoded(command))

@@ -13,10 +13,10 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 
 _ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu", "gelu_new", "relu", "silu")  # labels
-_PARTS = ("attention", "state", "cross_attention", "feed_forward")
+_PARTS = ("attention", "state", "convolution", "cross_attention", "feed_forward")
 # Labels of the first product of a part: queries, perhaps with gates of what they find, or what a
-# recurrent state is given, or neurons
-_FIRST = ("q_and_gate", "q", "qkv", "up")
+# recurrent state or a convolution is given, or neurons
+_FIRST = ("q_and_gate", "q", "qkv", "gates_and_values", "up")
 
 
 class Wiring:
@@ -170,7 +170,7 @@ class LayerPart(Struct, frozen=True):
 
 
 def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
-    """Return attention or the recurrent state, cross-attention if there is one, and
+    """Return attention or what has a recurrent state, cross-attention if there is one, and
     feed-forward."""
     at = f"layers.{layer}"
     names = [n for n in _PARTS if first_product(wiring, f"{at}.{n}") is not None]

@@ -59,8 +59,8 @@ class ReadAttentionRows(StepRequest, frozen=True):
 
 
 class ReadStates(StepRequest, frozen=True):
-    """Ask for StatesRead: what a head of a layer with a recurrent state holds of the last
-    `positions` tokens of the cache. Served between two tokens of an answer; a later request takes
+    """Ask for StatesRead: what a head of a layer with a delta rule holds of the last `positions`
+    tokens of the cache. Served between two tokens of an answer; a later request takes
     the place of one that still waits."""
 
     layer: int

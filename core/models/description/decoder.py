@@ -87,18 +87,28 @@ def _window(config: CheckpointConfig, known: Known) -> int | None:
     return window if window < known["context"] else None
 
 
+def layers_of_kind(
+    config: CheckpointConfig, known: Known, one: str, other: str
+) -> list[bool] | None:
+    """Return for each layer whether it is of the kind `one` rather than `other`, None if the config
+    does not say it."""
+    if config.get("layer_types") is None:
+        return None
+    kinds = config.list_of("layer_types", (str,), known["layers"])
+    for kind in kinds:
+        if kind not in (one, other):
+            raise UnsupportedError(
+                f"{config.path}: layer_types has {quote(kind)}; known are {one} and {other}"
+            )
+    return [kind == one for kind in kinds]
+
+
 def sliding_layers(config: CheckpointConfig, known: Known) -> list[bool] | None:
     """Return for each layer whether its attention slides, None if the config does not say it."""
     layers = known["layers"]
-    if config.get("layer_types") is not None:
-        kinds = config.list_of("layer_types", (str,), layers)
-        for kind in kinds:
-            if kind not in ("sliding_attention", "full_attention"):
-                raise UnsupportedError(
-                    f"{config.path}: layer_types has {quote(kind)}; "
-                    "known are sliding_attention and full_attention"
-                )
-        return [kind == "sliding_attention" for kind in kinds] if known["window"] else None
+    slide = layers_of_kind(config, known, "sliding_attention", "full_attention")
+    if slide is not None:
+        return slide if known["window"] else None
     if known["window"] and config.get("max_window_layers") is not None:
         first = config.integer("max_window_layers", at_least=0)
         return [layer >= first for layer in range(layers)]

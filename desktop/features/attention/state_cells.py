@@ -22,6 +22,7 @@ from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
 HEIGHT = 5.0  # of a cell, in spacing units
 LONGEST = 1024.0  # tokens of the last colour
+CONVOLVES = mark("Convolution of the last tokens, without heads")
 KEY = mark("State: tokens until half is forgotten")
 KEY_HINT = mark(
     "These layers keep no keys and values: each head has one state, a matrix that every token "
@@ -70,12 +71,16 @@ def draw_states(
     state: AppState, choice: AttentionChoice, ui: Ui, layer: int, at: tuple[float, float],
     width: float,
 ) -> AttentionChoice:  # fmt: skip
-    """Draw the cells of a layer's heads on a line of `width` pixels; a click chooses one."""
+    """Draw the cells of a layer's heads on a line of `width` pixels; a click chooses one. A state
+    that has no heads is named."""
     read, (x, y) = state.states.read, at
     lives = lives_of(read, layer)
     if not lives:
+        of_here = None if state.elsewhere else state.model
+        convolves = of_here is not None and layer not in of_here.delta_layers
         with ui.font(style="small"):
-            words = fit(state.states.problem or tr("State"), width)
+            words = tr(CONVOLVES) if convolves else state.states.problem or tr("State")
+            words = fit(words, width)
             spot = ImVec2(x, y + (ui.u(HEIGHT) - ui.theme.size("small")) / 2)
             imgui.get_window_draw_list().add_text(spot, ui.color("faint"), words)
         return choice

@@ -84,11 +84,11 @@ def requests(state: AppState, choice: AttentionChoice) -> list[Action]:
     """Return the request for the head that is shown, or for the first one, as the grid needs what
     comes with it of all; none while an answer is written, as tokens run once more for them."""
     model = state.model
-    if model is None or not model.recurrent_layers or state.running or not state.is_inspected:
+    if model is None or not model.delta_layers or state.running or not state.is_inspected:
         return []
     if not state.context_used or not is_held(state, state.context_used - 1):
         return []
-    head = choice.state_head or (model.recurrent_layers[0], 0)
+    head = choice.state_head or (model.delta_layers[0], 0)
     key = key_of(state, head)
     return [] if state.states.key == key else [LookAtState(head, key)]
 

@@ -197,7 +197,7 @@ def _draw_grid(state: AppState, choice: AttentionChoice, ui: Ui, maps: HeadMaps)
     hatched, controls.hatched = controls.hatched, False
     room = imgui.get_content_region_avail().x
     draw_key(choice, ui, groups_of(choice, maps), room, hatched)
-    if shown_states(choice, maps):
+    if shown_states(choice, maps) and state.model is not None and state.model.delta_layers:
         draw_state_key(choice, ui, room)
     header = imgui.get_cursor_screen_pos().y
     over = imgui.get_window_draw_list()

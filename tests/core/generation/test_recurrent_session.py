@@ -19,9 +19,9 @@ LOW, HIGH = 30, 260
 
 
 @pytest.fixture(scope="module")
-def fresh(recurrent_folder):
+def fresh(each_recurrent_folder):
     """Logits behind tokens by a session that reuses nothing."""
-    with running(recurrent_folder, exact("numpy")) as runner:
+    with running(each_recurrent_folder, exact("numpy")) as runner:
         known = {}
 
         def logits(tokens):
@@ -39,9 +39,9 @@ def words(random, count):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_edits_branches_and_answers_are_as_read_anew(recurrent_folder, fresh, device, backend):
+def test_edits_branches_and_answers_are_as_read_anew(each_recurrent_folder, fresh, device, backend):
     random = np.random.default_rng(7)
-    with running(recurrent_folder, exact(backend), device=device) as runner:
+    with running(each_recurrent_folder, exact(backend), device=device) as runner:
         session, text = runner.session, []
         for number in range(24):
             kind = number % 4
@@ -56,9 +56,9 @@ def test_edits_branches_and_answers_are_as_read_anew(recurrent_folder, fresh, de
                 assert np.abs(session.decode(text[-1]) - fresh(text)).max() < CLOSE
 
 
-def test_only_what_follows_the_last_state_is_read_again(recurrent_folder):
+def test_only_what_follows_the_last_state_is_read_again(each_recurrent_folder):
     random = np.random.default_rng(8)
-    with running(recurrent_folder, exact("numpy")) as runner:
+    with running(each_recurrent_folder, exact("numpy")) as runner:
         session = runner.session
         system, question, other = (words(random, n) for n in (300, 20, 15))
         session.prefill([*system, *question])
@@ -103,10 +103,10 @@ def test_few_tokens_of_a_conversation_are_read_again(recurrent_folder):
         assert len(text) > 700
 
 
-def test_a_stopped_step_loses_nothing(recurrent_folder, fresh):
+def test_a_stopped_step_loses_nothing(each_recurrent_folder, fresh):
     random = np.random.default_rng(9)
     text = words(random, 400)
-    with running(recurrent_folder, exact("numpy")) as runner:
+    with running(each_recurrent_folder, exact("numpy")) as runner:
         session, asked = runner.session, [0]
 
         def stop():
@@ -123,30 +123,30 @@ def test_a_stopped_step_loses_nothing(recurrent_folder, fresh):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_lens_of_any_token_is_as_read_anew(recurrent_folder, device, backend):
+def test_the_lens_of_any_token_is_as_read_anew(each_recurrent_folder, device, backend):
     random = np.random.default_rng(10)
     text = words(random, 150)
-    with running(recurrent_folder, exact(backend), device=device) as runner:
+    with running(each_recurrent_folder, exact(backend), device=device) as runner:
         session = runner.session
         session.prefill(text[:100])
         for token in text[100:]:
             session.decode(token)
         for position in (149, 120, 60, 3, 0):
             found = lens(session, position)
-            with running(recurrent_folder, exact("numpy")) as other:
+            with running(each_recurrent_folder, exact("numpy")) as other:
                 other.session.prefill(text[: position + 1])
                 known = lens(other.session, position)
             for (_, a), (_, b) in zip(found, known, strict=True):
                 assert np.abs(a - b).max() < 5e-4
         behind = session.decode(40)
-        with running(recurrent_folder, exact("numpy")) as other:
+        with running(each_recurrent_folder, exact("numpy")) as other:
             assert np.abs(behind - other.session.prefill([*text, 40])).max() < CLOSE
 
 
-def test_what_passes_by_changes_nothing(recurrent_folder, fresh):
+def test_what_passes_by_changes_nothing(each_recurrent_folder, fresh):
     random = np.random.default_rng(11)
     text = words(random, 70)
-    with running(recurrent_folder, exact("cpu")) as runner:
+    with running(each_recurrent_folder, exact("cpu")) as runner:
         session = runner.session
         session.prefill(text)
         with session.beside(50 if session.cache.usable(50) else 70, 60):
@@ -158,11 +158,11 @@ def test_what_passes_by_changes_nothing(recurrent_folder, fresh):
         assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
 
 
-def test_another_executor_goes_on(recurrent_folder, fresh):
+def test_another_executor_goes_on(each_recurrent_folder, fresh):
     text = words(np.random.default_rng(12), 90)
     with (
-        running(recurrent_folder, exact("cpu")) as one,
-        running(recurrent_folder, exact("numpy")) as two,
+        running(each_recurrent_folder, exact("cpu")) as one,
+        running(each_recurrent_folder, exact("numpy")) as two,
     ):
         one.session.prefill(text)
         two.session.take_over(one.session)
@@ -225,10 +225,10 @@ def test_the_lens_leaves_caches_and_queries_as_they_are(recurrent_folder):
         assert held() == before and session.committed == committed
 
 
-def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(recurrent_folder):
+def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(each_recurrent_folder):
     random = np.random.default_rng(15)
     first, more, other = words(random, 150), words(random, 120), words(random, 200)
-    with running(recurrent_folder, exact("numpy")) as runner:
+    with running(each_recurrent_folder, exact("numpy")) as runner:
         session = runner.session
         session.pool.budget = 64 << 20
         session.prefill(first)
@@ -240,9 +240,9 @@ def test_a_longer_prefix_stands_for_a_shorter_one_only_with_its_state(recurrent_
         assert session.context_used == len(first)
 
 
-def test_states_are_kept_wherever_a_prompt_begins(recurrent_folder):
+def test_states_are_kept_wherever_a_prompt_begins(each_recurrent_folder):
     random = np.random.default_rng(16)
-    with running(recurrent_folder, exact("numpy")) as runner:
+    with running(each_recurrent_folder, exact("numpy")) as runner:
         session, text = runner.session, words(random, 737)
         session.prefill(text[:37])
         session.prefill(text)
@@ -250,20 +250,20 @@ def test_states_are_kept_wherever_a_prompt_begins(recurrent_folder):
         assert all(b - a < 2 * APART for a, b in zip([0, *held], held, strict=False)), held
 
 
-def test_a_draft_model_must_be_able_to_go_back(recurrent_folder):
+def test_a_draft_model_must_be_able_to_go_back(each_recurrent_folder):
     with (
-        running(recurrent_folder, exact("numpy")) as runner,
+        running(each_recurrent_folder, exact("numpy")) as runner,
         pytest.raises(RequestError, match="cannot go back to before a token"),
     ):
         check_drafts_for(runner.model_file, runner.model_file)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_drafts_leave_states_that_are_as_decoded(recurrent_folder, device, backend):
+def test_drafts_leave_states_that_are_as_decoded(each_recurrent_folder, device, backend):
     """Right and wrong ones, of all lengths: logits and states have the bits of steps a token."""
     random = np.random.default_rng(18)
     options = exact(backend, speculate="lookup")
-    with running(recurrent_folder, options, device=device) as runner:
+    with running(each_recurrent_folder, options, device=device) as runner:
         session, states = runner.session, runner.session.cache.states
         most = runner.executor.program.most_drafted
         assert most >= 2
@@ -294,10 +294,10 @@ def test_drafts_leave_states_that_are_as_decoded(recurrent_folder, device, backe
             assert held == states.slots, "every slot is somewhere"
 
 
-def test_a_step_behind_drafts_that_did_not_come(recurrent_folder, fresh):
+def test_a_step_behind_drafts_that_did_not_come(each_recurrent_folder, fresh):
     """Drafted tokens leave nothing: another token, another prompt, the lens and what passes by."""
     random = np.random.default_rng(19)
-    with running(recurrent_folder, exact("cpu", speculate="lookup")) as runner:
+    with running(each_recurrent_folder, exact("cpu", speculate="lookup")) as runner:
         session, states = runner.session, runner.session.cache.states
         most, text = runner.executor.program.most_drafted, words(random, 60)
         session.prefill(text)
@@ -307,7 +307,7 @@ def test_a_step_behind_drafts_that_did_not_come(recurrent_folder, fresh):
             assert np.abs(found - fresh(text)).max() < CLOSE
             match turn % 4:
                 case 0:
-                    assert len(lens(session, len(text) - 3)) == 5
+                    assert len(lens(session, len(text) - 3)) == runner.model_info.layers
                 case 1:
                     with session.beside(len(text), 5):
                         session.run_beside(words(random, 5), len(text))
@@ -318,21 +318,21 @@ def test_a_step_behind_drafts_that_did_not_come(recurrent_folder, fresh):
             assert held == states.slots
 
 
-def test_an_answer_is_the_same_with_drafts(client, recurrent_folder):
+def test_an_answer_is_the_same_with_drafts(client, each_recurrent_folder):
     asked, said = (ChatMessage("user", "ab ab ab ab ab ab"),), {}
     few = tuple((token, 60.0) for token in (65, 66, 67))  # so that it repeats itself
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=120, logit_bias=few)
     for speculate in ("off", "lookup", "auto"):
-        client.load(recurrent_folder, exact("cpu", speculate=speculate))
+        client.load(each_recurrent_folder, exact("cpu", speculate=speculate))
         said[speculate] = client.ask(asked, sampling)
     drafted = said["lookup"][0].stats.drafted
     assert drafted > said["lookup"][0].stats.accepted > 5 and not said["off"][0].stats.drafted
     assert said["off"][1] == said["lookup"][1] == said["auto"][1]
 
 
-def test_a_stop_ends_a_replay_and_loses_nothing(recurrent_folder, fresh):
+def test_a_stop_ends_a_replay_and_loses_nothing(each_recurrent_folder, fresh):
     text = words(np.random.default_rng(17), 900)
-    with running(recurrent_folder, exact("cpu")) as runner:
+    with running(each_recurrent_folder, exact("cpu")) as runner:
         session, states = runner.session, runner.session.cache.states
         layers, chunk = runner.model_info.layers, runner.executor.program.chunk
         assert chunk < 800

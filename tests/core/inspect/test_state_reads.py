@@ -166,6 +166,15 @@ def test_what_is_not_there(recurrent_folder, asked, sentence):
             StateReading(ReadStates(0, 0), SessionTokens(runner.session), runner.weights)
 
 
+def test_convolutions_have_no_heads_to_read(convolution_folder):
+    with running(convolution_folder, exact("cpu")) as runner:
+        runner.session.prefill([40, 41])
+        assert runner.model_info.recurrent_layers == (0, 1, 3)
+        assert runner.model_info.delta_layers == ()
+        with pytest.raises(RequestError, match="states of this model are of convolutions only"):
+            StateReading(ReadStates(0, 0), runner.session, runner.weights)
+
+
 def test_other_gains(recurrent_folder):
     with running(recurrent_folder, exact("cpu")) as runner:
         session = runner.session

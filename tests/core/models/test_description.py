@@ -46,7 +46,7 @@ PATH = Path("some/config.json")
 
 
 def known_keys():
-    groups = (Keys.LLM, Keys.Attention, Keys.Rope, Keys.SSM, Keys.Tokenizer)
+    groups = (Keys.LLM, Keys.Attention, Keys.Rope, Keys.SSM, Keys.ShortConv, Keys.Tokenizer)
     values = {value for group in groups for name, value in vars(group).items() if name[0] != "_"}
     return {str(value).removeprefix("{arch}.") for value in values} | {"altup.num_inputs"}
 

@@ -1,5 +1,7 @@
 """Clients of a model with recurrent states: each answer has its own, and goes on from others'."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -30,10 +32,10 @@ SYSTEM = tuple(RANDOM.integers(30, 260, 2 * PAGE + 20).tolist())
 ENDS = [tuple(RANDOM.integers(30, 260, n).tolist()) for n in (3, 40, 131, 7, 90)]
 
 
-@pytest.fixture(scope="module")
-def alone(recurrent_folder):
+@contextmanager
+def answers_alone(folder):
     """Whether an answer is that of the model alone: at each token the likeliest, or as likely."""
-    with running(recurrent_folder, exact("numpy")) as runner:
+    with running(folder, exact("numpy")) as runner:
 
         def check(prompt, said):
             runner.session.clear()
@@ -44,12 +46,18 @@ def alone(recurrent_folder):
         yield check
 
 
+@pytest.fixture(scope="module")
+def alone(each_recurrent_folder):
+    with answers_alone(each_recurrent_folder) as check:
+        yield check
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_answers_beside_each_other_are_those_of_the_model_alone(
-    client, device, recurrent_folder, alone, backend
+    client, device, each_recurrent_folder, alone, backend
 ):
     client.engine.device_lost(device)
-    client.load(recurrent_folder, exact(backend))
+    client.load(each_recurrent_folder, exact(backend))
     said = client.ask((ChatMessage("user", "hello"),), SEVERAL)[1]
     service = serve(client, parallel=3)
     pages = client.engine._host.runner.executor.program.pages
@@ -70,8 +78,8 @@ def test_answers_beside_each_other_are_those_of_the_model_alone(
     assert again.started.reused_tokens == 2 * PAGE
 
 
-def test_answers_that_had_to_wait_for_pages_are_the_same(client, recurrent_folder, alone):
-    client.load(recurrent_folder, exact("numpy"))
+def test_answers_that_had_to_wait_for_pages_are_the_same(client, each_recurrent_folder, alone):
+    client.load(each_recurrent_folder, exact("numpy"))
     runner = client.engine._host.runner
     whole = room_for(runner, StartServing(parallel=1)).pages
     service = serve(client, parallel=3)
@@ -168,12 +176,13 @@ def test_states_of_a_response_are_those_of_the_text_alone(client, answered, recu
             assert [at for at, _ in found.half_lives] == [0, 1, 2, 4]
 
 
-def test_answers_go_on_while_tokens_run_again(client, answered, alone):
-    running = [Asked(answered, tokens=SYSTEM + end, sampling=SEVERAL) for end in ENDS]
+def test_answers_go_on_while_tokens_run_again(client, answered, recurrent_folder):
+    asked = [Asked(answered, tokens=SYSTEM + end, sampling=SEVERAL) for end in ENDS]
     found = answered.states("one", ReadStates(0, 0, 250))
     again = answered.states("one", ReadStates(0, 0, 250))
-    for one, end in zip(running, ENDS, strict=True):
-        alone(SYSTEM + end, one.tokens())
+    with answers_alone(recurrent_folder) as alone:
+        for one, end in zip(asked, ENDS, strict=True):
+            alone(SYSTEM + end, one.tokens())
     assert np.abs(np.subtract(found.shares, again.shares)).max() < 1e-3
 
 
@@ -221,8 +230,8 @@ def test_a_run_ends_once_nobody_wants_it_or_the_response_is_gone(client, recurre
     assert states.available == available
 
 
-def test_texts_become_vectors(client, recurrent_folder):
-    client.load(recurrent_folder, exact("numpy"))
+def test_texts_become_vectors(client, each_recurrent_folder):
+    client.load(each_recurrent_folder, exact("numpy"))
     service = serve(client, parallel=2)
     texts = [SYSTEM, *ENDS, *[SYSTEM[i : i + 4] for i in range(20)]]
     vectors = service.embed(texts).vectors

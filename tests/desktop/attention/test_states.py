@@ -25,7 +25,7 @@ from tests.desktop.fake_model import EXECUTOR, MODEL
 TOKENS = 40
 MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
 STATE = AppState(
-    model=replace(MODEL, recurrent_layers=(0, 2)),
+    model=replace(MODEL, recurrent_layers=(0, 2), delta_layers=(0, 2)),
     executor=EXECUTOR,
     context_used=TOKENS,
     owners=(0,) * TOKENS,
@@ -98,6 +98,19 @@ def test_an_attention_head_takes_its_place(shown):
     choice = shown.state.attention
     assert (choice.state_head, choice.locked) == (None, ((1, 0),))
     assert shown.driver.shows("head.1.0"), "in front, too"
+
+
+def test_convolutions_are_named_and_not_asked_for(headless):
+    """As of LFM2, whose layers with a state have no heads."""
+    one = headless(replace(STATE, model=replace(MODEL, recurrent_layers=(0, 2))))
+    one.ui.maps = WithStates()
+    one.driver.click("tab.attention")
+    one.driver.frames(3)
+    assert not one.did(LookAtState) and one.driver.shows("attention.1.0")
+    assert not one.driver.shows("state.0.0") and not one.driver.shows("attention.states.key")
+    some = replace(MODEL, recurrent_layers=(0, 2), delta_layers=(2,))
+    (asked,) = state_head.requests(replace(STATE, model=some), AttentionChoice())
+    assert asked.head == (2, 0), "the first that has heads"
 
 
 def test_when_states_are_read():
