@@ -30,6 +30,7 @@ from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.gemma4 import GEMMA_4
+from llm_lite.core.models.lfm2 import LFM2
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.qwen3_5 import QWEN3_5
 from llm_lite.core.quant.blocks.legacy import Q4_0, Q4_1, Q8_0
@@ -52,7 +53,7 @@ _SPREAD_OF_255 = 73.6  # deviation of the levels -127 to 127
 def pieces(rng: Random, dtype: str, name: str, shape: tuple[int, ...]) -> Iterator[Bytes]:
     """Yield the bytes of a tensor in order; a vector is a norm's, all 1, or of a recurrent state,
     which then forgets about a third with each token."""
-    form, stem = FORMATS[dtype], name.rpartition(".ssm_")[2]
+    form, stem = FORMATS[dtype], _of_layer(name)
     if len(shape) == 1 or stem in _OF_STATES:
         yield form.quantize(np.full((1, math.prod(shape)), _OF_STATES.get(stem, 1.0), np.float32))
         return
@@ -67,7 +68,13 @@ def pieces(rng: Random, dtype: str, name: str, shape: tuple[int, ...]) -> Iterat
         yield _BLOCKS[dtype](rng, min(step, total - at), deviation).reshape(-1).view(np.uint8)
 
 
-_OF_STATES = {"a": -0.5, "dt.bias": 0.0, "conv1d.weight": 0.5}
+_TAPS = {"ssm_conv1d.weight": 4, "shortconv.conv.weight": 3}  # of convolutions
+_OF_STATES = {"ssm_a": -0.5, "ssm_dt.bias": 0.0, **dict.fromkeys(_TAPS, 0.5)}
+
+
+def _of_layer(name: str) -> str:
+    """Return a tensor's name without its layer."""
+    return name.split(".", 2)[-1]
 
 
 def _normal(rng: Random, dtype: str, shape: tuple[int, int], deviation: float) -> Iterator[Bytes]:
@@ -201,8 +208,8 @@ def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
     value."""
     if name.endswith("layer_output_scale.weight"):
         shape = (1,)
-    if name.endswith("ssm_conv1d.weight"):
-        shape = (shape[0] // _TAPS, _TAPS)
+    if taps := _TAPS.get(_of_layer(name)):
+        shape = (shape[0] // taps, taps)
     blocks = len(shape) > 1 and shape[-1] % Q4_0.BLOCK_SIZE == 0
     dtype = "q4_0" if blocks else "f32"
     return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, name, shape))
@@ -326,7 +333,6 @@ _LLAMA_1B = {  # Llama 3.2's, whose widths super-blocks of 256 divide
 }
 
 
-_TAPS = 4  # of Qwen3.5's convolutions
 _QWEN3_5_0_8B = {  # https://huggingface.co/Qwen/Qwen3.5-0.8B
     "hidden_size": 1024,
     "intermediate_size": 3584,
@@ -355,7 +361,7 @@ def _qwen3_5(changes: Mapping[str, Any], rows: int = 248_320) -> tuple[dict[str,
         "linear_num_key_heads": 16,
         "linear_key_head_dim": 128,
         "linear_value_head_dim": 128,
-        "linear_conv_kernel_dim": _TAPS,
+        "linear_conv_kernel_dim": _TAPS["ssm_conv1d.weight"],
     }
     config = CheckpointConfig({**common, **changes}, Path(CONFIG))
     metadata = QWEN3_5.metadata_of(config)
@@ -364,6 +370,24 @@ def _qwen3_5(changes: Mapping[str, Any], rows: int = 248_320) -> tuple[dict[str,
     metadata["qwen35.rope.dimension_sections"] = [11, 11, 10, 0]  # llama.cpp wants these said, too
     metadata["qwen35.attention.value_length"] = metadata["qwen35.attention.key_length"]
     return metadata, QWEN3_5.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
+
+
+_LFM2_1_2B = {  # https://huggingface.co/LiquidAI/LFM2-1.2B
+    "hidden_size": 2048,
+    "block_ff_dim": 12_288,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+}
+
+
+def _lfm2(changes: Mapping[str, Any], rows: int = 65_536) -> tuple[dict[str, Any], Shapes]:
+    """Return the metadata and shapes with an output head that is the embedding of `rows` rows."""
+    taps = _TAPS["shortconv.conv.weight"]
+    common = {"model_type": "lfm2", "max_position_embeddings": 32_768, "conv_L_cache": taps}
+    metadata = LFM2.metadata_of(CheckpointConfig({**common, **changes}, Path(CONFIG)))
+    return metadata, LFM2.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
 
 
 def _tokenizer(count: int) -> dict[str, object]:
@@ -401,4 +425,5 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
     "qwen3.5-0.8b": _KnownShape("Qwen3.5 0.8B", partial(_qwen3_5, _QWEN3_5_0_8B)),
     "qwen3.5-4b": _KnownShape("Qwen3.5 4B", partial(_qwen3_5, _QWEN3_5_4B)),
+    "lfm2-1.2b": _KnownShape("LFM2 1.2B", partial(_lfm2, _LFM2_1_2B)),
 }

@@ -340,7 +340,10 @@ def _synth(commands: Subparsers) -> None:
     synth = commands.add_parser(
         "synth", help="write a model with a real model's shapes and random weights, for benchmarks"
     )
-    shapes = "gemma-3n-e4b|gemma-3n-e2b|gemma-4-e4b|smollm2-135m|llama-1b|qwen3.5-0.8b|qwen3.5-4b"
+    shapes = (
+        "gemma-3n-e4b|gemma-3n-e2b|gemma-4-e4b|smollm2-135m|llama-1b|qwen3.5-0.8b|qwen3.5-4b|"
+        "lfm2-1.2b"
+    )
     synth.add_argument("name", metavar=shapes)
     synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
     synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="by default int4")

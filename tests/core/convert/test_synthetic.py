@@ -80,20 +80,36 @@ def test_qwen3_5_has_its_shapes(name, parameters):
     assert "qwen35.ssm.tiled" not in metadata
 
 
+def test_lfm2_has_its_shapes():
+    """As transformers counts them, with the embedding as the output head."""
+    metadata, shapes = synthetic._KNOWN["lfm2-1.2b"].fields()
+    assert sum(math.prod(shape) for _, shape in shapes) == 1_170_340_608
+    assert metadata["lfm2.feed_forward_length"] == 8192
+    assert sum(metadata["lfm2.attention.head_count_kv"]) == 6 * 8
+
+
 def test_the_command_names_every_shape(capsys):
     with pytest.raises(SystemExit):
         main.main(["synth", "--help"])
     assert "|".join(names()) in capsys.readouterr().out.replace("\n", "")
 
 
-@pytest.mark.parametrize("form", ["variant", "gguf"])
-def test_a_small_qwen3_5_runs(form, monkeypatch, tmp_path):
+def small_qwen3_5():
     heads = {"num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
     sizes = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "head_dim": 16}
     changes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4}
-    fields = lambda: synthetic._qwen3_5(  # noqa: E731
-        {**changes, **heads, **sizes, "num_attention_heads": 4}, 1000
-    )
+    return synthetic._qwen3_5({**changes, **heads, **sizes, "num_attention_heads": 4}, 1000)
+
+
+def small_lfm2():
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "full_attn_idxs": [2]}
+    changes = {"hidden_size": 64, "block_ff_dim": 384, "num_hidden_layers": 4}
+    return synthetic._lfm2({**changes, **heads}, 1000)
+
+
+@pytest.mark.parametrize("form", ["variant", "gguf"])
+@pytest.mark.parametrize("fields", [small_qwen3_5, small_lfm2])
+def test_a_small_one_with_states_runs(fields, form, monkeypatch, tmp_path):
     monkeypatch.setattr(synthetic, "_KNOWN", {"small": synthetic._KnownShape("small", fields)})
     path = tmp_path / ("v" if form == "variant" else "v.gguf")
     write_synthetic("small", path, form=form, seed=3)
