@@ -9,7 +9,7 @@ from msgspec import Struct
 # How a model marks its calls; `core.tools.calls` reads each. "unknown": its template is given
 # functions and marks calls in a way that is not read here.
 ToolStyle = Literal[
-    "tags", "bar", "mistral", "llama", "harmony", "unknown", ""  # "": knows no tools
+    "tags", "bar", "mistral", "llama", "python", "harmony", "unknown", ""  # "": knows no tools
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ with a problem, which is shown and never run. Marks, by style:
 - bar: <|tool_call|>[{...}] of Granite 3.0 and Phi 4;
 - mistral: [TOOL_CALLS] and a list, or name[ARGS]{...};
 - llama: an answer that is nothing but {"name": ..., "parameters": {...}};
+- python: <|tool_call_start|>[name(key="value"), ...]<|tool_call_end|>, or JSON there, of LFM2;
 - harmony: a channel "commentary" that is addressed to=functions.name.
 """
 
@@ -24,6 +25,7 @@ from llm_lite.core.messages import ToolCall, ToolStyle
 from llm_lite.core.records import replace
 from llm_lite.core.tools.declared import NAME
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
+from llm_lite.core.tools.python_calls import ends_in_text, read_python_calls
 
 MOST_CALLS = 32  # in an answer
 _LOOKED_AT = 8  # closing marks that may stand in the texts of a call
@@ -39,6 +41,7 @@ MARKS: dict[ToolStyle, CallMarks] = {
     "tags": CallMarks(("<tool_call>",), ("</tool_call>",)),
     "bar": CallMarks(("<|tool_call|>",), ("<|/tool_call|>",)),
     "mistral": CallMarks(("[TOOL_CALLS]",)),
+    "python": CallMarks(("<|tool_call_start|>",), ("<|tool_call_end|>",)),
     "llama": CallMarks(("<|python_tag|>",)),
     "harmony": CallMarks(
         (
@@ -54,13 +57,16 @@ _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each sty
     ("mistral", r"\[TOOL_CALLS\]"),
     ("tags", r"<tool_call>"),
     ("bar", r"<\|tool_call\|>"),
+    ("python", r"<\|tool_call_start\|>"),
     ("llama", r"""<\|python_tag\|>|\\?["']parameters\\?["']"""),
 )
 _BLOCK = re.compile(r"\{[%{]")
 _TOOLS = re.compile(r"\b(?:tools|xml_tools)\b")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
+_OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # what is JSON begins so
 _NAME_IN_BODY = re.compile(
     r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*([\w.-]{1,64})'
+    r"|\A\s*\[\s*([\w.-]{1,64})\("
 )
 
 
@@ -168,7 +174,8 @@ def _outside(split: CallSplit) -> CallSplit:
 def _inside(split: CallSplit) -> CallSplit:
     for at, mark in _closings(split):
         body = split.held[:at]
-        if not split.trusting and _in_text(body) and "<function=" not in body[:40]:
+        in_text = ends_in_text if split.style == "python" else _in_text
+        if not split.trusting and in_text(body) and "<function=" not in body[:40]:
             continue  # the mark stands in a text of the call
         after = _with_calls(split, _read(split.style, body))
         return replace(after, held=split.held[at + len(mark) :], inside=False)
@@ -223,7 +230,8 @@ def _read(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
             return calls
         problem = "no function is named"
     except JsonProblem as error:
-        problem = f"the call is not valid JSON: {error}"
+        form = "Python" if style == "python" else "JSON"
+        problem = f"the call is not valid {form}: {error}"
     return (ToolCall(_guessed_name(body), body.strip()[:_SHOWN_BROKEN], problem),)
 
 
@@ -235,6 +243,8 @@ def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
     if style == "mistral":
         parts = [part for part in body.split("[TOOL_CALLS]") if part.strip()]
         return tuple(call for part in parts for call in _mistral(part))
+    if style == "python" and not _OBJECTS.match(body):
+        return tuple(_with_arguments(*one) for one in read_python_calls(body, MOST_CALLS))
     if "<function=" in body:
         return tuple(_tagged(part) for part in body.split("<function=")[1 : MOST_CALLS + 1])
     try:

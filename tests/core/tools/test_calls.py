@@ -69,7 +69,41 @@ READ = {
         '{"city": "Oslo"}',
     ): ("", (OSLO,)),
 }
+
+
+def pythonic(text):
+    return f"<|tool_call_start|>{text}<|tool_call_end|>"
+
+
+READ |= {
+    ("python", pythonic('[weather(city="Oslo")]') + "Let me look."): ("Let me look.", (OSLO,)),
+    ("python", pythonic("weather(city='Oslo'), a()")): ("", (OSLO, ToolCall("a"))),
+    ("python", pythonic(f"[{JSON}]")): ("", (OSLO,)),
+    ("python", pythonic("[ a ( x = -1.5e1 , y=[1, (True, None), ], z={'k': {}},) ]")): (
+        "",
+        (ToolCall("a", '{"x": -15.0, "y": [1, [true, null]], "z": {"k": {}}}'),),
+    ),
+    ("python", pythonic(r"""[a(x='it\'s "so"', y="\\d\n\u00e9<|tool_call_end|>")]""") + "!"): (
+        "!",
+        (ToolCall("a", r"""{"x": "it's \"so\"", "y": "\\d\né<|tool_call_end|>"}"""),),
+    ),
+    ("python", "a <|tool_call, and no call"): ("a <|tool_call, and no call", ()),
+}
 PROBLEMS = {
+    ("python", pythonic("[weather(city=")): ("weather", "not valid Python: it has no end"),
+    ("python", pythonic("[a('Oslo')]")): (
+        "a",
+        "expected an argument by its name, found \"'Oslo')]\"",
+    ),
+    ("python", pythonic("[a(x=open(1))]")): ("a", "expected a value, found 'open(1))]'"),
+    ("python", pythonic("[a(x=1)] + [b()]")): (
+        "a",
+        "expected the end of the calls, found '+ [b()]'",
+    ),
+    ("python", pythonic("[a(x={1: 2})]")): ("a", "expected a text as the key"),
+    ("python", pythonic("[a(x=1e999)]")): ("a", "the number 1e999 is too large"),
+    ("python", pythonic(r"[a(x='\ud83d')]")): ("a", "ud83d is no character"),
+    ("python", pythonic("[]")): ("", "no function is named"),
     ("tags", '<tool_call>{"name": "a", "argum'): ("a", "not valid JSON: line 1"),
     ("tags", '<tool_call>{"name": "a", "arguments": [1]}</tool_call>'): ("a", "a list, expected"),
     ("tags", '<tool_call>{"arguments": {}}</tool_call>'): ("", "no function is named"),
@@ -101,8 +135,19 @@ def test_what_cannot_be_called_is_a_call_with_a_sentence(style, text):
 def test_deep_nesting_is_a_sentence(levels):
     deep = "[" * levels + "]" * levels
     text = f'<tool_call>{{"name": "a", "arguments": {{"x": {deep}}}}}</tool_call>'
-    (found,) = read_calls("tags", text).calls
-    assert "nests" in found.problem
+    for style, one in (("tags", text), ("python", pythonic(f"[a(x={deep})]"))):
+        (found,) = read_calls(style, one).calls
+        assert "nests" in found.problem
+
+
+@pytest.mark.parametrize(
+    "body",
+    [" " * 250_000, 'a(x="' * 50_000, "[" * 250_000, 'a(x="' + '\\"' * 120_000, "a(x=1)," * 30_000],
+)
+def test_long_calls_of_nothing_take_no_longer_than_they_are(body):
+    """Patterns that look again from each place would take minutes."""
+    found = read_calls("python", pythonic(body)).calls
+    assert len(found) <= MOST_CALLS
 
 
 def test_an_answer_of_calls_without_end_is_cut():
@@ -145,6 +190,7 @@ PIECES = st.sampled_from(
     (
         *("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<function=a>", '"', "\n", ","),
         *(JSON, "{", "}", "[", "\\", "</function>", "<|channel|>commentary to=", "<|message|>"),
+        *("<|tool_call_start|>", "<|tool_call_end|>", "a(x=", "'", ")"),
         *("<|python_tag|>", "<|tool_call|>", "<|call|>", "<parameter=b>", "</parameter>", "😀"),
     )
 )
@@ -178,6 +224,8 @@ TEMPLATES = {
     "{{ tools }}[TOOL_CALLS]": "mistral",
     '{% for t in tools %}{"name": function name, "parameters": dictionary}{% endfor %}': "llama",
     "{% if tools %}<|tool_call|>{% endif %}": "bar",
+    "{% if tools %}<|tool_call_start|>{% endif %}": "python",
+    "{% if tools %}List of tools: {{ tools }}{% endif %}": "unknown",  # it writes no calls
     "{% if tools %} to=functions.{% endif %}": "harmony",
     "{% if tools %}<|tool_call>call:{% endif %}": "unknown",
     "You have tools. {{ messages }}<tool_call>": "",

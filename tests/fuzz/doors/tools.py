@@ -38,6 +38,7 @@ SAID = (
     "<tool_call><function=weather><parameter=city>Oslo</parameter></function></tool_call>",
     '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Oslo"}}]',
     '<|tool_call|>[{"name": "weather", "arguments": {}}]<|/tool_call|>',
+    """<|tool_call_start|>[weather(city="Oslo", at=[1.5], x={'a': '\\n'})]<|tool_call_end|>.""",
     '{"name": "weather", "parameters": {"city": "Oslo"}}',
     '<|channel|>commentary to=functions.weather <|message|>{"city": "Oslo"}<|call|>',
 )
