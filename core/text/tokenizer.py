@@ -17,7 +17,7 @@ from llm_lite.core.text.pretokenizers import rule_of
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
 from llm_lite.core.text.sentencepiece.unigram import UnigramEncoder, read_unigram
-from llm_lite.core.text.tokenizer_files import PIECE_PAIRS, PIECES, TOKENIZER_FILE, WORDS
+from llm_lite.core.text.tokenizer_files import PIECE_PAIRS, PIECES, RANKED, TOKENIZER_FILE, WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -162,13 +162,14 @@ class Tokenizer:
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
         """Read a directory's tokenizer.json, or else its vocab.txt, Marian's files, vocab.json
-        with merges.txt, T5's spiece.model, Llama's tokenizer.model, or ByT5's bytes, for an
-        embedding of `rows` rows.
+        with merges.txt, T5's spiece.model, Llama's tokenizer.model, Qwen's qwen.tiktoken, or
+        ByT5's bytes, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
         from llm_lite.core.text.byte_tokens import ByteEncoder, is_of_bytes, read_bytes_of
         from llm_lite.core.text.pair_files import has_pairs, read_pairs
+        from llm_lite.core.text.ranked_tokens import read_ranked
         from llm_lite.core.text.sentencepiece.marian import is_marian, read_marian
         from llm_lite.core.text.sentencepiece.scored import read_scored
         from llm_lite.core.text.sentencepiece.spiece import read_spiece
@@ -185,6 +186,8 @@ class Tokenizer:
                 return cls(read_spiece(folder, rows))
             if (folder / PIECE_PAIRS).is_file():
                 return cls(read_scored(folder, rows))
+            if (folder / RANKED).is_file():
+                return cls(read_ranked(folder, rows))
             if is_of_bytes(folder):
                 return cls(read_bytes_of(folder, rows), ByteEncoder())
         return cls(*read_tokenizer(folder, rows))

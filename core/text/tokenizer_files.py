@@ -11,6 +11,7 @@ PAIRS, MERGES = "vocab.json", "merges.txt"  # of GPT-2 and RoBERTa
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"  # of Marian, with vocab.json
 PIECES = "spiece.model"  # of T5
 PIECE_PAIRS = "tokenizer.model"  # of Llama 2 and InternLM2
+RANKED = "qwen.tiktoken"  # of the first Qwen
 CONFIG, NAMED = "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"  # beside tokenizer.model
 
@@ -21,6 +22,7 @@ SETS = (
     (PAIRS, MERGES),
     (PIECES,),
     (PIECE_PAIRS,),
+    (RANKED,),
 )
 ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, NAMED, ADDED]))
 
