@@ -7,7 +7,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.models.model import TextEmbedding
+from llm_lite.core.plain_text import quote
 from llm_lite.core.text.tokenizer import Tokenizer
+
+
+def with_prompt(how: TextEmbedding | None, texts: Sequence[str], task: str) -> list[str]:
+    """Return the texts behind the model's prompt for a task; as they are for "". RequestError if it
+    has none."""
+    if not task:
+        return list(texts)
+    prompts = dict(how.prompts) if how is not None else {}
+    if task not in prompts:
+        known = f"it has those for {', '.join(prompts)}" if prompts else "its files name none"
+        raise RequestError(f"the model has no prompt for the task {quote(task)}: {known}")
+    return [prompts[task] + text for text in texts]
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> list[list[int]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession, SharedTexts, in_order_of_length
-from llm_lite.core.encoding.texts import encode_texts
+from llm_lite.core.encoding.texts import encode_texts, with_prompt
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
@@ -96,10 +96,12 @@ class EncoderRunner(Struct):
         """Return the dimension of the embedding vectors."""
         return self.pooler.width(self.model_info.width)
 
-    def embed(self, texts: Sequence[str]) -> F32:
-        """Return the vectors float32 [texts, width] of texts, in shared steps if there are several.
-        A text is read up to `most_tokens`."""
-        return self.embed_tokens(encode_texts(self.model_file.tokenizer, texts, self.most_tokens))
+    def embed(self, texts: Sequence[str], task: str = "") -> F32:
+        """Return the vectors float32 [texts, width] of texts, in shared steps if there are several,
+        each behind the prompt for a task. A text is read up to `most_tokens`. RequestError for a
+        task that the model does not know."""
+        whole = with_prompt(self.embedding, texts, task)
+        return self.embed_tokens(encode_texts(self.model_file.tokenizer, whole, self.most_tokens))
 
     def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
         """Return the vectors of texts as ids. RequestError if the encoder cannot take a text."""

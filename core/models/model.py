@@ -126,12 +126,14 @@ class TextEmbedding(Struct, frozen=True):
     poolings: of POOLINGS, side by side where there are several. dense: the activations of the
     layers behind, whose weights are `dense.{i}.weight` and `dense.{i}.bias`. normalized: divided by
     its length. most_tokens: of a text, its special tokens among them; the rest is not read.
+    prompts: tasks, and what stands before texts of them.
     """
 
     poolings: tuple[str, ...]
     normalized: bool
     most_tokens: int
     dense: tuple[str, ...] = ()
+    prompts: tuple[tuple[str, str], ...] = ()
 
 
 # In the order in which sentence-transformers puts them side by side.

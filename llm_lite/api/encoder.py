@@ -57,12 +57,18 @@ class Encoder(Model):
         """Return how many tokens of a text `embed` reads; the rest of a longer text is left out."""
         return self._encoder.most_tokens
 
-    def embed(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
+    @property
+    def prompts(self) -> dict[str, str]:
+        """Return what stands before texts of a task, by the task, as the model's files say."""
+        return dict(self._encoder.embedding.prompts)
+
+    def embed(self, texts: str | Sequence[str], task: str = "") -> NDArray[np.float32]:
         """float32 [texts, width of vectors], pooled and normalised as the model's own
-        configuration says; tokens beyond what it says are not read."""
+        configuration says; tokens beyond what it says are not read. `task`: each text stands behind
+        the model's prompt for it."""
         texts = [texts] if isinstance(texts, str) else texts
         with self._using():
-            return self._encoder.embed(texts)
+            return self._encoder.embed(texts, task)
 
     def fill(self, text: str, count: int = 5) -> list[Mask]:
         """Return the `count` likeliest tokens for each masked token of a text, as [MASK] or <mask>,

@@ -216,6 +216,12 @@ def _embedding(parser: argparse.ArgumentParser) -> None:
         help="a text; may be repeated; without it, each line of standard input is a text",
     )
     parser.add_argument(
+        "--task",
+        default="",
+        metavar="NAME",
+        help="puts the model's prompt for a task before each text, such as query or document",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="the vectors as one JSON object, instead of similarities",

@@ -36,6 +36,7 @@ _BESIDE = (
     "chat_template.json",
     "modules.json",
     "sentence_bert_config.json",
+    "config_sentence_transformers.json",
     "preprocessor_config.json",
     "processor_config.json",
 )

@@ -33,6 +33,7 @@ ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
 _SAME = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "swish": "silu"}
 # GGUF's PoolingType: none, mean, cls, last; a rank is no vector.
 _OF_NUMBER = (("mean",), ("mean",), ("cls",), ("last",))
+_MOST_PROMPTS, _LONGEST_PROMPT = 64, 1000  # texts; characters
 _NO_SEPARATOR = -1  # an id that no token has: every token is of the first type
 
 
@@ -72,6 +73,22 @@ def _dense_activations(value: Any, known: Known) -> tuple[str, ...]:
     return names
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_pair(value: Any) -> bool:
+    return _is_list(value) and len(value) == 2 and all(isinstance(one, str) for one in value)
+
+
+def _prompts(value: Any, known: Known) -> tuple[tuple[str, str], ...]:
+    if not _is_list(value) or not all(map(_is_pair, value)):
+        raise UnfitError("pairs of a task and a text", value)
+    if len(value) > _MOST_PROMPTS or any(max(map(len, pair)) > _LONGEST_PROMPT for pair in value):
+        raise UnfitError(f"at most {_MOST_PROMPTS} texts of {_LONGEST_PROMPT} characters", value)
+    return tuple((task, text) for task, text in value)
+
+
 def _identities(known: Known) -> tuple[str, ...]:
     return ("identity",) * len(known["dense_widths"])
 
@@ -97,6 +114,7 @@ DENSE_WIDTHS = FieldRow("dense.widths", sentence_files.dense_widths, _widths, ()
 DENSE_ACTIVATIONS = FieldRow(
     "dense.activations", sentence_files.dense_activations, _dense_activations, _identities
 )
+PROMPTS = FieldRow("pooling.prompts", sentence_files.prompts, _prompts, ())
 DENSE_TENSORS = (
     of_model("dense.{i}.weight", None, "dense_widths", "dense_inputs", count="dense_count"),
     of_model("dense.{i}.bias", None, "dense_widths", count="dense_count", optional=True),
@@ -114,6 +132,7 @@ class PooledConfig:
     most_tokens: int
     dense_widths: tuple[int, ...]
     dense_activations: tuple[str, ...]
+    prompts: tuple[tuple[str, str], ...]
 
     @property
     def dense_count(self) -> int:
@@ -126,7 +145,11 @@ class PooledConfig:
     @property
     def embedding(self) -> TextEmbedding:
         return TextEmbedding(
-            self.poolings, self.normalized, self.most_tokens, self.dense_activations
+            self.poolings,
+            self.normalized,
+            self.most_tokens,
+            self.dense_activations,
+            self.prompts,
         )
 
 
@@ -157,6 +180,7 @@ class EncoderConfig(PooledConfig, shared.DecoderConfig, frozen=True, kw_only=Tru
     most_tokens: int = row(MOST_TOKENS)
     dense_widths: tuple[int, ...] = row(DENSE_WIDTHS)
     dense_activations: tuple[str, ...] = row(DENSE_ACTIVATIONS)
+    prompts: tuple[tuple[str, str], ...] = row(PROMPTS)
     types: int
     has_head: bool
 

@@ -49,6 +49,7 @@ class EmbeddingGemmaConfig(encoders.PooledConfig, Gemma3Config, frozen=True, kw_
     most_tokens: int = row(encoders.MOST_TOKENS)
     dense_widths: tuple[int, ...] = row(encoders.DENSE_WIDTHS)
     dense_activations: tuple[str, ...] = row(encoders.DENSE_ACTIVATIONS)
+    prompts: tuple[tuple[str, str], ...] = row(encoders.PROMPTS)
 
     @property
     def reach(self) -> int:

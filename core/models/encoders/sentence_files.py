@@ -3,6 +3,7 @@
     modules.json               [{"path": "1_Pooling", "type": "...models.Pooling"}, ...]
     <path>/config.json         of a Pooling: which modes; of a Dense: its widths and activation
     sentence_bert_config.json  {"max_seq_length": tokens}
+    config_sentence_transformers.json  {"prompts": {"query": "task: search result | query: "}}
 
 Source: https://sbert.net/docs/package_reference/sentence_transformer/models.html. Functions take
 the config.json of the encoder and look beside it; None where nothing is said.
@@ -23,7 +24,7 @@ from llm_lite.core.models.description.rows import Known
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
 
-MODULES_FILE = "modules.json"
+MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
 _LENGTHS = {
     "sentence_bert_config.json": "max_seq_length",
     "tokenizer_config.json": "model_max_length",
@@ -78,6 +79,17 @@ def most_tokens(config: CheckpointConfig, known: Known) -> int | None:
         if found is not None and not (type(found) in (int, float) and found > LARGEST_CONTEXT):
             return values.integer(key, at_most=LARGEST_CONTEXT)
     return None
+
+
+def prompts(config: CheckpointConfig, known: Known) -> list[list[str]] | None:
+    """Return pairs of a task and the text that stands before texts of it."""
+    file = config.path.parent / PROMPTS_FILE
+    named = read_object(file).get("prompts") if file.is_file() else None
+    if named is None:
+        return None
+    if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
+        raise FileError(file, f"prompts is {found(named)}, expected an object of texts")
+    return [[task, text] for task, text in named.items() if text]
 
 
 def dense_widths(config: CheckpointConfig, known: Known) -> list[int] | None:

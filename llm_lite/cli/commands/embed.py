@@ -13,6 +13,7 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
 from llm_lite.core.encoding.pooling import cosines
+from llm_lite.core.encoding.texts import with_prompt
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.loading import loader
@@ -24,10 +25,11 @@ _SHOWN_NUMBERS = 6  # of the vector of one text
 def run(arguments: argparse.Namespace) -> int:
     texts = _texts(arguments)
     file = loader.open_model(arguments.model, lambda *_: None, warn)
+    whole = with_prompt(file.model.embedding, texts, arguments.task)
     with opened(file, engine_options(arguments)) as model:
         if isinstance(model, Encoder):
-            tell(_left_out(file.tokenizer.encode_texts(texts), model.most_tokens))
-        vectors = model.embed(texts)
+            tell(_left_out(file.tokenizer.encode_texts(whole), model.most_tokens))
+        vectors = model.embed(whole)
     if arguments.json:
         rows = [[float(f"{value:.9g}") for value in row] for row in vectors]  # float32's digits
         show_json({"embeddings": rows})

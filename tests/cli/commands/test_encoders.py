@@ -54,6 +54,19 @@ def test_what_of_a_long_text_is_left_out_is_told(masked, capsys):
     assert "text 2 has" in told.err and "the rest is left out" in told.err
 
 
+def test_texts_of_a_task_stand_behind_its_prompt(masked, tmp_path, capsys):
+    folder = write_case(BERT, "masked", tmp_path / "m")
+    prompts = {"prompts": {"query": "the word1 "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    vectors = []
+    for words in (["the cat", "--task", "query"], ["the word1 the cat"]):
+        assert main(["embed", str(folder), "--backend", "numpy", "--json", "-p", *words]) == 0
+        vectors.append(json.loads(capsys.readouterr().out)["embeddings"][0])
+    assert vectors[0] == vectors[1]
+    assert main(["embed", masked, "--backend", "numpy", "-p", "the", "--task", "query"]) != 0
+    assert "no prompt for the task 'query': its files name none" in capsys.readouterr().err
+
+
 def test_a_decoder_makes_vectors_too(tiny_llama, capsys):
     assert main(["embed", str(tiny_llama), "--backend", "cpu", "-p", "Hello"]) == 0
     assert "numbers:" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, PoolingType, get_tensor_name_map
 
 from llm_lite.core.convert.quantizing import quantize
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
@@ -111,3 +111,32 @@ def test_a_width_of_gguf_that_its_dense_layer_has_not(tmp_path):
     with pytest.raises(LlmLiteError, match=message):
         read_model(metadata, source.tensors, source.path)
     source.close()
+
+
+PROMPTS = {"query": "task: search result | query: ", "document": "title: none | text: ", "x": ""}
+
+
+def test_prompts_stand_before_texts_of_a_task(tmp_path):
+    """Also of a variant."""
+    folder = write_case(FAMILY, "windows", tmp_path / "m")
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": PROMPTS}))
+    file = loader.open_model(str(folder), lambda *_: None, lambda text: None)
+    quantize(file, tmp_path / "variant", "fp32")
+    file.close()
+    for path in (folder, tmp_path / "variant"):
+        with running_encoder(path) as runner:
+            assert dict(runner.embedding.prompts).keys() == {"query", "document"}
+            found = runner.embed(["cat"], "document")
+            assert np.abs(found - runner.embed(["title: none | text: cat"])).max() < 1e-6
+            assert np.abs(found - runner.embed(["cat"])).max() > 1e-2
+            message = "no prompt for the task 'ask': it has those for query, document"
+            with pytest.raises(RequestError, match=message):
+                runner.embed(["cat"], "ask")
+
+
+@pytest.mark.parametrize(("prompts", "shown"), [([], "a list of 0"), ({"a": 1}, "an object of 1")])
+def test_prompts_are_texts(prompts, shown, tmp_path):
+    folder = write_case(FAMILY, "windows", tmp_path)
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
+    with pytest.raises(LlmLiteError, match=f"prompts is {shown}, expected an object of texts"):
+        open_source(folder)
