@@ -372,19 +372,19 @@ def traced_shape(
     )
 
 
-class _States(Struct, frozen=True):
+class _StateSizes(Struct, frozen=True):
     """Layers with a recurrent state, and the numbers of all these states together."""
 
     layers: int
     values: int
 
 
-def _states(program: Program, plan: Plan) -> _States:
+def _states(program: Program, plan: Plan) -> _StateSizes:
     tensors = state_tensors(plan)
     slots = program.pages.states if program.pages else 1
     values = sum(tensor.shape[0] // slots * tensor.shape[1] for tensor in tensors)
     layers = len({tensor.name.rpartition(".")[2] for tensor in tensors})
-    return _States(layers, values)
+    return _StateSizes(layers, values)
 
 
 def _rows_of(wires: Wiring, op: int | None) -> int:
