@@ -57,6 +57,12 @@ ABOUT = mark(
     "Parts can be below 0: they work against the rest."
 )
 READING = mark("Reading the state: its tokens run once more.")
+SOON = mark("It is read once the answer is written.")
+UNREAD = mark(
+    "The cache does not hold this conversation: its states come with the next message, or once the "
+    "Attention view has read it again."
+)
+NOTHING = mark("There is nothing in it yet: say something in the chat.")
 LATER = mark("Of tokens {first:,} to {last:,}: it is read again once the answer is written.")
 CURVES = (
     (KEPT, mark("Kept"), mark("What a token leaves of the state: 1 keeps all, 0 forgets all.")),
@@ -109,7 +115,7 @@ def draw_panel(
         return choice, []
     actions, read = requests(state, choice), states.read
     if read is None or (read.layer, read.head) != head:
-        wrapped(ui, states.problem or tr(READING))
+        wrapped(ui, states.problem or tr(why_none(state)))
         return choice, actions
     _draw_facts(state, ui, read)
     top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail()
@@ -126,6 +132,15 @@ def draw_panel(
     choice = _draw_list(state, choice, ui, read)
     _draw_curves(ui, read)
     return choice, actions
+
+
+def why_none(state: AppState) -> str:
+    """Return why nothing is shown of a state, as a sentence to be translated."""
+    if state.running:
+        return SOON
+    if state.context_used and is_held(state, state.context_used - 1):
+        return READING
+    return UNREAD if state.messages else NOTHING
 
 
 def _draw_facts(state: AppState, ui: Ui, read: StatesRead) -> None:

@@ -154,6 +154,16 @@ def test_a_server_is_asked_once_it_has_answered(shown):
     assert not shown.driver.shows("state.map") and shown.driver.shows("state.close")
 
 
+def test_why_nothing_is_shown():
+    assert state_head.why_none(STATE) == state_head.READING
+    assert state_head.why_none(replace(STATE, running=Running(1, -1))) == state_head.SOON
+    other = replace(STATE, owners=(0,) * 5)
+    assert state_head.why_none(other) == state_head.UNREAD
+    assert state_head.why_none(replace(STATE, context_used=0)) == state_head.UNREAD
+    empty = replace(STATE, context_used=0, tree=ConversationTree())
+    assert state_head.why_none(empty) == state_head.NOTHING
+
+
 def test_a_reply_is_kept_with_what_it_is_of():
     asked = state_head.requests(STATE, AttentionChoice())[0]
     state, (command,) = look_at_state(asked, STATE, 0.0)
