@@ -90,8 +90,8 @@ def _true(value: Any, known: Known) -> bool:
 
 
 def _feed_forward(config: CheckpointConfig, known: Known) -> int:
-    """Return the width of feed-forwards: of what the config says two thirds, times a factor, in
-    whole blocks, unless it is to be taken as it is."""
+    """Return the width of feed-forwards: two thirds of what the config says, times a factor, in
+    whole blocks; or what it says, where that is not to be adjusted."""
     key = "intermediate_size" if config.get("block_ff_dim") is None else "block_ff_dim"
     width = config.integer(key)
     if not config.flag("block_auto_adjust_ff_dim", True):
@@ -113,7 +113,6 @@ class Lfm2Config(shared.DecoderConfig, frozen=True, kw_only=True):
     kv_heads: int  # of a layer that attends
     kv_heads_of: tuple[int, ...] = row(FieldRow(shared.KV_HEADS.gguf, _heads_of_layers, _by_layer))
     taps: int = row(FieldRow("shortconv.l_cache", "conv_L_cache", integer(2, MOST_TAPS), assumed=3))
-
     causal: bool = row(FieldRow("attention.causal", None, _true, default=True))  # no encoder
 
     @classmethod
@@ -174,7 +173,7 @@ _CONVOLUTION = (
     replace(of_layer("shortconv.conv.weight", "conv.conv.weight", "all_taps"), flat=True),
     of_layer("shortconv.out_proj.weight", "conv.out_proj.weight", "width", "width"),
 )
-_BIASES = tuple(  # all of them, or none
+_BIASES = tuple(  # of models whose config has `conv_bias`
     of_layer(f"shortconv.{name}.bias", f"conv.{name}.bias", width, optional=True)
     for name, width in (("in_proj", "gated_width"), ("conv", "width"), ("out_proj", "width"))
 )
