@@ -90,7 +90,10 @@ def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
     return with_bias(_of(gguf + ".weight", checkpoint + ".weight", *shape))
 
 
-_QKV = tuple(_of(f"attn_{one}.weight", None, "width", "width") for one in "qkv")
+_QKV = tuple(
+    _of(f"attn_{one}.weight", None, size, "width")
+    for one, size in (("q", "q_width"), ("k", "kv_width"), ("v", "kv_width"))
+)
 _QKV_BIASES = tuple(map(bias_of, _QKV))
 
 
@@ -113,7 +116,7 @@ BLOOM = Architecture(
         *_both("attn_norm", "input_layernorm", "width"),
         *_QKV,
         *_QKV_BIASES,
-        *_both("attn_output", "self_attention.dense", "width", "width"),
+        *_both("attn_output", "self_attention.dense", "width", "q_width"),
         *_both("ffn_norm", "post_attention_layernorm", "width"),
         *_both("ffn_up", "mlp.dense_h_to_4h", "feed_forward", "width"),
         *_both("ffn_down", "mlp.dense_4h_to_h", "width", "feed_forward"),

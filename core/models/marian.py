@@ -8,12 +8,13 @@ sines and the second cosines, of falling frequency.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.formats.ranges import EPSILON, LARGEST_WIDTH
+from llm_lite.core.formats.ranges import EPSILON, LARGEST_COUNT, LARGEST_WIDTH
 from llm_lite.core.models import blocks
 from llm_lite.core.models.blocks import Decoder
 from llm_lite.core.models.description import decoder as shared
@@ -23,6 +24,7 @@ from llm_lite.core.models.description.encoder_decoder import EncoderDecoderConfi
 from llm_lite.core.models.description.rows import (
     FieldRow,
     Known,
+    UnfitError,
     choice,
     flag,
     integer,
@@ -60,6 +62,13 @@ def _alike(config: CheckpointConfig, encoder: str, decoder: str) -> int:
     return value
 
 
+def _divisor(value: Any, known: Known) -> int:
+    count: int = integer(most=LARGEST_COUNT)(value, known)
+    if known["width"] % count:
+        raise UnfitError(f"a divisor of the width, {known['width']}", value)
+    return count
+
+
 def _activation(config: CheckpointConfig, known: Known) -> str:
     name = config.text("activation_function", "gelu")
     return _ACTIVATIONS.get(name, name)
@@ -70,7 +79,7 @@ class MarianConfig(EncoderDecoderConfig, frozen=True, kw_only=True):
     context: int = row(replace(shared.CONTEXT, check=integer(most=_MOST_POSITIONS)))
     width: int = row(replace(shared.WIDTH, checkpoint="d_model"))
     feed_forward: int = row(replace(shared.FEED_FORWARD, checkpoint=_feed_forward_width))
-    heads: int = row(replace(shared.HEADS, checkpoint=_heads))
+    heads: int = row(replace(shared.HEADS, checkpoint=_heads, check=_divisor))
     eps: float = row(FieldRow("attention.layer_norm_epsilon", None, number(EPSILON), default=1e-5))
     start: int = row(replace(stacks.START, checkpoint="decoder_start_token_id"))
     activation: str = row(

@@ -18,6 +18,7 @@ def scaling(changes, message):
 
 
 BAD = {  # (family, case) -> (changes of its config, what the sentence says)
+    ("bloom", "plain"): [({"head_dim": 16}, "expected 192 rows, found shape")],
     ("gemma2", "plain"): [CAP, LATER],
     ("gemma3", "plain"): [
         CAP,

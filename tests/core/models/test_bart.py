@@ -63,6 +63,10 @@ BAD = [
     ({"max_position_embeddings": 66}, r"enc.position_embd.weight: expected shape \(68, 48\)"),
     ({"activation_function": "tanh"}, "expected relu, silu or gelu"),
     ({"decoder_attention_heads": 2}, "known are stacks of equal widths"),
+    (
+        {"encoder_attention_heads": 7, "decoder_attention_heads": 7},
+        "head_count is 7, expected a divisor of the width, 48",
+    ),
     ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size is -1, expected 0 to 1024"),
     ({"min_length": "x"}, "min_length is 'x', expected an integer"),
 ]

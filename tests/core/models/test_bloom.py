@@ -34,7 +34,7 @@ def test_heads_that_no_tensor_has_make_no_table(tmp_path):
     metadata = dict(read_metadata(path))
     metadata |= {"bloom.attention.head_count": 4096, "bloom.embedding_length": 8192}
     raw = open_gguf(path).tensors
-    with pytest.raises(FileError, match=r"expected 24576 rows|expected shape"):
+    with pytest.raises(FileError, match=r"expected 49248 rows"):
         ARCHITECTURES["bloom"].complete(metadata, raw, path)
 
 

@@ -1,5 +1,5 @@
-"""Hugging Face directories of BERT, RoBERTa, T5, Marian and BLOOM: their fields, and the files of
-their tokenizers and of sentence-transformers."""
+"""Hugging Face directories of BERT, RoBERTa, EmbeddingGemma, T5, Marian, BART and BLOOM: their
+fields, and the files of their tokenizers and of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llm_lite.core.models.registry import MODEL_TYPES
 from tests import encoder_checks, family_checks, seq2seq_checks
 from tests.encoder_families import family_of as encoder_family
 from tests.families import family_of
-from tests.fixtures.seq2seq import marian, t5
+from tests.fixtures.seq2seq import bart, marian, t5
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.doors.config import ROPES
@@ -37,6 +37,7 @@ _BESIDE: dict[str, tuple[Any, ...]] = {
     "special_tokens_map.json": ({"unk_token": "<unk>", "pad_token": {"content": "<pad>"}},),
     "generation_config.json": ({"num_beams": 3, "early_stopping": True, "length_penalty": 0.6},),
     "sentence_bert_config.json": ({"max_seq_length": 16, "do_lower_case": False},),
+    "config_sentence_transformers.json": ({"prompts": {"query": "task: ", "document": ""}},),
     "modules.json": ([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}],),
     "1_Pooling/config.json": ({"pooling_mode": "mean"}, {"pooling_mode_cls_token": True}),
     "2_Dense/config.json": ({"in_features": 3, "out_features": 2},),
@@ -50,11 +51,14 @@ def folders() -> dict[str, tuple[Path, Callable[[Path, random.Random], Result]]]
     """A directory of each kind, made once in each process, and what is done with it."""
     place = Path.cwd() / "tmp"
     made: dict[str, tuple[Path, Callable[[Path, random.Random], Result]]] = {}
-    for name, case in (("bert", "masked"), ("bert", "several"), ("roberta", "masked")):
+    for name, case in (
+        *(("bert", "masked"), ("bert", "several"), ("roberta", "masked")),
+        ("embedding_gemma", "windows"),
+    ):
         family = encoder_family(name)
         folder = encoder_checks.write_case(family, case, place / f"{name}-{case}")
         made[folder.name] = folder, embed
-    for name, module in (("t5", t5), ("marian", marian)):
+    for name, module in (("t5", t5), ("marian", marian), ("bart", bart)):
         folder = seq2seq_checks.write_case(module.FAMILY, "plain", place / name)
         made[name] = folder, translate
     folder = seq2seq_checks.write_case(marian.FAMILY, "plain", place / "marian-pieces")
