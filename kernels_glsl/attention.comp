@@ -115,7 +115,7 @@ void score(Run run, uint block, uint lane, uint group) {
   float scale = SCALE * key_scale(row, group);
   for (uint i = 0; i < QUERIES; ++i) {
     uint own = own_position(i);
-    bool visible = !CAUSAL || (position <= own && (WINDOW == 0 || position + WINDOW > own));
+    bool visible = !CAUSAL || (position <= own && position >= FIRST && (WINDOW == 0 || position + WINDOW > own));
     float own_score = biased(dots[i] * scale, head_of(i), own, position);
     weights[i * LANES + lane] = visible && is_of(run, i) ? capped(own_score) : NONE;
   }
@@ -231,7 +231,7 @@ struct Range {
 
 Range positions_of(Run run) {
   uint own_first = own_position(run.first * HEADS_EACH);
-  uint begin = WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0;
+  uint begin = max(FIRST, WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0);
   uint end = last_seen(first_token() + run.end - 1) + 1;
   if (TABLE_PAGES != 0) begin = begin / LANES * LANES;
   if (SPLITS == 1) return Range(begin, end, 0, 1);

@@ -86,7 +86,7 @@ void main() {
   rotate(q);
 #endif
   float largest = NONE, total = 0.0;
-  uint begin = WINDOW != 0 && own + 1 > WINDOW ? own + 1 - WINDOW : 0;
+  uint begin = max(FIRST, WINDOW != 0 && own + 1 > WINDOW ? own + 1 - WINDOW : 0);
   uint turns_begin = TABLE_PAGES != 0 ? begin / POSITIONS * POSITIONS : begin;
   for (uint first = turns_begin; first <= last; first += POSITIONS) {
     float weights[POSITIONS], top = largest;

@@ -149,6 +149,7 @@ def attention(
     bias_before: int = 0,
     bidirectional: bool = False,
     cross: bool = False,
+    first: int = 0,
     source: int = 0,
 ) -> F32:
     """[T,H*d], caches [C,G*d], gains [L,H], sinks [H], bias [H,N] -> [T,H*d]; head h reads
@@ -158,7 +159,7 @@ def attention(
     `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). With softcap > 0
     scores are softcap * tanh(score / softcap) (Gemma 2). A sink is one score more, whose share is
     dropped (gpt-oss). Position p lies in row p mod C of the caches, which hold all that some row
-    sees.
+    sees; positions before `first` are not seen.
 
     bias[h, bias_before + p - own position], at the nearest column there is, is added to a score
     (relative positions: Raffel et al. 2020; linear ones: Press et al. 2022, "ALiBi").
@@ -166,14 +167,14 @@ def attention(
     `source` positions that an encoder left, position p in row p (Vaswani et al. 2017).
     """
     tokens, length = len(q), source if cross else start + len(q)
-    first = max(0, length - len(k_cache))
-    places = np.arange(first, length) % len(k_cache)
+    oldest = max(0, length - len(k_cache))
+    places = np.arange(oldest, length) % len(k_cache)
     keys = k_cache[places].reshape(len(places), kv_heads, head_dim)
     values = v_cache[places].reshape(len(places), kv_heads, head_dim)
-    visible = np.ones((tokens, length - first), bool)
+    visible = np.ones((tokens, length - oldest), bool)
     if not bidirectional and not cross:
-        visible = _visible(tokens, start, window)[:, first:]
-    distances = np.arange(first, length) - (start + np.arange(tokens))[:, None]
+        visible = _visible(tokens, start, window, first)[:, oldest:]
+    distances = np.arange(oldest, length) - (start + np.arange(tokens))[:, None]
     y = np.empty((tokens, heads, head_dim), np.float32)
     for head in range(heads):
         group = head * kv_heads // heads
@@ -427,9 +428,9 @@ def _by_distance(bias: F32, before: int, distances: NDArray[np.int64]) -> F32:
     return bias[np.clip(distances + before, 0, len(bias) - 1)]
 
 
-def _visible(tokens: int, start: int, window: int) -> NDArray[np.bool_]:
-    """[T, start+T]: True if row t may attend to position p."""
+def _visible(tokens: int, start: int, window: int, first: int) -> NDArray[np.bool_]:
+    """[T, start+T]: True if row t may attend to position p, which is `first` or later."""
     own = start + np.arange(tokens)[:, None]
     position = np.arange(start + tokens)[None, :]
-    causal = position <= own
+    causal = (position <= own) & (position >= first)
     return causal & (position > own - window) if window > 0 else causal

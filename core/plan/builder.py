@@ -216,12 +216,14 @@ class PlanBuilder:
         bias_before: int = 0,
         bidirectional: bool = False,
         cross: bool = False,
+        first: int = 0,
     ) -> Tensor:
         """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none.
 
         `bias` [heads, columns] by the distance from a query to a key; column `bias_before` is that
         of a distance of 0. `bidirectional`: tokens see those behind them too. `cross`: the caches
-        hold an encoder's keys and values, which are all seen.
+        hold an encoder's keys and values, which are all seen. `first`: of causal attention, the
+        first position that is seen, which is no later than that of any token.
         """
         params = {
             "heads": heads,
@@ -234,6 +236,7 @@ class PlanBuilder:
             "bias_before": bias_before,
             "bidirectional": int(bidirectional),
             "cross": int(cross),
+            "first": first,
         }
         expect_attention(label, q, (k_cache, v_cache), sinks, bias, params)
         operands = _without_trailing(q, k_cache, v_cache, gains, sinks, bias)

@@ -82,7 +82,8 @@ def _expect_seen(label: str, heads: int, bias: Tensor | None, params: Mapping[st
         fits = bias.shape[0] == heads and 0 <= before < bias.shape[1]
         expect(fits, f"{label}: {bias.shape} is no bias of {heads} heads at {before}")
         expect(bias.dtype == "f32", f"{label}: a bias of {bias.dtype}, expected f32")
-    around = (bidirectional or cross) and bool(params["window"])
+    around = (bidirectional or cross) and bool(params["window"] or params["first"])
     expect(not around, f"{label}: a window of attention that is not causal")
+    expect(params["first"] >= 0, f"{label}: seen from {params['first']} on")
     expect(not (cross and bidirectional), f"{label}: both of the source and of the sequence")
     expect(not (cross and bias is not None), f"{label}: distances to another sequence")

@@ -116,7 +116,8 @@ _TABLE = (
         "become softcap * tanh(score / softcap) if it is > 0; sinks[H] count as a score more, "
         "whose share is dropped; bias[H,N] at column bias_before + (key's position - query's), "
         "the nearest column there is, is added to q.k * scale; bidirectional: every position of "
-        "the sequence is seen; cross: every position of the step's source, in row p of the caches",
+        "the sequence is seen; cross: every position of the step's source, in row p of the caches; "
+        "of causal attention, positions before `first` are not seen",
         {
             "heads": "int",
             "kv_heads": "int",
@@ -128,6 +129,7 @@ _TABLE = (
             "bias_before": "int",
             "bidirectional": "flag",
             "cross": "flag",
+            "first": "int",
         },
     ),
     OpSpec(

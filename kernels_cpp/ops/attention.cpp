@@ -40,7 +40,7 @@ static Range seen_of(const Shape& shape, const Step& step, const Segment& segmen
   const int64_t length = length_of(shape, step, segment);
   const bool all = shape.bidirectional || shape.cross;
   const int64_t end = all ? length : int64_t{segment.start} + 1;
-  return {shape.window > 0 && end > shape.window ? end - shape.window : 0, length};
+  return {first_seen(shape, end), length};
 }
 
 // The parts that some positions are in.
@@ -140,7 +140,7 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
   const int64_t d = shape.head_dim, position = segment.start + token - segment.first;
   const bool all = shape.bidirectional || shape.cross;
   const int64_t end = all ? length_of(shape, step, segment) : position + 1;
-  const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
+  const int64_t begin = first_seen(shape, end);
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
   const float gain = gain_of(op, segment, head);

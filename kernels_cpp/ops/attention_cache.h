@@ -15,7 +15,7 @@ constexpr int64_t kPositions = 128;  // of a chunk, whose scores are there befor
 constexpr int64_t kLine = 64;        // bytes of a cache line
 
 struct Shape {
-  int64_t heads, kv_heads, head_dim, window;
+  int64_t heads, kv_heads, head_dim, window, first;
   float scale, softcap;
   bool bidirectional, cross;
   int64_t group() const { return heads / kv_heads; }
@@ -23,8 +23,14 @@ struct Shape {
 
 inline Shape shape_of(const Op& op) {
   const AttentionParams& params = op.params.attention;
-  return {params.heads, params.kv_heads, params.head_dim,      params.window,
+  return {params.heads, params.kv_heads, params.head_dim,      params.window, params.first,
           params.scale, params.softcap,  params.bidirectional, params.cross};
+}
+
+// The first position that a query before `end` sees, where attention is causal.
+inline int64_t first_seen(const Shape& shape, int64_t end) {
+  const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
+  return begin > shape.first ? begin : shape.first;
 }
 
 inline int64_t padded(int64_t n) { return (n + kWidth - 1) / kWidth * kWidth; }

@@ -110,7 +110,8 @@ bool is_bias(const Tensor& bias, const AttentionParams& params) {
 // Windows are of causal attention, and a source is another sequence.
 bool sees(const AttentionParams& params) {
   const bool all = params.bidirectional || params.cross;
-  return !(all && params.window > 0) && !(params.bidirectional && params.cross);
+  return !(all && (params.window > 0 || params.first > 0)) && params.first >= 0 &&
+         !(params.bidirectional && params.cross);
 }
 bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];

@@ -2,7 +2,7 @@
 // positions.glsl and CACHE_ROWS.
 layout(constant_id = 34) const uint BIDIRECTIONAL = 0;  // all positions of the sequence
 layout(constant_id = 35) const uint CROSS = 0;          // all of the step's source, which is in no pages
-
+layout(constant_id = 39) const uint FIRST = 0;          // where attention is causal, the first that is seen
 layout(constant_id = 48) const uint RING_ROWS = 0;      // of CACHE_ROWS, as cache_row takes it
 
 const bool CAUSAL = BIDIRECTIONAL == 0 && CROSS == 0;

@@ -93,6 +93,7 @@ def _seen(c: Call) -> dict[str, int]:
     """Return the constants that say which positions are seen, and the sizes of a bias; empty for
     causal attention without one, so that all such models share their pipelines."""
     sizes = {name.upper(): 1 for name in ("bidirectional", "cross") if c.p[name]}
+    sizes |= {"FIRST": int(c.p["first"])} if c.p["first"] else {}
     if (table := c.optional("bias")) is None:
         return sizes
     _, columns = table.shape
