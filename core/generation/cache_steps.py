@@ -22,6 +22,7 @@ from llm_lite.core.inspect.inspected import Committed, CommittedRows, HeadGains
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains
+from llm_lite.core.plan.ops import STATEFUL
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.quant.tensor import TensorData
@@ -159,15 +160,21 @@ class CacheSteps:
         Each takes a step of the slice. It reads and writes the cache of the whole model, behind
         what is counted: rows that `decode` writes again. Without a slice, none.
         """
-        start, places = len(self.cache), list[Likely]()
-        if not self.executor.program.has_slice:
+        start, places, states = len(self.cache), list[Likely](), self.cache.states
+        if not self.has_slice:
             return ()
-        for position in range(start, start + min(most, self.most_drafted)):
-            step = replace(self.step([token], position, 1, should_stop), sliced=True)
-            logits, _ = self._execute(step, start + 1, should_stop)
-            places.append(likely(logits[0]))
-            token = places[-1].token
+        with states.beside():
+            for position in range(start, start + min(most, self.most_drafted)):
+                step = replace(self.step([token], position, 1, should_stop), sliced=True)
+                logits, _ = self._execute(step, start + 1, should_stop)
+                states.pass_by(position, position + 1, step.states[0][1])
+                places.append(likely(logits[0]))
+                token = places[-1].token
         return tuple(places)
+
+    @property
+    def has_slice(self) -> bool:
+        return self.executor.program.has_slice
 
     @property
     def token_ahead(self) -> int | None:
@@ -249,7 +256,9 @@ class CacheSteps:
             part = self.cache.tokens[done : min(done + chunk, length)]
             step = self.step(part, done)
             plan = self.executor.program.plan_of(step)
-            ends = [0, *(index + 1 for index in plan.layer_ends)]
+            stateful = [index for index, op in enumerate(plan.ops) if op.name in STATEFUL]
+            last = max(plan.layer_ends[-1], stateful[-1])  # behind the layers for what drafts
+            ends = [0, *(index + 1 for index in (*plan.layer_ends[:-1], last))]
             with self.files.unchanged():  # keys, values and queries stay as they are
                 for first, last in pairwise(ends):
                     if should_stop is not None and should_stop():

@@ -246,7 +246,7 @@ class Session(CacheSteps):
         length = self.take_in(other.take_out())
         first = max(other.committed.rows.start, length - self._rows.ring_rows)
         if other.committed.rows and first < length == other.context_used:
-            kept = {tensor.name for layer in self.cache.layers for tensor in layer.tensors}
+            kept = {tensor.name for layer in self.cache.stored for tensor in layer.tensors}
             copy_rows(other.executor, self.executor, range(first, length), kept)
             self._commit(first)
 

@@ -29,7 +29,7 @@ from llm_lite.core.kv_cache.provenance import (
 )
 from llm_lite.core.kv_cache.states import RecurrentStates, State
 from llm_lite.core.messages import Gains
-from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
+from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers, stored_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
 from llm_lite.core.quant.tensor import TensorData
@@ -73,6 +73,7 @@ class KvCache:
         factors = {plan.tensors[op.inputs[1]].name for op in rotations}
         self._factors = {name: weights[name] for name in factors}
         self.layers = cache_layers(plan)
+        self.stored = stored_layers(plan)  # with what the block that drafts reads
         self.states = RecurrentStates(executor)
         self.can_forget = not fixed_positions(plan)  # a part with something behind it
         self._written = written_tensors(plan)
@@ -94,14 +95,14 @@ class KvCache:
     @property
     def position_bytes(self) -> int:
         """Return the bytes of one position in all layers."""
-        return sum(tensor_row_bytes(t) for layer in self.layers for t in layer.tensors)
+        return sum(tensor_row_bytes(t) for layer in self.stored for t in layer.tensors)
 
     @property
     def copy_bytes(self) -> int:
         """Return the bytes that `copy_out` would copy."""
         rows = sum(
             (len(self) - self.oldest(layer)) * sum(map(tensor_row_bytes, layer.tensors))
-            for layer in self.layers
+            for layer in self.stored
         )
         return rows + len(self.states.worth_keeping(len(self))) * self.states.nbytes
 
@@ -181,7 +182,7 @@ class KvCache:
     def copy_out(self, name: str, conversation: int = 0) -> Prefix:
         """Copy all that is held."""
         rows = {}
-        for layer in self.layers:
+        for layer in self.stored:
             first = self.oldest(layer)
             for tensor in layer.tensors:
                 parts = [
@@ -238,7 +239,7 @@ class KvCache:
         """Hold the first `length` positions of the prefix and return how many had to be copied."""
         kept = self.longest_usable(min(self.same_as(prefix), length))
         self.truncate(kept)
-        for layer in self.layers:
+        for layer in self.stored:
             for tensor in layer.tensors:
                 self._copy_rows(layer, tensor, prefix.rows[tensor.name], kept, length)
         held = prefix.held.first(length)

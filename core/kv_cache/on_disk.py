@@ -259,7 +259,7 @@ def _rows(
     count: int,
 ) -> tuple[dict[str, CacheRows], int]:
     """Return the rows of each tensor, and the offset behind the last of them."""
-    tensors = {t.name: (layer, t) for layer in cache.layers for t in layer.tensors}
+    tensors = {t.name: (layer, t) for layer in cache.stored for t in layer.tensors}
     listed, rows = header.get("rows"), {}
     if not isinstance(listed, list) or len(listed) != len(tensors):
         raise FileError(path, f"rows: expected {len(tensors)} tensors")

@@ -167,6 +167,7 @@ def build_options(
     if not every_output and drafts(choice, options):
         verified = min(_VERIFIED[choice.backend], context, 1 + _most_drafted(shape))
     cut = slice_to_draft(options.speculate, draft_slice) if verified > 1 else None
+    by_block = shape.draft_block and options.speculate == "auto" and verified > 1
     chunk = prompts[-1]
     kept = affordable if affordable >= chunk else 0
     return BuildOptions(
@@ -176,7 +177,8 @@ def build_options(
         q_dtype=_query_dtype(options),
         integer_activations=activations(choice, options.activations, shape) == "a8",
         buckets=_in_order(
-            _step_sizes(prompts, verified, answers, every_output=every_output), sliced=bool(cut)
+            _step_sizes(prompts, verified, answers, every_output=every_output),
+            sliced=bool(cut) or by_block,
         ),
         query_rows=context if kept >= context else kept // PAGE * PAGE,
         whole_caches=options.whole_caches,

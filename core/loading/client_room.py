@@ -22,7 +22,7 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import SPECULATES, EngineOptions, Speculate, StartServing
 from llm_lite.core.plan.attention_layers import attention_layers
-from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.cache_layers import stored_layers
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from llm_lite.core.plan.step import PAGE, pages_for, window_pages
 from llm_lite.core.records import replace
@@ -138,7 +138,8 @@ def _speculation(runner: Runner, session: Session) -> Speculation | None:
     before = runner.session.speculation
     if before is None or not session.executor.program.most_drafted:
         return None
-    speculation = speculation_of(runner.options.speculate, session)
+    by_block = runner.model.shape.draft_block
+    speculation = speculation_of(runner.options.speculate, session, by_block=by_block)
     assert speculation is not None
     if before.learned is not None:
         speculation.draft_what_was_learned(before.learned)
@@ -221,7 +222,7 @@ def row_bytes(runner: Runner) -> RowBytes:
         for layer in attention_layers(plan)
         if layer.queries
     ]
-    for window, tensors in (*((one.window, one.tensors) for one in cache_layers(plan)), *queries):
+    for window, tensors in (*((one.window, one.tensors) for one in stored_layers(plan)), *queries):
         kind = windowed if runner.build.slides(window) else whole
         kind += map(tensor_row_bytes, tensors)
     return RowBytes(tuple(whole), tuple(windowed))

@@ -237,7 +237,9 @@ def _runner(
     session = _session(model_file, options, choice, executor, weights)
     info = model_info(model_file, options, build.context, executor)
     if backends.drafts(choice, options) and executor.program.most_drafted:
-        session.speculation = speculation_of(options.speculate, session)
+        session.speculation = speculation_of(
+            options.speculate, session, by_block=model_file.model.shape.draft_block
+        )
     _add_learned_drafts(session, model_file, options, info.name)
     return Runner(
         model_file,

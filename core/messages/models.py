@@ -133,6 +133,7 @@ class CacheLayout(Struct, frozen=True):
     values: KvType = "fp16"
     reserved_bytes: int = 0
     page: int = 1  # positions that come into the cache together
+    draft_bytes: int = 0  # of a token, for the block that drafts
 
     @property
     def token_bytes(self) -> int:

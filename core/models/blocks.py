@@ -109,9 +109,11 @@ def decoder_plan(
     *,
     scales_of: Callable[[_C], Scales] = lambda _: Scales(),
     final_norm: str = "output_norm",
+    behind: Callable[[Decoder[_C], Tensor], None] = lambda d, x: None,
 ) -> Plan:
     """Build the plan from tokens to logits: embedding, layers, norm, and the head, which may be the
-    embedding. `final_norm`: the stem of the weights of the norm behind the layers."""
+    embedding. `final_norm`: the stem of the weights of the norm behind the layers. `behind` adds
+    what a step leaves of the residual stream behind the last layer [T, width]."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d, scales = Decoder(b, config, options), scales_of(config)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -122,16 +124,22 @@ def decoder_plan(
     if b.has(f"{EMBEDDING_NORM}.weight") and final_norm != EMBEDDING_NORM:
         x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
     x = residual_stream(b, config.shape, x, partial(layer, d))
+    behind(d, x)
     x = b.output_rows(x, "output.rows")
     if b.has(f"{final_norm}.weight") or b.has(NORM_SCALE):  # post-norm layers end with theirs
         x = d.norm(x, final_norm, "output.norm")
-    head = HEAD if b.has(HEAD) else EMBEDDING
-    logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
+    logits = through_head(b, x)
     if scales.logits != 1.0:
         logits = b.scale(logits, "logits.scaled", factor=scales.logits)
     if cap := scales.logit_cap:
         logits = b.softcap(logits, "logits.cap", scale=1 / cap, cap=cap)
     return b.finish(logits)
+
+
+def through_head(b: PlanBuilder, x: Tensor) -> Tensor:
+    """[outputs, width], normed -> logits [outputs, vocabulary], by the head or the embedding."""
+    head = HEAD if b.has(HEAD) else EMBEDDING
+    return b.matmul(x, b.weight(head), "logits", float_inputs=True)
 
 
 def attention_block(
@@ -258,7 +266,7 @@ def plain_block(
 def gated_block(
     d: Decoder[Any],
     x: Tensor,
-    layer: int,
+    layer: int | str,
     *,
     pre_norm: str = "ffn_norm",
     post_norm: str = "",
@@ -292,13 +300,14 @@ def cached_attention(
     at: str,
     *,
     layer: int,
-    owner: int | None = None,
+    owner: int | str | None = None,
     window: int = 0,
     scale: float | None = None,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
     bias: tuple[Tensor, int] | None = None,
     bidirectional: bool = False,
+    first: int = 0,
 ) -> Tensor:
     """Compute attention of q [T, heads * head_dim], rotated, over the cache -> [T, heads *
     head_dim].
@@ -308,11 +317,11 @@ def cached_attention(
     the last positions that a token sees, its own among them; 0: all. `scale` multiplies q . k; left
     out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score / softcap). `sinks`
     [heads]: scores that take a share and have no value. `bias` [heads, columns] by distance, with
-    its column for a distance of 0. `bidirectional`: all positions are seen. Queries are kept for
-    attention maps as `options` says, a slice's not, and every head's output is multiplied by its
-    gain.
+    its column for a distance of 0. `bidirectional`: all positions are seen. `first`: the first
+    position that is. Queries are kept for attention maps as `options` says, a slice's not, and
+    every head's output is multiplied by its gain.
     """
-    caches = _caches(b, shape, options, layer if owner is None else owner, window)
+    caches = caches_of(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
     kept += [] if b.sliced else _kept_queries(b, shape, options, q, layer, window)
     if kept:
@@ -334,6 +343,7 @@ def cached_attention(
         bias=table,
         bias_before=before,
         bidirectional=bidirectional,
+        first=first,
     )
 
 
@@ -423,8 +433,12 @@ def _gains(b: PlanBuilder, shape: ModelShape, options: BuildOptions) -> Tensor:
     return b.state(HEAD_GAINS, "f32", (slots * shape.attentions, shape.heads), fill=1.0)
 
 
-def _caches(
-    b: PlanBuilder, shape: ModelShape, options: BuildOptions, owner: int, window: int
+def caches_of(
+    b: PlanBuilder,
+    shape: ModelShape,
+    options: BuildOptions,
+    owner: int | str,
+    window: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Return keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a
     ring of those that a step's tokens may attend to, and so many pages of other sequences."""

@@ -26,6 +26,7 @@ class ModelShape(Struct, frozen=True):
     query_widths: tuple[int, ...] = ()  # by layer, where heads are not all `head_dim` wide
     recurrent_layers: tuple[int, ...] = ()  # that have a recurrent state, and do not attend
     state_bytes: int = 0  # of all of these states, of one sequence
+    draft_block: bool = False  # behind the layers a block drafts further tokens
     cross_attention: bool = False  # each layer also attends to an encoder's output
 
     @property

@@ -4,21 +4,31 @@ gated delta rule (https://arxiv.org/abs/2412.06464), and one attends, with a gat
 GGUF files have the value heads of a state in another order than checkpoints: those that share a key
 head are not neighbours. Of a multimodal checkpoint this is the text model; its positions are then
 the same in all three directions, as in any text.
+
+Behind the layers there may be a block that drafts the token after the next (multi-token prediction,
+https://arxiv.org/abs/2412.19437, section 2.2). It attends to rows of its own, each made of a token
+and of what the layers made of the token before it. Steps of the model leave its keys and values;
+sliced steps run it, at first behind the model's last hidden state and then behind its own.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.blocks import (
     Decoder,
     cached_attention,
+    caches_of,
     decoder_plan,
     gated_block,
     recurrent_state,
     rotate,
+    through_head,
 )
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
@@ -31,13 +41,19 @@ from llm_lite.core.models.description.rows import (
     integer,
     row,
 )
-from llm_lite.core.models.description.tensors import NameRow, negated_exp, of_layer
+from llm_lite.core.models.description.tensors import NameRow, negated_exp, of_layer, of_model
 from llm_lite.core.models.gemma3 import centred
-from llm_lite.core.models.model import ModelShape
-from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.models.model import BuildOptions, ModelShape
+from llm_lite.core.plan.attention_layers import DRAFT
+from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.quant.modes import MADE
+from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import replace
 
 MOST_TAPS = 16
+_BLOCK = f"blk.{DRAFT}."  # begins the names of the weights of the block that drafts
+_JOINED, _PREVIOUS = _BLOCK + "eh_proj.weight", MADE + "previous"
 
 
 def _whole_groups(value: Any, known: Known) -> int:
@@ -79,7 +95,10 @@ def _recurrent(config: CheckpointConfig, known: Known) -> list[bool] | int | Non
 
 class Qwen35Config(shared.DecoderConfig, frozen=True, kw_only=True):
     """key_heads, key_dim: of queries and keys of a state; state_heads: heads of values, each with a
-    state of its own; inner: the width of all of these. taps: of the convolution before."""
+    state of its own; inner: the width of all of these. taps: of the convolution before. drafts:
+    whether there is a block that drafts."""
+
+    drafts: bool
 
     window: int = row(replace(shared.WINDOW, checkpoint=None))
     sliding: tuple[bool, ...] = row(replace(shared.SLIDING, checkpoint=None))
@@ -96,6 +115,17 @@ class Qwen35Config(shared.DecoderConfig, frozen=True, kw_only=True):
     recurrent: tuple[bool, ...] = row(
         FieldRow("full_attention_interval", _recurrent, _have_states, default=_three_in_four)
     )
+
+    @classmethod
+    def of_tensors(
+        cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
+    ) -> dict[str, Any]:
+        return {**super().of_tensors(known, weights, path), "drafts": _JOINED in weights}
+
+    @property
+    def both_widths(self) -> int:
+        """Return the width of a token's embedding and of the hidden state before it."""
+        return 2 * self.width
 
     @property
     def gated_width(self) -> int:
@@ -120,7 +150,13 @@ class Qwen35Config(shared.DecoderConfig, frozen=True, kw_only=True):
     def shape(self) -> ModelShape:
         layers = tuple(i for i, has_state in enumerate(self.recurrent) if has_state)
         each = (self.taps - 1) * self.mixed + self.inner * self.key_dim
-        return replace(super().shape, recurrent_layers=layers, state_bytes=4 * each * len(layers))
+        hidden = self.width if self.drafts else 0
+        return replace(
+            super().shape,
+            recurrent_layers=layers,
+            state_bytes=4 * (each * len(layers) + hidden),
+            draft_block=self.drafts,
+        )
 
 
 def _layer(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
@@ -128,8 +164,9 @@ def _layer(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, block(d, x, layer), layer, pre_norm="post_attention_norm")
 
 
-def _attention_block(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
-    """[T, width] -> [T, width]: heads of queries have their gates beside them."""
+def _attention_block(d: Decoder[Qwen35Config], x: Tensor, layer: int | str) -> Tensor:
+    """[T, width] -> [T, width]: heads of queries have their gates beside them. The block that
+    drafts, DRAFT, has no row of gains, and reads one that weighs nothing."""
     at, w, c, b = f"layers.{layer}.attention", f"blk.{layer}.", d.config, d.b
     h = d.norm(x, w + "attn_norm", at + ".norm")
     both = d.linear(h, w + "attn_q", at + ".q_and_gate")
@@ -140,7 +177,10 @@ def _attention_block(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
     q = d.norm(q, w + "attn_q_norm", at + ".q_norm")
     k = d.norm(k, w + "attn_k_norm", at + ".k_norm")
     q, k = rotate(d, q, at + ".q_rope", None), rotate(d, k, at + ".k_rope", None)
-    y = cached_attention(b, c.shape, d.options, q, (k, v), at, layer=layer)
+    number, first = (layer, 0) if isinstance(layer, int) else (_without_gains(c), 1)
+    y = cached_attention(
+        b, c.shape, d.options, q, (k, v), at, layer=number, owner=layer, first=first
+    )
     y = b.sigmoid_mul(gate, y, at + ".gated")
     return d.residual(x, d.linear(y, w + "attn_output", at + ".output"), at, 1.0)
 
@@ -168,6 +208,70 @@ def _state_block(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
     )
     y = b.silu_mul(z, d.norm(y, w + "ssm_norm", at + ".value_norm"), at + ".gated")
     return d.residual(x, d.linear(y, w + "ssm_out", at + ".output"), at, 1.0)
+
+
+def _without_gains(config: Qwen35Config) -> int:
+    """Return a layer that does not attend, if there is one."""
+    return next(iter(config.shape.recurrent_layers), 0)
+
+
+def _previous(d: Decoder[Qwen35Config], x: Tensor, label: str) -> Tensor:
+    """Return the rows before each of x [T, width], the first from the state; x's last is left
+    there."""
+    state = recurrent_state(d.b, d.options, f"hidden.{DRAFT}", 1, d.config.width)
+    return d.b.causal_conv(x, d.b.weight(_PREVIOUS), state, label)
+
+
+def _joined_rows(d: Decoder[Qwen35Config], before: Tensor) -> Tensor:
+    """Return what the block that drafts reads [T, width]: tokens, and the hidden states `before`
+    them."""
+    embedded = d.b.embed(d.b.weight(shared.EMBEDDING), "draft.embedding")
+    token = d.norm(embedded, _BLOCK + "enorm", "draft.token")
+    both = d.b.concat(token, d.norm(before, _BLOCK + "hnorm", "draft.before"), "draft.both")
+    return d.linear(both, _BLOCK + "eh_proj", "draft.joined")
+
+
+def _leave_for_drafts(d: Decoder[Qwen35Config], x: Tensor) -> None:
+    """Store the keys and values of the block that drafts, from the residual stream x [T, width]
+    behind the last layer, and its last hidden state."""
+    b, c = d.b, d.config
+    if not c.drafts:
+        return
+    before = _previous(d, d.norm(x, "output_norm", "draft.hidden"), "draft.previous")
+    h = d.norm(_joined_rows(d, before), _BLOCK + "attn_norm", "draft.norm")
+    k, v = (d.linear(h, f"{_BLOCK}attn_{one}", f"draft.{one}") for one in "kv")
+    k = rotate(d, d.norm(k, _BLOCK + "attn_k_norm", "draft.k_norm"), "draft.k_rope", None)
+    b.store(list(zip((k, v), caches_of(b, c.shape, d.options, DRAFT), strict=True)), "draft.store")
+
+
+def _draft_plan(
+    config: Qwen35Config, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
+) -> Plan:
+    """Build the plan of the block that drafts: a token, and the hidden state before it, to logits
+    of what follows and the hidden state that the next draft goes on from."""
+    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
+    d = Decoder(b, config, options)
+    embedded = b.embed(b.weight(shared.EMBEDDING), "embedding")
+    before = _previous(d, embedded, "draft.previous")  # what it leaves is written over below
+    x = _attention_block(d, _joined_rows(d, before), DRAFT)
+    x = gated_block(d, x, DRAFT, pre_norm="post_attention_norm")
+    x = d.norm(x, _BLOCK + "shared_head_norm", "output.norm")
+    _previous(d, x, "draft.left")
+    return b.finish(through_head(b, b.output_rows(x, "output.rows")))
+
+
+def _graph(
+    config: Qwen35Config, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
+) -> Plan:
+    if bucket.sliced:
+        return _draft_plan(config, weights, options, bucket)
+    return decoder_plan(_layer, config, weights, options, bucket, behind=_leave_for_drafts)
+
+
+def _taps(config: Qwen35Config, tensors: Mapping[str, TensorData]) -> list[TensorData]:
+    """Return the taps of a convolution that takes each row's predecessor."""
+    one = float_tensor(_PREVIOUS, np.tile([1.0, 0.0], config.width))
+    return [one] if config.drafts else []
 
 
 def of_states(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
@@ -198,6 +302,38 @@ _ATTENTION = (
     *centred((shared.QUERY_NORM, shared.KEY_NORM)),
 )
 
+
+def _drafting(row: NameRow) -> NameRow:
+    """Return the row of the block that drafts that is like one of a layer."""
+    gguf = row.gguf.replace("blk.{i}.", _BLOCK)
+    checkpoint = row.checkpoint and f"mtp.{row.checkpoint}"
+    return replace(
+        row, gguf=gguf, checkpoint=checkpoint, count="", optional=lambda c, _: not c.drafts
+    )
+
+
+_LAYER_NORMS = centred(
+    (
+        shared.ATTENTION_NORM,
+        of_layer("post_attention_norm.weight", "post_attention_layernorm.weight", "width"),
+    )
+)
+_DRAFTING = (
+    *map(_drafting, (*_LAYER_NORMS, *_ATTENTION, *shared.GATED)),
+    *map(
+        _drafting,
+        centred(
+            (
+                of_model(_BLOCK + "enorm.weight", "pre_fc_norm_embedding.weight", "width"),
+                of_model(_BLOCK + "hnorm.weight", "pre_fc_norm_hidden.weight", "width"),
+                of_model(_BLOCK + "shared_head_norm.weight", "norm.weight", "width"),
+            )
+        ),
+    ),
+    _drafting(of_model(_JOINED, "fc.weight", "width", "both_widths")),
+    _drafting(of_model(_PREVIOUS, None, "both_widths")),
+)
+
 QWEN3_5 = Architecture(
     title="Qwen3.5",
     gguf="qwen35",
@@ -206,15 +342,14 @@ QWEN3_5 = Architecture(
     tensors=(
         *centred(shared.MODEL_TENSORS),
         *shared.ROPE_TENSORS,
-        *centred((shared.ATTENTION_NORM,)),
+        *_LAYER_NORMS,
         *of_states(_STATE),
         *of_attention(_ATTENTION),
-        *centred(
-            (of_layer("post_attention_norm.weight", "post_attention_layernorm.weight", "width"),)
-        ),
         *shared.GATED,
+        *_DRAFTING,
     ),
-    graph=partial(decoder_plan, _layer),
+    graph=_graph,
+    derived=_taps,
     drafting="nextn_predict_layers",
     defaults={"head_dim": 256, "partial_rotary_factor": 0.25},
 )

@@ -15,4 +15,5 @@ Slices. A slice that drafts copies nothing: `Plan.sliced`, made of `BuildOptions
 plan of the whole model's program whose `matmul` has fewer outputs or inputs than its weight. The
 weight's own columns stay the stride from row to row. Layers keep their numbers, so that the caches,
 which plans share by name, are the model's. Steps with `Step.sliced` run it; it keeps no queries.
+The block of a Qwen3.5 that drafts is such a plan too (core/models/qwen3_5.py).
 """

@@ -10,6 +10,7 @@ from msgspec import Struct
 from llm_lite.core.plan.ops import STATEFUL
 from llm_lite.core.plan.plan import LEFT_OUT, Plan
 
+DRAFT = "draft"  # in names, in the place of a layer's number: the block that drafts
 HEAD_GAINS = "head_gains"  # state f32 [slots * layers, heads]; 1: untouched, 0: ablated
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout, KvType
+from llm_lite.core.plan.attention_layers import DRAFT
 from llm_lite.core.plan.plan import Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import PAGE
 
@@ -48,9 +49,19 @@ def cache_layers(plan: Plan) -> tuple[CacheLayer, ...]:
     return tuple(found.values())
 
 
+def stored_layers(plan: Plan) -> tuple[CacheLayer, ...]:
+    """Return `cache_layers`, and behind them what a step stores for the block that drafts."""
+    layers = cache_layers(plan)
+    drafts = [t for t in plan.tensors if t.name in (f"k_cache.{DRAFT}", f"v_cache.{DRAFT}")]
+    if not drafts:
+        return layers
+    keys, values = drafts
+    return *layers, CacheLayer(len(plan.layer_ends), (), keys, values, 0, layers[0].kv_heads)
+
+
 def cache_bytes(plan: Plan) -> int:
     """Return the bytes of all caches of the plan."""
-    tensors = [t for layer in cache_layers(plan) for t in layer.tensors]
+    tensors = [t for layer in stored_layers(plan) for t in layer.tensors]
     return sum(t.shape[0] * tensor_row_bytes(t) for t in tensors)
 
 
@@ -68,4 +79,12 @@ def cache_layout(program: Program, keys: KvType, values: KvType) -> CacheLayout:
         )
         for owner in cache_layers(plan)
     )
-    return CacheLayout(layers, keys, values, cache_bytes(plan), PAGE if program.pages else 1)
+    drafts = [t for layer in stored_layers(plan)[len(layers) :] for t in layer.tensors]
+    return CacheLayout(
+        layers,
+        keys,
+        values,
+        cache_bytes(plan),
+        PAGE if program.pages else 1,
+        sum(map(tensor_row_bytes, drafts)),
+    )

@@ -1,5 +1,5 @@
 """Drafts by a slice of the model that is to verify them: a smaller model among its own weights
-(Devvrit et al. 2023, "MatFormer")."""
+(Devvrit et al. 2023, "MatFormer"), or a block behind its layers that was trained to draft."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft, Likely, draft_of
 
-SLICE = "slice"  # the name of this source
+SLICE, BLOCK = "slice", "block"  # the names of these sources
 _SHARE = 0.2  # of a new measurement in what a token is known to take
 _UNKNOWN = 1e-3  # seconds: what a drafted token is taken to cost before one was measured
 
@@ -29,10 +29,8 @@ class SliceDraftSource:
     It needs no cache of its own: the text but for its last token is in the session's.
     """
 
-    name = SLICE
-
-    def __init__(self, session: SlicedSession) -> None:
-        self._session = session
+    def __init__(self, session: SlicedSession, name: str = SLICE) -> None:
+        self._session, self.name = session, name
         self._last: int | None = None  # token of the text
         self._seconds = 0.0  # of a drafted token; 0: not measured
 

@@ -15,7 +15,7 @@ from llm_lite.core.generation.speculation.draft import LOOKUP, NO_DRAFT, Draft, 
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 from llm_lite.core.generation.speculation.policy import DraftPolicy
-from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
+from llm_lite.core.generation.speculation.slice_source import BLOCK, SliceDraftSource, SlicedSession
 from llm_lite.core.messages import Speculate
 from llm_lite.core.records import replace
 
@@ -189,6 +189,13 @@ class Speculation:
             )
 
 
+class SessionWithSlice(SlicedSession, Protocol):
+    """The interface of a session whose program may have a slice."""
+
+    @property
+    def has_slice(self) -> bool: ...
+
+
 def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
     """Return how many first tokens are the same."""
     pairs = zip(expected, came, strict=False)
@@ -196,15 +203,19 @@ def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
 
 
 def speculation_of(
-    speculate: Speculate, session: SlicedSession | None = None
+    speculate: Speculate, session: SessionWithSlice | None = None, *, by_block: bool = False
 ) -> Speculation | None:
-    """Return the speculation that a person chose; None if nothing is drafted. `session`: the
-    session of a program with a slice, for `slice`."""
+    """Return the speculation that a person chose; None if nothing is drafted. `session`: of the
+    program, whose slice may draft: with `auto` only if it is a block that was trained to,
+    `by_block`."""
     match speculate:
         case "off":
             return None
         case "auto":
-            return _timed(Speculation())
+            sources: list[DraftSource] = [LookupSource()]
+            if by_block and session is not None and session.has_slice:
+                sources.append(SliceDraftSource(session, BLOCK))
+            return _timed(Speculation(sources))
         case "slice":
             assert session is not None, "drafts by a slice of no model"
             return _timed(Speculation((LookupSource(), SliceDraftSource(session))))

@@ -44,6 +44,7 @@ from llm_lite.core.models.description.tensors import (
 )
 from llm_lite.core.models.model import BuildOptions, Model, Slice
 from llm_lite.core.plain_text import quote
+from llm_lite.core.plan.attention_layers import DRAFT
 from llm_lite.core.plan.builder import Bucket, WeightSpec
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.quant.modes import MADE
@@ -71,6 +72,7 @@ _TOWERS = {
     "audio": ("audio_tower", "embed_audio"),
 }
 _DRAFTING = "mtp."  # begins the names of blocks that draft further tokens
+_DRAFT_BLOCK = f"blk.{DRAFT}."  # likewise, of the one that is used
 _BLOCK = re.compile(r"blk\.([0-9]{1,5})\.")
 HEAD_NAME = "lm_head.weight"
 _OTHER_HEADS = ("embed_out.weight", "output.weight")  # of GPT-NeoX, of InternLM2
@@ -124,7 +126,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     bidirectional: bool = False  # an encoder
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
     unused: tuple[str, ...] = ()  # ends of names in checkpoints that nothing is made of
-    drafting: str = ""  # GGUF's count of last blocks that draft further tokens, which are not used
+    drafting: str = ""  # GGUF's count of last blocks that draft further tokens
     # Tables that graphs read, made of the fields and of other tensors; their names begin as MADE.
     derived: Callable[[Any, Tensors], list[TensorData]] | None = None
     of_config: Callable[[CheckpointConfig, Known], list[TensorData]] = rope.checkpoint_factors
@@ -172,6 +174,11 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         if isinstance(optional, bool):
             return self._shapes(config, lambda name: optional)
         return self._shapes(config, optional.__contains__)
+
+    @cached_property
+    def _drafts(self) -> frozenset[str]:
+        """Return GGUF's names of the tensors of a block that drafts, which graphs know."""
+        return frozenset(row.gguf for row in self.tensors if row.gguf.startswith(_DRAFT_BLOCK))
 
     def _layers(self, metadata: Metadata) -> Metadata:
         """Return the fields without the blocks that draft further tokens."""
@@ -225,7 +232,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         for old, tensor in tensors.items():
             if tower := _tower(old):
                 skipped[tower] += 1
-            elif self.drafting and old.startswith(_DRAFTING):
+            elif self.drafting and old.startswith(_DRAFTING) and not self._is_used(tensors):
                 drafting += 1
             elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
                 self._add(result, text.path.parent, old, tensor, known)
@@ -247,6 +254,12 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             )
         result.tensors = dict(self.complete(metadata, result.tensors, text.path.parent))
         return result
+
+    def _is_used(self, tensors: Collection[str]) -> bool:
+        """Return whether a checkpoint's block that drafts is used: there is one, of tensors that
+        graphs know."""
+        own = [numbered(name) for name in tensors if name.startswith(_DRAFTING)]
+        return all(pattern in self._of_checkpoint and n in ("", "0") for pattern, n in own)
 
     def metadata_of(self, config: CheckpointConfig) -> dict[str, Any]:
         """Return GGUF's fields for a config.json of the text model."""
@@ -350,8 +363,16 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             return tensors
         blocks = int(layers[f"{self.gguf}.block_count"])
         numbers = {name: _BLOCK.match(name) for name in tensors}
-        drafting = {name for name, found in numbers.items() if found and int(found[1]) >= blocks}
-        return {name: tensor for name, tensor in tensors.items() if name not in drafting}
+        behind = {name: found for name, found in numbers.items() if found}
+        names = {
+            name: _DRAFT_BLOCK + name[found.end() :].removeprefix("nextn.")
+            for name, found in behind.items()
+            if int(found[1]) >= blocks
+        }
+        result = {name: tensor for name, tensor in tensors.items() if name not in names}
+        if metadata[f"{self.gguf}.block_count"] == blocks + 1 and self._drafts >= {*names.values()}:
+            result |= {own: replace(tensors[name], name=own) for name, own in names.items()}
+        return result
 
     def _spreads(self, name: str, tensor: TensorData) -> bool:
         pattern = numbered(name)[0]

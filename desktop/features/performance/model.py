@@ -20,6 +20,7 @@ SOURCES = {
     "ngrams": mark("earlier answers"),
     "model": mark("the draft model"),
     "slice": mark("a slice of the model"),
+    "block": mark("the model's own block"),
 }
 
 
