@@ -295,11 +295,11 @@ def losing(monkeypatch, times):
     """The device is lost so many times as gains are compared."""
     divergence, calls = step_requests.lens.divergence, []
 
-    def lose(session):
+    def lose(session, should_stop):
         calls.append(session)
         if len(calls) <= times:
             raise DeviceLostError("the device was lost")
-        return divergence(session)
+        return divergence(session, should_stop)
 
     monkeypatch.setattr(step_requests.lens, "divergence", lose)
     return calls
