@@ -52,10 +52,9 @@ def largest_context(layout: CacheLayout, built: int, spare: int) -> int:
 
 def _fixed_and_each(layout: CacheLayout, built: int) -> tuple[int, int]:
     """Return the bytes of rings, and of a token in all other layers."""
-    sizes = [(layer.rows, layer.key_row_bytes + layer.value_row_bytes) for layer in layout.layers]
+    sizes = [(layer.rows, layer.key_row_bytes + layer.value_row_bytes) for layer in layout.stored]
     fixed = sum(rows * size for rows, size in sizes if rows < built)
-    each = sum(size for rows, size in sizes if rows >= built)
-    return fixed, each + layout.draft_bytes
+    return fixed, sum(size for rows, size in sizes if rows >= built)
 
 
 def spared(available: int) -> int:

@@ -133,12 +133,17 @@ class CacheLayout(Struct, frozen=True):
     values: KvType = "fp16"
     reserved_bytes: int = 0
     page: int = 1  # positions that come into the cache together
-    draft_bytes: int = 0  # of a token, for the block that drafts
+    drafts: tuple[CacheLayerInfo, ...] = ()  # of the block that drafts, of which there is no map
+
+    @property
+    def stored(self) -> tuple[CacheLayerInfo, ...]:
+        """Return all that takes memory."""
+        return self.layers + self.drafts
 
     @property
     def token_bytes(self) -> int:
         """Return the bytes that the keys and values of a token take in all layers together."""
-        return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
+        return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.stored)
 
 
 class ModelInfo(Abilities, Struct, frozen=True):

@@ -67,7 +67,7 @@ def cache_bytes(plan: Plan) -> int:
 
 def cache_layout(program: Program, keys: KvType, values: KvType) -> CacheLayout:
     plan = program.plans[0]
-    layers = tuple(
+    stored = tuple(
         CacheLayerInfo(
             owner.layer,
             owner.shared_with,
@@ -77,14 +77,8 @@ def cache_layout(program: Program, keys: KvType, values: KvType) -> CacheLayout:
             tensor_row_bytes(owner.values),
             owner.kv_heads,
         )
-        for owner in cache_layers(plan)
+        for owner in stored_layers(plan)
     )
-    drafts = [t for layer in stored_layers(plan)[len(layers) :] for t in layer.tensors]
-    return CacheLayout(
-        layers,
-        keys,
-        values,
-        cache_bytes(plan),
-        PAGE if program.pages else 1,
-        sum(map(tensor_row_bytes, drafts)),
-    )
+    seen, page = len(cache_layers(plan)), PAGE if program.pages else 1
+    layers, drafts = stored[:seen], stored[seen:]
+    return CacheLayout(layers, keys, values, cache_bytes(plan), page, drafts)

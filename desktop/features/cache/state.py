@@ -198,7 +198,7 @@ def layer_bytes(layer: CacheLayerInfo) -> int:
 
 
 def used_bytes(layout: CacheLayout, length: int) -> int:
-    return sum(held(layer, length) * layer_bytes(layer) for layer in layout.layers)
+    return sum(held(layer, length) * layer_bytes(layer) for layer in layout.stored)
 
 
 def reserved_bytes(layers: Sequence[CacheLayerInfo]) -> int:
@@ -219,9 +219,11 @@ def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> Ca
     """Return the layout of the same layers with other types of keys and values; `heads` is used
     where a layer does not give its number of them."""
     layers = []
-    for layer in layout.layers:
+    for layer in layout.stored:
         count = layer.kv_heads or heads
         key_row = row_bytes(layer.key_row_bytes, layout.keys, keys, count)
         value_row = row_bytes(layer.value_row_bytes, layout.values, values, count)
         layers.append(replace(layer, key_row_bytes=key_row, value_row_bytes=value_row))
-    return CacheLayout(tuple(layers), keys, values, reserved_bytes(layers), layout.page)
+    seen, reserved = len(layout.layers), reserved_bytes(layers)
+    own, drafts = tuple(layers[:seen]), tuple(layers[seen:])
+    return CacheLayout(own, keys, values, reserved, layout.page, drafts)

@@ -352,7 +352,7 @@ def _draw_forecast(
 def draw_totals(state: AppState, ui: Ui) -> None:
     assert state.model is not None
     layout, length = state.model.cache, state.context_used
-    reserved = layout.reserved_bytes or reserved_bytes(layout.layers)
+    reserved = layout.reserved_bytes or reserved_bytes(layout.stored)
     used = used_bytes(layout, length)
     heading(ui, tr("Memory"))
     meter(ui, used / max(reserved, 1), imgui.get_content_region_avail().x, ui.u(1.5))
@@ -390,7 +390,7 @@ def draw_totals(state: AppState, ui: Ui) -> None:
 
 def _parts(layout: CacheLayout, length: int) -> tuple[int, int]:
     """Return the bytes of the keys and of the values in use."""
-    keys = sum(held(one, length) * one.key_row_bytes for one in layout.layers)
+    keys = sum(held(one, length) * one.key_row_bytes for one in layout.stored)
     return keys, used_bytes(layout, length) - keys
 
 

@@ -11,7 +11,6 @@ from llm_lite.core.generation import cache_steps
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
-from llm_lite.core.plan.cache_layers import cache_layout
 from tests.drafting_block import FAMILY, add_block, text, write_drafting
 from tests.family_checks import write_gguf
 from tests.paths import FIXTURES
@@ -121,9 +120,9 @@ def test_answers_have_the_same_bits_with_drafts(backend, folder, drafted, device
 def test_the_block_drafts_unless_a_person_says_otherwise(folder):
     with running(folder, exact("cpu", speculate="auto")) as runner:
         assert [one.name for one in runner.session.speculation.sources] == ["lookup", "block"]
-        layers = runner.executor.program.plans[0]
-        assert cache_layout(runner.executor.program, "fp32", "fp32").draft_bytes == 2 * 4 * 32
-        assert len(runner.model_info.cache.layers) == 1 and len(layers.layer_ends) == 5
+        cache = runner.model_info.cache
+        assert len(cache.layers) == len(cache.drafts) == 1 and cache.token_bytes == 2 * 2 * 4 * 32
+        assert cache.reserved_bytes == 1024 * cache.token_bytes
     for chosen in ("off", "lookup"):
         with running(folder, exact("cpu", speculate=chosen)) as runner:
             assert not runner.executor.program.has_slice
