@@ -133,7 +133,7 @@ class CacheLayout(Struct, frozen=True):
     values: KvType = "fp16"
     reserved_bytes: int = 0
     page: int = 1  # positions that come into the cache together
-    drafts: tuple[CacheLayerInfo, ...] = ()  # of the block that drafts, of which there is no map
+    drafts: tuple[CacheLayerInfo, ...] = ()  # of the block that drafts: no map shows it
 
     @property
     def stored(self) -> tuple[CacheLayerInfo, ...]:

@@ -24,7 +24,7 @@ from llm_lite.core.models.description.decoder import (
 )
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
-from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
+from llm_lite.core.plan.attention_layers import DRAFT, HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
 
@@ -321,7 +321,7 @@ def cached_attention(
     position that is. Queries are kept for attention maps as `options` says, a slice's not, and
     every head's output is multiplied by its gain.
     """
-    caches = caches_of(b, shape, options, layer if owner is None else owner, window)
+    caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
     kept += [] if b.sliced else _kept_queries(b, shape, options, q, layer, window)
     if kept:
@@ -345,6 +345,13 @@ def cached_attention(
         bidirectional=bidirectional,
         first=first,
     )
+
+
+def store_for_drafts(d: Decoder[Any], k: Tensor, v: Tensor, label: str) -> None:
+    """Store keys, rotated, and values [T, kv_heads * head_dim] of the block that drafts, whose
+    attention is in another plan: `cached_attention` with the `owner` DRAFT."""
+    caches = _caches(d.b, d.config.shape, d.options, DRAFT)
+    d.b.store(list(zip((k, v), caches, strict=True)), label)
 
 
 def cross_attention(
@@ -433,7 +440,7 @@ def _gains(b: PlanBuilder, shape: ModelShape, options: BuildOptions) -> Tensor:
     return b.state(HEAD_GAINS, "f32", (slots * shape.attentions, shape.heads), fill=1.0)
 
 
-def caches_of(
+def _caches(
     b: PlanBuilder,
     shape: ModelShape,
     options: BuildOptions,

@@ -23,11 +23,11 @@ from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.blocks import (
     Decoder,
     cached_attention,
-    caches_of,
     decoder_plan,
     gated_block,
     recurrent_state,
     rotate,
+    store_for_drafts,
     through_head,
 )
 from llm_lite.core.models.description import decoder as shared
@@ -234,14 +234,13 @@ def _joined_rows(d: Decoder[Qwen35Config], before: Tensor) -> Tensor:
 def _leave_for_drafts(d: Decoder[Qwen35Config], x: Tensor) -> None:
     """Store the keys and values of the block that drafts, from the residual stream x [T, width]
     behind the last layer, and its last hidden state."""
-    b, c = d.b, d.config
-    if not c.drafts:
+    if not d.config.drafts:
         return
     before = _previous(d, d.norm(x, "output_norm", "draft.hidden"), "draft.previous")
     h = d.norm(_joined_rows(d, before), _BLOCK + "attn_norm", "draft.norm")
     k, v = (d.linear(h, f"{_BLOCK}attn_{one}", f"draft.{one}") for one in "kv")
     k = rotate(d, d.norm(k, _BLOCK + "attn_k_norm", "draft.k_norm"), "draft.k_rope", None)
-    b.store(list(zip((k, v), caches_of(b, c.shape, d.options, DRAFT), strict=True)), "draft.store")
+    store_for_drafts(d, k, v, "draft.store")
 
 
 def _draft_plan(

@@ -13,6 +13,7 @@ from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.rows import rows_of
 from llm_lite.core.models.description.tensors import numbered, split_rows, spread
 from llm_lite.core.models.registry import ARCHITECTURES, architecture_of, translate
+from llm_lite.core.plan.attention_layers import DRAFT
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
@@ -67,6 +68,8 @@ def _stem(name):
 def test_names_of_tensors_are_those_of_gguf(name):
     arch = next(arch for arch, own in MODEL_ARCH_NAMES.items() if own == OF_GGUF.get(name, name))
     known = {TENSOR_NAMES[one].replace("{bid}", "{i}") for one in MODEL_TENSORS[arch]}
+    known |= {stem.replace("{i}", DRAFT) for stem in known}  # a block behind the layers
+    known |= {stem.replace("{bid}.nextn", DRAFT) for stem in TENSOR_NAMES.values()}
     architecture = ARCHITECTURES[name]
     fused = [row for row in architecture.fused if not row.grouped]  # apart in GGUF
     stems = [_stem(row.gguf) for row in (*architecture.tensors, *fused)]
