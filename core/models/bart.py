@@ -11,14 +11,11 @@ from llm_lite.core.models.blocks import Decoder
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.tensors import NameRow, of_model, with_bias
-from llm_lite.core.models.encoder_decoder_plans import Sublayers, decoder_plan, encoder_plan
+from llm_lite.core.models.encoder_decoder_plans import decoder_plan, encoder_plan
 from llm_lite.core.models.marian import (
     LOGITS_BIAS,
+    SUBLAYERS,
     MarianConfig,
-    cross_attention,
-    feed_forward,
-    logits,
-    self_attention,
     stack_rows,
 )
 from llm_lite.core.plan.plan import Tensor
@@ -43,14 +40,7 @@ def _embedded(d: Decoder[BartConfig], stack: str) -> Tensor:
     return d.norm(x, f"{stack}.{shared.EMBEDDING_NORM}", "embedding.norm")
 
 
-_SUBLAYERS = Sublayers(
-    embedded=_embedded,
-    self_attention=self_attention,
-    cross_attention=cross_attention,
-    feed_forward=feed_forward,
-    encoded=lambda d, x: x,  # its last layer ends with a norm
-    logits=logits,
-)
+_SUBLAYERS = replace(SUBLAYERS, embedded=_embedded)
 
 
 def _ends_of(stack: str) -> tuple[NameRow, ...]:

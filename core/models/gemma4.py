@@ -24,7 +24,7 @@ from msgspec import Struct
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_COUNT, ROPE_BASE, ROPE_FACTOR, SOFTCAP
-from llm_lite.core.models.blocks import cached_attention, residual_stream
+from llm_lite.core.models.blocks import cached_attention, residual_stream, through_head
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
@@ -245,8 +245,7 @@ def plan(
     x = residual_stream(b, config.shape, x, partial(_layer, b, config, options, inputs))
     x = b.output_rows(x, "output.rows")
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
-    head = shared.HEAD if b.has(shared.HEAD) else shared.EMBEDDING
-    logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
+    logits = through_head(b, x)
     if config.softcap:
         logits = b.softcap(logits, "logits.cap", scale=1 / config.softcap, cap=config.softcap)
     return b.finish(logits)

@@ -144,7 +144,7 @@ def logits(d: Decoder[MarianConfig], x: Tensor) -> Tensor:
     return d.b.add_bias(y, d.b.weight(LOGITS_BIAS), "logits.biased") if d.b.has(LOGITS_BIAS) else y
 
 
-_SUBLAYERS = Sublayers(
+SUBLAYERS = Sublayers(
     embedded=_embedded,
     self_attention=self_attention,
     cross_attention=cross_attention,
@@ -199,8 +199,8 @@ MARIAN = Architecture(
         *stack_rows("encoder"),
         *stack_rows("decoder"),
     ),
-    graph=partial(decoder_plan, _SUBLAYERS),
-    encoder_graph=partial(encoder_plan, _SUBLAYERS),
+    graph=partial(decoder_plan, SUBLAYERS),
+    encoder_graph=partial(encoder_plan, SUBLAYERS),
     unused=("embed_tokens.weight", "embed_positions.weight"),
     derived=_positions,
     must_be=(

@@ -222,10 +222,9 @@ def _previous(d: Decoder[Qwen35Config], x: Tensor, label: str) -> Tensor:
     return d.b.causal_conv(x, d.b.weight(_PREVIOUS), state, label)
 
 
-def _joined_rows(d: Decoder[Qwen35Config], before: Tensor) -> Tensor:
+def _joined_rows(d: Decoder[Qwen35Config], embedded: Tensor, before: Tensor) -> Tensor:
     """Return what the block that drafts reads [T, width]: tokens, and the hidden states `before`
     them."""
-    embedded = d.b.embed(d.b.weight(shared.EMBEDDING), "draft.embedding")
     token = d.norm(embedded, _BLOCK + "enorm", "draft.token")
     both = d.b.concat(token, d.norm(before, _BLOCK + "hnorm", "draft.before"), "draft.both")
     return d.linear(both, _BLOCK + "eh_proj", "draft.joined")
@@ -237,7 +236,10 @@ def _leave_for_drafts(d: Decoder[Qwen35Config], x: Tensor) -> None:
     if not d.config.drafts:
         return
     before = _previous(d, d.norm(x, "output_norm", "draft.hidden"), "draft.previous")
-    h = d.norm(_joined_rows(d, before), _BLOCK + "attn_norm", "draft.norm")
+    embedded = d.b.embed(
+        d.b.weight(shared.EMBEDDING), "draft.embedding"
+    )  # not kept since the layers
+    h = d.norm(_joined_rows(d, embedded, before), _BLOCK + "attn_norm", "draft.norm")
     k, v = (d.linear(h, f"{_BLOCK}attn_{one}", f"draft.{one}") for one in "kv")
     k = rotate(d, d.norm(k, _BLOCK + "attn_k_norm", "draft.k_norm"), "draft.k_rope", None)
     store_for_drafts(d, k, v, "draft.store")
@@ -252,7 +254,7 @@ def _draft_plan(
     d = Decoder(b, config, options)
     embedded = b.embed(b.weight(shared.EMBEDDING), "embedding")
     before = _previous(d, embedded, "draft.previous")  # what it leaves is written over below
-    x = _attention_block(d, _joined_rows(d, before), DRAFT)
+    x = _attention_block(d, _joined_rows(d, embedded, before), DRAFT)
     x = gated_block(d, x, DRAFT, pre_norm="post_attention_norm")
     x = d.norm(x, _BLOCK + "shared_head_norm", "output.norm")
     _previous(d, x, "draft.left")
