@@ -74,7 +74,9 @@ class Family:
     own: a case's values of a tensor, where not as those of others. to_gguf: the name of a tensor in
     GGUF, where gguf has none for it, and its values there. sensitivity: how many
     times as much as those of others its logits change where weights are rounded. stand_in: of a
-    family that transformers lacks.
+    family that transformers lacks. around: the fields of a config that holds this one as its
+    text_config, where transformers has no model of text alone; its other tensors are left out.
+    gguf: its name where gguf lacks it; `arch` is then one that names tensors alike.
     """
 
     name: str
@@ -98,6 +100,8 @@ class Family:
     to_gguf: ToGguf = lambda name, values, config: (None, values)
     sensitivity: float = 1.0
     stand_in: StandIn | None = None
+    around: Mapping[str, Any] | None = None
+    gguf: str = ""
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

@@ -113,7 +113,7 @@ def check_hub_config(family: Family, case: str, folder: Path) -> None:
 
 def write_gguf(family: Family, case: str, path: Path) -> None:
     known, config = reference(family, case), family.common(case)
-    writer = GGUFWriter(path, MODEL_ARCH_NAMES[family.arch])
+    writer = GGUFWriter(path, family.gguf or MODEL_ARCH_NAMES[family.arch])
     write_common(writer, config)
     family.fields(writer, config)
     write_tokenizer(writer)
@@ -141,7 +141,7 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
 
 
 def gguf_name(names: TensorNameMap, name: str) -> str:
-    tried = (name, name.removeprefix("transformer."))
+    tried = (name, name.removeprefix("transformer."), name.replace(".language_model.", "."))
     both = (names.get_name(one, try_suffixes=(".weight", ".bias")) for one in tried)
     found = next((one for one in both if one is not None), None)
     assert found is not None, name

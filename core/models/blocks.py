@@ -69,14 +69,15 @@ class Decoder(Struct, Generic[_S], frozen=True):
     config: _S
     options: BuildOptions
 
-    def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
-        """Apply RMSNorm, or LayerNorm if there is a bias."""
+    def norm(self, x: Tensor, weight: str, label: str, eps: float | None = None) -> Tensor:
+        """Apply RMSNorm, or LayerNorm if there is a bias. `eps`: left out, the config's."""
+        eps = self.config.eps if eps is None else eps
         scale, shift = f"{weight}.weight", f"{weight}.bias"
         by = self.b.weight(scale if self.b.has(scale) else NORM_SCALE)
         shift = shift if self.b.has(shift) else NORM_SHIFT
         if not self.b.has(shift):
-            return self.b.rms_norm(x, by, self.config.eps, label)
-        return self.b.layer_norm(x, by, self.b.weight(shift), self.config.eps, label)
+            return self.b.rms_norm(x, by, eps, label)
+        return self.b.layer_norm(x, by, self.b.weight(shift), eps, label)
 
     def linear(self, x: Tensor, weight: str, label: str) -> Tensor:
         """Return x . weight^T, plus the bias if there is one."""
@@ -109,11 +110,13 @@ def decoder_plan(
     *,
     scales_of: Callable[[_C], Scales] = lambda _: Scales(),
     final_norm: str = "output_norm",
+    norms_embedding: bool = False,
     behind: Callable[[Decoder[_C], Tensor], None] = lambda d, x: None,
 ) -> Plan:
     """Build the plan from tokens to logits: embedding, layers, norm, and the head, which may be the
-    embedding. `final_norm`: the stem of the weights of the norm behind the layers. `behind` adds
-    what a step leaves of the residual stream behind the last layer [T, width]."""
+    embedding. `final_norm`: the stem of the weights of the norm behind the layers.
+    `norms_embedding`: there is a norm before them even without weights. `behind` adds what a step
+    leaves of the residual stream behind the last layer [T, width]."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d, scales = Decoder(b, config, options), scales_of(config)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -121,7 +124,8 @@ def decoder_plan(
         x = b.scale(x, "embedding.scaled", factor=scales.embedding)
     if b.has(POSITIONS):
         x = b.add(x, b.position_rows(b.weight(POSITIONS), "positions"), "embedding.placed")
-    if b.has(f"{EMBEDDING_NORM}.weight") and final_norm != EMBEDDING_NORM:
+    has_weights = b.has(f"{EMBEDDING_NORM}.weight") and final_norm != EMBEDDING_NORM
+    if norms_embedding or has_weights:
         x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
     x = residual_stream(b, config.shape, x, partial(layer, d))
     behind(d, x)
@@ -160,6 +164,7 @@ def attention_block(
     sinks: str = "",
     bias: tuple[Tensor, int] | None = None,
     bidirectional: bool = False,
+    gate: str = "",
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
@@ -168,7 +173,8 @@ def attention_block(
     1 / sqrt(head_dim). Windows are the config's. `temperature`: how fast queries grow behind the
     original context. `sinks`: the stem of a score a head that is one of its scores and has no
     value; "": none. `bias` by distance, as of `cached_attention`. `bidirectional`: all positions
-    are seen; a window on both sides is then a `bias`.
+    are seen; a window on both sides is then a `bias`. `gate`: the stem of what is made of the input
+    and, by a sigmoid, multiplies what heads find.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
@@ -201,9 +207,11 @@ def attention_block(
         bias=bias,
         bidirectional=bidirectional,
     )
+    if gate:
+        y = d.b.sigmoid_mul(d.linear(h, w + gate, at + ".gate"), y, at + ".gated")
     y = d.linear(y, w + "attn_output", at + ".output")
     if post_norm:
-        y = d.norm(y, w + post_norm, at + ".post_norm")
+        y = d.norm(y, w + post_norm, at + ".post_norm", config.post_norm_eps)
     return d.residual(x, y, at, factor)
 
 
@@ -287,7 +295,7 @@ def gated_block(
         h = d.b.silu_mul(gate, up, at + ".silu_mul")
     y = d.linear(h, w + "ffn_down", at + ".down")
     if post_norm:
-        y = d.norm(y, w + post_norm, at + ".post_norm")
+        y = d.norm(y, w + post_norm, at + ".post_norm", d.config.post_norm_eps)
     return d.residual(x, y, at, factor)
 
 

@@ -42,6 +42,7 @@ from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model, Slice
+from llm_lite.core.models.muse_glimmer import MUSE_GLIMMER
 from llm_lite.core.models.olmo import OLMO
 from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
@@ -96,6 +97,7 @@ _ALL = (
     INTERNLM_2,
     QWEN,
     LFM2,
+    MUSE_GLIMMER,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 # Those that GGUF files do not tell from one of these, and config.json does.

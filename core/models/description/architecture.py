@@ -68,6 +68,7 @@ _TOWERS = {
     "vision": (
         *("vision_tower", "vision_model", "visual"),
         *("embed_vision", "vision_embedder", "multi_modal_projector"),
+        *("vision_adapter", "vision_projection"),
     ),
     "audio": ("audio_tower", "embed_audio"),
 }

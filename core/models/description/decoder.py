@@ -244,6 +244,11 @@ class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
         return self.rotary_dim // 2
 
     @property
+    def post_norm_eps(self) -> float:
+        """Return what norms behind attention and feed-forward add to a mean square."""
+        return self.eps
+
+    @property
     def shape(self) -> ModelShape:
         return ModelShape(
             layers=self.layers,

@@ -77,6 +77,13 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
         scaling({"type": "yarn", "factor": 2.0}, "known are default, linear, dynamic"),
         scaling({"type": "linear"}, "factor is missing"),
     ],
+    ("muse_glimmer", "plain"): [
+        ({"layer_rope_theta": [5e5] * 5}, "layer_rope_theta: known are layers that slide and have"),
+        ({"layer_rope_theta": [1e4] * 3 + [0, 1e4]}, "that slide and have 500000, and layers that"),
+        ({"layer_rope_theta": [5e5]}, "layer_rope_theta"),
+        ({"qk_scale_factor": 0}, "qk_scale_factor is 0, expected"),
+        ({"hidden_activation": "gelu"}, "hidden_activation is 'gelu'"),
+    ],
     ("qwen", "plain"): [
         ({"no_bias": False}, "no_bias is false: biases behind attention are not known here"),
         ({"rotary_pct": 0.5}, "rotary_pct is 0.5: heads that rotate in part are not known here"),

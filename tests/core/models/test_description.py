@@ -23,7 +23,7 @@ OWN_KEYS = {"rope.pairing", "rope.layer_pattern", "altup.correct_scale", "table_
 OWN_KEYS |= {"hidden_activation", "position_first", "dense.widths", "dense.activations"}
 OWN_KEYS |= {"pooling.normalized", "pooling.most_tokens", "pooling.prompts"}
 OWN_KEYS |= {"scale_decoder_outputs", "attention.relative_max_distance", "scale_embedding"}
-OWN_KEYS |= {"feed_forward_activation", "ssm.tiled"}
+OWN_KEYS |= {"feed_forward_activation", "ssm.tiled", "attention.post_norm_rms_epsilon"}
 OWN_KEYS |= {
     f"generation.{name}"
     for name in ("banned_token_ids", "forced_eos_token_id", "beams", "length_penalty")
@@ -33,13 +33,14 @@ OWN_TENSORS = {"rope_magnitude"}
 BEFORE_LAYERS = ("position_embd", "token_embd_norm")  # of BART's stacks
 OWN_TENSORS |= {"mlm.dense", "mlm.norm", "output", "dense.{i}"}  # of encoders, as heads of others
 OWN_TENSORS |= {f"{stack}.{one}" for stack in ("enc", "dec") for one in BEFORE_LAYERS}
-# Whose files are of another architecture, or would be.
+# Whose files are of another architecture, or would be, or which gguf lacks.
 OF_GGUF = {
     "distilbert": "bert",
     "roberta": "bert",
     "openai-gpt": "gpt2",
     "marian": "t5",
     "bart": "t5",
+    "muse-glimmer": "afmoe",
 }
 # GGUF has them for other architectures.
 SCALING = {"rope_freqs", "rope_factors_long", "rope_factors_short"}
