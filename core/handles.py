@@ -80,8 +80,8 @@ class Handle:
         with self._lock:
             if not self.is_over:
                 self._problem = problem
-                self._over.set()
                 self._deliver(Report(Ended(problem, unwanted, at_fault), self.command))
+                self._over.set()  # whoever waits finds the end among the reports
 
 
 def cancel(handles: Iterable[Handle], command: Cancel) -> None:
