@@ -26,7 +26,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/p
 PYTHON_FILES := llm_lite core desktop tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
+.PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-recurrent bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -104,7 +104,11 @@ bench-avx2: setup-test
 
 bench-files: setup-test
 	$(BIN)/python -m tests.bench.peers --files
-	$(BIN)/python -m tests.bench.files --json tests/bench/results/files.json --page docs/speed.md --summary README.md
+	$(BIN)/python -m tests.bench.files --models SmolLM2 "Llama 1B" --json tests/bench/results/files.json --page docs/speed.md --summary README.md
+
+bench-recurrent: setup-test
+	$(BIN)/python -m tests.bench.peers --files --ik
+	$(BIN)/python -m tests.bench.files --models "Qwen3.5 0.8B" --ik --json tests/bench/results/recurrent.json --page docs/speed.md
 
 bench-depth: setup-test
 	$(BIN)/python -m tests.bench.peers

@@ -1,5 +1,5 @@
-// Floats as integers of three signed bytes, so that products of bytes multiply them with levels
-// of 4 bits, exactly within a block: value = step * (d[0] + 256 d[1] + 65536 d[2]).
+// Floats as integers of three signed bytes, so that products of bytes multiply them with levels,
+// exactly within a block: value = step * (d[0] + 256 d[1] + 65536 d[2]).
 //
 // Beside float products that is a fixed point: a block of 32 shares its step, a power of two, and
 // the largest value has 22 bits. The others lose what a float sum of the block loses too.
@@ -37,6 +37,8 @@ struct DigitsX {
   int8_t digits[kTokens][kDigitBytes];  // [kDigits][32] of each token
   float steps[kTokens];
   float sums[kTokens];  // of the values
+  // Of each half of the block, in steps: sums of d[0], and of d[1] + 256 d[2]
+  int32_t low[kTokens][2], high[kTokens][2];
 };
 
 // The least power of two that leaves |x| / step < 2^22 of n values, whole vectors; NaN where one of
@@ -60,18 +62,44 @@ inline float digit_step(const float* x, int64_t n) {
   return value;
 }
 
-// Of kDigitBlock values; digits: those of a kind `apart` behind those of the kind before
-inline void split_digits(const float* x, float step, int8_t* digits, int64_t apart) {
+// x / step of kDigitBlock values, as integers
+inline void whole_steps(const float* x, float step, int32_t* whole) {
   const float inverse = step == step ? 1.0f / step : 0.0f;
-  int32_t whole[kDigitBlock];
   for (int i = 0; i < kDigitBlock; i += kWidth) {
     const I32 values = to_i32(round_nearest(load(x + i) * inverse));
     std::memcpy(whole + i, &values, sizeof values);
   }
+}
+
+// digits: those of a kind `apart` behind those of the kind before
+inline void put_digits(const int32_t* whole, int8_t* digits, int64_t apart) {
   for (int i = 0; i < kDigitBlock; ++i) {
     digits[i] = static_cast<int8_t>(whole[i]);
     digits[apart + i] = static_cast<int8_t>((whole[i] + 0x80) >> 8);
     digits[2 * apart + i] = static_cast<int8_t>((whole[i] + 0x8080) >> 16);
+  }
+}
+
+inline void split_digits(const float* x, float step, int8_t* digits, int64_t apart) {
+  int32_t whole[kDigitBlock];
+  whole_steps(x, step, whole);
+  put_digits(whole, digits, apart);
+}
+
+// Of each half of a block: sums of d[0], and of d[1] + 256 d[2], which is (value - d[0]) / 256
+inline void sum_halves(const int32_t* whole, int32_t (&low)[2], int32_t (&high)[2]) {
+  constexpr int kHalf = kDigitBlock / 2;
+  for (int half = 0; half < 2; ++half) {
+    I32 values = {}, lowest = {};
+    for (int i = 0; i < kHalf; i += kWidth) {
+      const I32 some = load(whole + kHalf * half + i);
+      values += some;
+      lowest += (some << 24) >> 24;
+    }
+    int32_t of_low = 0, of_all = 0;
+    for (int i = 0; i < kWidth; ++i) of_low += lowest[i], of_all += values[i];
+    low[half] = of_low;
+    high[half] = (of_all - of_low) / 256;
   }
 }
 
@@ -84,12 +112,39 @@ inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kT
       for (int j = 0; j < kDigitBlock; j += kWidth) total += load(x[t] + i + j);
       blocks->sums[t] = sum(total);
       blocks->steps[t] = digit_step(x[t] + i, kDigitBlock);
-      split_digits(x[t] + i, blocks->steps[t], blocks->digits[t], kDigitBlock);
+      int32_t whole[kDigitBlock];
+      whole_steps(x[t] + i, blocks->steps[t], whole);
+      put_digits(whole, blocks->digits[t], kDigitBlock);
+      sum_halves(whole, blocks->low[t], blocks->high[t]);
     }
   }
 }
 
-// levels . x / step of a block of each token, rows in lanes; words of bytes hold a row's levels.
+// (levels - zero) . x / step of each token over the columns of a scale, rows in lanes; words: those
+// of a block, of bytes
+template <int kTokens, int kScales>
+inline void digit_dots(const I32 (&words)[8], int zero, int scale, const DigitsX<kTokens>& x,
+                       F32 (&dots)[kTokens]) {
+  constexpr int kWords = 8 / kScales;
+  I32 sums[kTokens][kDigits] = {};
+  for (int g = kWords * scale; g < kWords * (scale + 1); ++g) {
+    for (int t = 0; t < kTokens; ++t) {
+      for (int digit = 0; digit < kDigits; ++digit) {
+        const int8_t* at = x.digits[t] + digit * kDigitBlock + 4 * g;
+        sums[t][digit] = add_products_at<Levels::kBytes>(sums[t][digit], words[g], at);
+      }
+    }
+  }
+  for (int t = 0; t < kTokens; ++t) {
+    const auto of_zero = [&](const int32_t (&halves)[2]) {
+      return spread(zero * (kScales == 1 ? halves[0] + halves[1] : halves[scale]));
+    };
+    const I32 high = sums[t][2] * 256 + sums[t][1] - of_zero(x.high[t]);
+    dots[t] = to_f32(high) * 256.0f + to_f32(sums[t][0] - of_zero(x.low[t]));
+  }
+}
+
+// levels . x / step of a block of each token, rows in lanes; nibbles of words hold a row's levels.
 // All registers and tokens take turns, so that they share what is broadcast and unpacked.
 template <int kTokens, int kVectors>
 inline void digit_dots(const uint8_t* groups, const DigitsX<kTokens>& x,

@@ -28,11 +28,11 @@ struct Wanted {
   bool by_dots;
 };
 
-// Whether floats meet this weight as digits.
-static bool has_digits(const Tensor& weight) {
+// Whether floats meet this weight as digits, however many tokens of whatever sequences there are.
+static bool has_digits_for_all(const Tensor& weight) {
   bool has = false;
   const auto none = [](auto) {};
-  by_format(weight.dtype, none, none, [&](auto format) { has = kByDigits<decltype(format)>; });
+  by_format(weight.dtype, none, none, [&](auto format) { has = kDigitsForAll<decltype(format)>; });
   return has;
 }
 
@@ -125,7 +125,7 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
 static bool parted(const Op& op, const Step& step) {
   if (step.n_segments == step.n_tokens || op.as_alone || op.whole_sequences) return false;
   const bool floats = op.in[0]->dtype == DType::kF32 && op.in[0]->rows != Rows::kFixed;
-  return step.shared() && floats && !has_digits(*op.in[1]);
+  return step.shared() && floats && !has_digits_for_all(*op.in[1]);
 }
 
 static void matmul(const Op& op, const Step& step, const Task& task) {

@@ -21,9 +21,7 @@ inline void row_times(const uint8_t* weights, const float* const (&x)[kTokens], 
   F32 totals[kTokens][4] = {};
   int64_t k = 0;
   for (; k + kStep <= n; k += kStep) {
-    for (size_t line = 0; line < kStep * sizeof(Value); line += 64) {
-      __builtin_prefetch(reinterpret_cast<const uint8_t*>(values + k) + kPrefetchBytes + line);
-    }
+    ask_ahead(values + k, kStep * sizeof(Value));
     for (int j = 0; j < 4; ++j) {
       const F32 own = load(values + k + j * kWidth);
       for (int t = 0; t < kTokens; ++t) totals[t][j] += own * load(x[t] + k + j * kWidth);

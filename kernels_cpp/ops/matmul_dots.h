@@ -10,7 +10,7 @@ namespace LLM_ISA {
 constexpr int kDotRows = 4;
 constexpr int kDotTokens = kWidth / kDotRows;  // kWidth sums in all
 
-constexpr int64_t kDotsAhead = 4 * kPrefetchBytes;  // rows are short: some of them ahead
+constexpr int64_t kDotsAhead = 2 * kFarBytes;  // rows are short: some of them ahead
 
 // Lane kDotRows * t + r: weights[r] . x[t], of n columns. kAsk: for weights behind these
 template <bool kAsk, typename Value>

@@ -20,9 +20,14 @@ constexpr int64_t kStreamedColumns = 16384;   // of results, see streams
 constexpr int kPassRows = 8 * kTileRows;      // that all groups of tokens meet before the next ones
 constexpr int kTileTokensA8 = kWidth == 16 ? 8 : 4;  // likewise, of int8
 
-// Floats meet nibbles as digits where there are products of bytes.
+// Floats meet levels as digits where there are products of bytes. (Of minimums for half a block no
+// sums are kept.)
 template <typename Format>
-constexpr bool kByDigits = Format::kLevels == Levels::kNibbles && kInBytes<Levels::kNibbles>;
+constexpr bool kByDigits =
+    kInBytes<Format::kLevels> && !(Format::kHasMinimum && Format::kScales == 2);
+// Those of nibbles are nearly as quick as panels of many tokens; those of bytes are not.
+template <typename Format>
+constexpr bool kDigitsForAll = kByDigits<Format> && Format::kLevels == Levels::kNibbles;
 // Whose digits share a pass: three sums each and register
 constexpr int kDigitTokens = kWidth == 16 ? 8 : 1;
 
@@ -186,9 +191,39 @@ inline void add_part_a32(const TilePart& at, int64_t b, const FloatX (&x)[kToken
   }
 }
 
+// The levels of bytes as digits meet them; returns the one that stands for 0.
+template <typename Format>
+inline int digit_levels(const TilePart& at, int lanes, I32 (&words)[8]) {
+  if constexpr (Format::kLevels == Levels::kSignedBytes) {
+    Format::raw_levels(at.tile, at.part, lanes, words);
+    return Format::kRawZero;
+  } else {
+    Format::levels(at.tile, at.part, lanes, words);
+    return Format::kZero;
+  }
+}
+
 template <typename Format, int kTokens>
-inline void add_part_digits(const TilePart& at, const DigitsX<kTokens>& x,
-                            TileSums<kTokens>& totals) {
+inline void add_part_of_bytes(const TilePart& at, const DigitsX<kTokens>& x,
+                              TileSums<kTokens>& totals) {
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    I32 words[8];
+    const int zero = digit_levels<Format>(at, lanes, words);
+    for (int scale = 0; scale < Format::kScales; ++scale) {
+      F32 dots[kTokens];
+      digit_dots<kTokens, Format::kScales>(words, zero, scale, x, dots);
+      const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
+      for (int t = 0; t < kTokens; ++t) {
+        totals.of[t][lanes] += dots[t] * (scales.d * x.steps[t]);
+        if constexpr (Format::kHasMinimum) totals.of[t][lanes] += scales.m * x.sums[t];
+      }
+    }
+  }
+}
+
+template <typename Format, int kTokens>
+inline void add_part_of_nibbles(const TilePart& at, const DigitsX<kTokens>& x,
+                                TileSums<kTokens>& totals) {
   F32 dots[kTokens][kVectors];
   digit_dots(Format::groups(at.tile, at.part), x, dots);
   for (int lanes = 0; lanes < kVectors; ++lanes) {
@@ -226,16 +261,17 @@ inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, in
 template <typename Format, int kTokens, typename Add>
 inline void over_tiles(const Tensor& weight, int64_t columns, const Tensor& y, int64_t token,
                        Range rows, const Add& add, int64_t tokens = kTokens) {
+  constexpr int kPartBytes = Format::kTileBytes / Format::kParts;
   const int64_t blocks = columns / kTileColumns;
   const bool streamed = streams(y, tokens);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
     const uint8_t* tile = tile_row(weight, first);
     TileSums<kTokens> totals = {};
     for (int64_t b = 0; b < blocks; b += Format::kParts, tile += Format::kTileBytes) {
-      for (int line = 0; line < Format::kTileBytes; line += 64) {
-        __builtin_prefetch(tile + kPrefetchBytes + line);
+      for (int part = 0; part < Format::kParts; ++part) {
+        ask_ahead(tile + part * kPartBytes, kPartBytes);
+        add({tile, part}, b + part, totals);
       }
-      for (int part = 0; part < Format::kParts; ++part) add({tile, part}, b + part, totals);
     }
     const int64_t left = rows.end - first;
     const int64_t count = left < kTileRows ? left : kTileRows;
@@ -280,7 +316,11 @@ inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tens
     split_tokens(values, x.n_cols, digits);
   }
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-    add_part_digits<Format, kTokens>(at, digits[b], totals);
+    if constexpr (Format::kLevels == Levels::kNibbles) {
+      add_part_of_nibbles<Format, kTokens>(at, digits[b], totals);
+    } else {
+      add_part_of_bytes<Format, kTokens>(at, digits[b], totals);
+    }
   };
   over_tiles<Format, kTokens>(weight, x.n_cols, y, token, rows, add, count);
 }

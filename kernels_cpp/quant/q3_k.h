@@ -13,14 +13,13 @@ namespace LLM_ISA {
 
 struct Q3_KTiles : SuperBlock<1, kTileRows * (2 + 4 + 8)>, SignedHalfTiles<Q3_KTiles> {
   static constexpr int kThird = 2 * kTileRows, kLower = kThird + kGroupBytes;
+  static constexpr int kRawZero = 4;
 
-  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+  static void raw_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
     const uint8_t* from = part_of(tile, part);
     const I32 thirds = load_words(from + kThird, lanes);
     unpack_twos(from + kLower, lanes, words);
-    for (int g = 0; g < 8; ++g) {
-      words[g] = add_bytes<-4>(words[g] | ((thirds >> g) & 0x01010101) << 2);
-    }
+    for (int g = 0; g < 8; ++g) words[g] |= ((thirds >> g) & 0x01010101) << 2;
   }
   static LaneScales scales(const uint8_t* tile, int part, int lanes, int scale) {
     return signed_scale(tile, part_of(tile, part) + kTileRows * scale, lanes);

@@ -120,14 +120,19 @@ struct UnsignedTiles {
 };
 
 // Formats with two scales a part whose levels have a sign: activations are what 128 is added to.
+// `Format` has `raw_levels`, without a sign; kRawZero of them stands for 0.
 template <typename Format>
 struct SignedHalfTiles {
   static constexpr Levels kLevels = Levels::kSignedBytes;
   static constexpr int kScales = 2, kZero = 0;
   static constexpr bool kHasMinimum = false;
 
+  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+    Format::raw_levels(tile, part, lanes, words);
+    for (I32& word : words) word = add_bytes<-Format::kRawZero>(word);
+  }
   static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
-    Format::plain_levels(tile, part, lanes, words);
+    plain_levels(tile, part, lanes, words);
   }
 };
 

@@ -18,11 +18,12 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub import catalog
@@ -72,10 +73,12 @@ class Result:
     ratio: dict[str, Spread]
     read_bytes: dict[str, int]  # a decoded token must read, by measurement
     bandwidth_share: dict[str, Spread]  # of what memory gave in the same round
+    # Rates of other peers and our ratio to them, by peer: {"rates": ..., "ratio": ...}
+    others: dict[str, dict[str, dict[str, Spread]]] = field(default_factory=dict)
 
 
 class Peer:
-    """llama.cpp in a process of its own."""
+    """llama.cpp or ik_llama.cpp in a process of its own."""
 
     def __init__(
         self,
@@ -88,13 +91,12 @@ class Peer:
     ) -> None:
         """Of that build of `peers`; with a device on that one, else on the processor."""
         self._sizes = sizes
-        worker = Path(peers.__file__).with_name("llama_cpp_worker.py")
-        python = peers.python_of(folder, build)
+        python, worker = peers.python_of(folder, build), peers.worker_of(build)
         numbers = [str(threads), str(_ALL_LAYERS if device else 0)]
         chosen = {"GGML_VK_VISIBLE_DEVICES": str(device.index)} if device else {}
         self._process = subprocess.Popen(
             [python, worker, "measure", file, *numbers],
-            env={**os.environ, **chosen},
+            env={**os.environ, **chosen, **peers.environment_of(folder, build)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -151,15 +153,23 @@ def our_rates(runner: Runner, sizes: Sizes) -> Rates:
 
 
 def compare(
-    runner: Runner, peer: Peer, mode: str, name: str, repeat: int, sizes: Sizes = USUAL
+    runner: Runner,
+    peer: Peer,
+    mode: str,
+    name: str,
+    repeat: int,
+    sizes: Sizes = USUAL,
+    others: Mapping[str, Peer] = MappingProxyType({}),
 ) -> Result:
     ours: list[Rates] = []
     theirs: list[Rates] = []
+    of_others: dict[str, list[Rates]] = {one: [] for one in others}
     memory: list[float] = []
     for index in range(repeat):
         memory.append(read_gb_s(runner))
-        theirs.append(rates_of(peer.rates(0), peer.rates(sizes.depth)))
-        time.sleep(_SETTLE_SECONDS)
+        for rates, one in ((theirs, peer), *((of_others[n], p) for n, p in others.items())):
+            rates.append(rates_of(one.rates(0), one.rates(sizes.depth)))
+            time.sleep(_SETTLE_SECONDS)
         ours.append(our_rates(runner, sizes))
         time.sleep(_SETTLE_SECONDS)
         print(f"{mode} and {name}, round {index + 1} of {repeat}", file=sys.stderr, flush=True)
@@ -170,9 +180,9 @@ def compare(
     return Result(
         mode,
         name,
-        {k: Spread.of([r[k] for r in ours]) for k in ours[0]},
-        {k: Spread.of([r[k] for r in theirs]) for k in ours[0]},
-        {k: Spread.of([a[k] / b[k] for a, b in zip(ours, theirs, strict=True)]) for k in ours[0]},
+        _spreads(ours),
+        _spreads(theirs),
+        _ratios(ours, theirs),
         read,
         {
             k: Spread.of(
@@ -180,7 +190,17 @@ def compare(
             )
             for k in read
         },
+        {n: {"rates": _spreads(r), "ratio": _ratios(ours, r)} for n, r in of_others.items()},
     )
+
+
+def _spreads(rounds: list[Rates]) -> dict[str, Spread]:
+    return {key: Spread.of([rates[key] for rates in rounds]) for key in rounds[0]}
+
+
+def _ratios(ours: list[Rates], theirs: list[Rates]) -> dict[str, Spread]:
+    """Of each round."""
+    return _spreads([{k: a[k] / b[k] for k in a} for a, b in zip(ours, theirs, strict=True)])
 
 
 def machine(threads: int) -> dict[str, str | int | float]:

@@ -6,7 +6,10 @@ from typing import Any
 
 from tests.bench.table import rate
 
+IK = "ik_llama.cpp"
 MARKERS = "<!-- bench files: begin -->", "<!-- bench files: end -->"
+# Of a report of models with recurrent states
+RECURRENT_MARKERS = "<!-- bench recurrent: begin -->", "<!-- bench recurrent: end -->"
 SUMMARY_MARKERS = "<!-- bench files in short: begin -->", "<!-- bench files in short: end -->"
 AIMS = {"decode": 1.25, "prefill": 1.5, "deep": 1.5}  # of the ratio within a round
 SHARE_AIM = 0.75  # of the memory's speed
@@ -14,8 +17,9 @@ _COLUMNS = (("decode", "decode {new}"), ("prefill", "prefill {prompt}"), ("deep"
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """Median tokens per second, ours / theirs, the ratio with its spread, the share of memory."""
-    machine = report["machine"]
+    """Median tokens per second, ours / each peer's, the ratios with the spread of the first, the
+    share of memory."""
+    machine, named = report["machine"], [report["peer"], *report.get("others", {}).values()]
     heads = [f"{title} (aim {AIMS[key]:g}x)" for key, title in _titles(report)]
     share = f"of the memory's speed (aim {SHARE_AIM:.0%})"
     lines = [
@@ -23,12 +27,12 @@ def markdown(report: dict[str, Any]) -> str:
         "| --- |" + " --- |" * (len(heads) + 2),
         *(_row(result) for result in report["results"]),
         "",
-        f"Tokens per second, ours / {report['peer']}, and the ratio within a round: median (least "
-        f"to most of {report['repeat']} rounds); an aim that was missed is in italics. "
+        f"Tokens per second, ours / {' / '.join(named)}, and the ratio within a round: median "
+        f"(least to most of {report['repeat']} rounds); an aim that was missed is in italics. "
         f"{machine['processor']}, {machine['threads']} threads, {machine['instructions']}, "
         f"{machine['system']}; memory read {report['read_gb_s']['median']:.1f} GB/s in the same "
         f"run; {report['date']}, load average before it {machine['load_before']:.1f}. Made by "
-        "`make bench-files`.",
+        f"{_command(report)}.",
     ]
     return "\n".join(lines)
 
@@ -49,6 +53,19 @@ def summary(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def markers_of(report: dict[str, Any]) -> tuple[str, str]:
+    """Between which its table stands."""
+    return RECURRENT_MARKERS if _is_recurrent(report) else MARKERS
+
+
+def _command(report: dict[str, Any]) -> str:
+    return "`make bench-recurrent`" if _is_recurrent(report) else "`make bench-files`"
+
+
+def _is_recurrent(report: dict[str, Any]) -> bool:
+    return all(result["model"].startswith("Qwen3.5") for result in report["results"])
+
+
 def _titles(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [(key, title.format(**report["tokens"])) for key, title in _COLUMNS]
 
@@ -65,9 +82,11 @@ def _row(result: dict[str, Any]) -> str:
 
 
 def _cell(result: dict[str, Any], key: str) -> str:
-    ours, theirs, ratio = (result[name][key] for name in ("ours", "theirs", "ratio"))
-    rates = f"{rate(ours['median'])} / {rate(theirs['median'])}"
-    return f"{rates} = {_ratio(result, key)} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+    others, ratio = result.get("others", {}).values(), result["ratio"][key]
+    shown = (result["ours"], result["theirs"], *(one["rates"] for one in others))
+    rates = " / ".join(rate(one[key]["median"]) for one in shown)
+    beside = "".join(f", {one['ratio'][key]['median']:.2f}x" for one in others)
+    return f"{rates} = {_ratio(result, key)} ({ratio['min']:.2f} to {ratio['max']:.2f}){beside}"
 
 
 def _ratio(result: dict[str, Any], key: str) -> str:

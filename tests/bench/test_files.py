@@ -15,9 +15,9 @@ def test_each_file_has_a_name_of_its_own():
     paths = [
         peers.block_file(folder, model, name)
         for model in peers.BLOCK_MODELS
-        for name in peers.BLOCK_TYPES
+        for name in peers.types_of(model)
     ]
-    assert len({*paths}) == len(paths) == 10
+    assert len({*paths}) == len(paths) == 13
     assert paths[0] == folder / "models" / "smollm2-q4_k_m.gguf"
     assert {path.name for path in paths}.isdisjoint(peers.FILES.values())
 
@@ -34,7 +34,8 @@ def test_every_model_has_a_source(tmp_path, monkeypatch):
     peers.write_block_files(tmp_path, Path("smollm2.gguf"), Path("python"))
     assert written["smollm2-q6_k.gguf"] == tmp_path / "models" / "f32.gguf"
     assert written["llama-1b-mxfp4.gguf"] == tmp_path / "models" / "llama-1b.gguf"
-    assert len(written) == len(peers.BLOCK_MODELS) * len(peers.BLOCK_TYPES)
+    assert written["qwen3.5-0.8b-q8_0.gguf"] == tmp_path / "models" / "qwen3.5-0.8b.gguf"
+    assert len(written) == 13
 
 
 def test_a_file_that_is_there_is_kept(tmp_path):
