@@ -81,7 +81,7 @@ class Handle:
             if not self.is_over:
                 self._problem = problem
                 self._deliver(Report(Ended(problem, unwanted, at_fault), self.command))
-                self._over.set()  # whoever waits finds the end among the reports
+                self._over.set()  # after the report: who waits for the end finds it there
 
 
 def cancel(handles: Iterable[Handle], command: Cancel) -> None:

@@ -63,6 +63,7 @@ SHOWN = [
     ("docs/speed.md", "avx2.json", table.markdown, table.AVX2_MARKERS),
     ("docs/speed.md", "vulkan.json", table.markdown, table.VULKAN_MARKERS),
     ("docs/speed.md", "files.json", files_table.markdown, files_table.MARKERS),
+    ("docs/speed.md", "recurrent.json", files_table.markdown, files_table.RECURRENT_MARKERS),
     ("README.md", "files.json", files_table.summary, files_table.SUMMARY_MARKERS),
     (
         *("docs/quantization.md", QUANTIZATION.name, quantization_table.markdown),
@@ -89,6 +90,17 @@ def test_the_table_replaces_only_what_is_between_the_markers(markers):
     assert table.insert(once, "new", markers) == once
     with pytest.raises(ValueError, match="bench: begin"):
         table.insert("no markers", "new")
+
+
+def test_another_peer_has_its_rate_and_our_ratio_in_each_cell():
+    beside = {key: spread(200) for key in RATES}, {key: spread(1.5) for key in RATES}
+    others = {files_table.IK: dict(zip(("rates", "ratio"), beside, strict=True))}
+    page = files_table.markdown(
+        report(result(model="Qwen3.5 0.8B", others=others), others={files_table.IK: "the fork"})
+    )
+    assert "300 / 150 / 200 = **2.00x** (1.90 to 2.10), 1.50x" in page
+    assert "ours / llama.cpp / the fork" in page
+    assert "make bench-recurrent" in page
 
 
 # Us beside llama.cpp
