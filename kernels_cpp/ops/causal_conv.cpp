@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/simd.h"
 #include "ops/kernels.h"
 
 namespace llm {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/simd.h"
 #include "ops/kernels.h"
 
 namespace llm {
