@@ -12,6 +12,7 @@
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-files   files of block formats, the same one in both programs, as stored
+# make bench-recurrent  a model with recurrent states, beside ik_llama.cpp too
 # make bench-depth   far into a context, with the chart of README.md
 # make bench-vulkan  the same as bench on Vulkan's device; building llama.cpp for it takes glslc
 PYTHON ?= python3

@@ -80,6 +80,7 @@ inline void put_digits(const int32_t* whole, int8_t* digits, int64_t apart) {
   }
 }
 
+// Of kDigitBlock values
 inline void split_digits(const float* x, float step, int8_t* digits, int64_t apart) {
   int32_t whole[kDigitBlock];
   whole_steps(x, step, whole);
@@ -97,7 +98,10 @@ inline void sum_halves(const int32_t* whole, int32_t (&low)[2], int32_t (&high)[
       lowest += (some << 24) >> 24;
     }
     int32_t of_low = 0, of_all = 0;
-    for (int i = 0; i < kWidth; ++i) of_low += lowest[i], of_all += values[i];
+    for (int i = 0; i < kWidth; ++i) {
+      of_low += lowest[i];
+      of_all += values[i];
+    }
     low[half] = of_low;
     high[half] = (of_all - of_low) / 256;
   }

@@ -9,9 +9,10 @@
 //   kScales        of a part: 2 where 16 columns have one each
 //   kHasMinimum    value = d * level + m; else m is known from d
 //   kZero          the level that stands for 0, of bytes
-//   levels         words[g] of a part and of kWidth rows, `lanes`: columns 4g..4g+3 as products
-//   take them plain_levels   the same without what products add to levels scales         of a part
-//   and of kWidth rows value          of one row and column of the block
+//   levels         words[g] of a part and of kWidth rows, `lanes`: columns 4g.. for products
+//   plain_levels   the same, nothing added for products
+//   scales         of a part and of kWidth rows
+//   value          of one row and column of the block
 // and of nibbles also
 //   groups         where those of a part begin
 //   zeros          the level that stands for 0, in quarters

@@ -52,8 +52,9 @@ def measure(
             report["peer"] = f"llama.cpp of llama-cpp-python {peer.version}"
             report["peer_system"] = peer.system
             others = {IK: Peer(folder, path, threads, sizes, build="ik")} if ik else {}
-            for one in others.values():
-                report["others"] = {IK: f"{IK} of ik-llama-cpp-python {one.version}"}
+            report["others"] = {
+                fork: f"{fork} of ik-llama-cpp-python {one.version}" for fork, one in others.items()
+            }
             found = compare(runner, peer, title, name, repeat, sizes, others)
             for one in (peer, *others.values()):
                 one.close()
@@ -73,6 +74,8 @@ def _files(folder: Path, models: list[str], types: list[str]) -> Iterator[tuple[
         for name in peers.types_of(title)
         if name in (types or peers.types_of(title))
     ]
+    if not found:
+        raise SystemExit(f"{', '.join(models)}: none is measured in {', '.join(types)}")
     for _, _, path in found:
         if not path.exists():
             raise SystemExit(f"there is no {path}: run python -m tests.bench.peers --files first")
@@ -109,7 +112,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=5)
     models = [*peers.BLOCK_MODELS]
     parser.add_argument("--models", nargs="+", choices=models, default=models)
-    parser.add_argument("--types", nargs="+", default=[], help="left out, all of each model")
+    types = sorted({name for title in models for name in peers.types_of(title)})
+    parser.add_argument(
+        "--types", nargs="+", choices=types, default=[], help="left out, all of each model"
+    )
     parser.add_argument("--ik", action="store_true", help="beside ik_llama.cpp too")
     parser.add_argument("--short", action="store_true", help="few tokens, to see that it works")
     parser.add_argument("--json", type=Path)

@@ -152,8 +152,9 @@ def set_up_ik(folder: Path) -> None:
     python, library = python_of(folder, "ik"), _ik_library(folder)
     if not python.exists():
         venv.create(python.parents[1], with_pip=True)
-    install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", _IK_PACKAGE]
-    subprocess.run([python, *install], check=True)
+    if subprocess.run([python, "-c", "import ik_llama_cpp"], capture_output=True).returncode:
+        install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", _IK_PACKAGE]
+        subprocess.run([python, *install], check=True)
     if library.exists():
         return
     print("building ik_llama.cpp: a quarter of an hour", flush=True)

@@ -49,3 +49,10 @@ def test_a_missing_file_is_named_before_anything_is_measured(tmp_path, monkeypat
     monkeypatch.setattr(sys, "argv", ["files", "--folder", str(tmp_path)])
     with pytest.raises(SystemExit, match=r"no .*smollm2-q4_k_m\.gguf: run .*peers --files first"):
         files.main()
+
+
+def test_a_model_that_is_not_measured_in_a_type_is_named(tmp_path, monkeypatch):
+    words = ["files", "--folder", str(tmp_path), "--models", "SmolLM2", "--types", "Q8_0"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit, match="SmolLM2: none is measured in Q8_0"):
+        files.main()
