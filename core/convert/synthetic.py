@@ -24,7 +24,7 @@ from llm_lite.core.formats.gguf_writer import GgufTensor, write_gguf
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.variant_reader import METADATA_FILE, to_json
 from llm_lite.core.formats.variant_writer import VariantWriter
-from llm_lite.core.models.description.decoder import EMBEDDING
+from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
 from llm_lite.core.models.description.tensors import Shapes
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
@@ -304,29 +304,48 @@ def _gemma4(changes: Mapping[str, Any], rows: int = 262_144) -> tuple[dict[str, 
     return metadata, GEMMA_4.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=values)
 
 
-def _llama(changes: Mapping[str, Any], rows: int) -> tuple[dict[str, Any], Shapes]:
-    """Return the metadata and shapes of a llama with heads of 64 values and an output head that is
-    the embedding of `rows` rows."""
-    same = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": 64}
-    metadata: dict[str, Any] = {f"llama.{k}": v for k, v in {**changes, **same}.items()}
+def _llama(
+    changes: Mapping[str, Any], rows: int, head: bool = False
+) -> tuple[dict[str, Any], Shapes]:
+    """Return the metadata and shapes of a llama with a vocabulary of `rows`; its output head is a
+    matrix of its own, or the embedding."""
+    width = changes["embedding_length"] // changes["attention.head_count"]
+    same = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": width}
+    known = {"context_length": 8192, **changes, **same}
+    metadata: dict[str, Any] = {f"llama.{k}": v for k, v in known.items()}
     metadata["general.architecture"] = "llama"
-    return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
+    sizes, own = {EMBEDDING: (rows, 1)}, [HEAD] if head else []
+    return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=own)
 
 
 _SMOLLM2 = {
     "block_count": 30,
-    "context_length": 8192,
     "embedding_length": 576,
     "feed_forward_length": 1536,
     "attention.head_count": 9,
     "attention.head_count_kv": 3,
     "rope.freq_base": 100_000.0,
 }
-_LLAMA_1B = {  # Llama 3.2's, whose widths super-blocks of 256 divide
+_LLAMA_1B = {  # https://huggingface.co/meta-llama/Llama-3.2-1B
     "block_count": 16,
-    "context_length": 8192,
     "embedding_length": 2048,
     "feed_forward_length": 8192,
+    "attention.head_count": 32,
+    "attention.head_count_kv": 8,
+    "rope.freq_base": 500_000.0,
+}
+_LLAMA_3B = {  # https://huggingface.co/meta-llama/Llama-3.2-3B
+    "block_count": 28,
+    "embedding_length": 3072,
+    "feed_forward_length": 8192,
+    "attention.head_count": 24,
+    "attention.head_count_kv": 8,
+    "rope.freq_base": 500_000.0,
+}
+_LLAMA_8B = {  # https://huggingface.co/meta-llama/Llama-3.1-8B
+    "block_count": 32,
+    "embedding_length": 4096,
+    "feed_forward_length": 14_336,
     "attention.head_count": 32,
     "attention.head_count_kv": 8,
     "rope.freq_base": 500_000.0,
@@ -423,6 +442,8 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "gemma-4-e4b": _KnownShape("Gemma 4 E4B", partial(_gemma4, _GEMMA_4_E4B)),
     "smollm2-135m": _KnownShape("SmolLM2 135M", partial(_llama, _SMOLLM2, 49_152)),
     "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
+    "llama-3b": _KnownShape("Llama 3B", partial(_llama, _LLAMA_3B, 128_256)),
+    "llama-8b": _KnownShape("Llama 8B", partial(_llama, _LLAMA_8B, 128_256, head=True)),
     "qwen3.5-0.8b": _KnownShape("Qwen3.5 0.8B", partial(_qwen3_5, _QWEN3_5_0_8B)),
     "qwen3.5-4b": _KnownShape("Qwen3.5 4B", partial(_qwen3_5, _QWEN3_5_4B)),
     "lfm2-1.2b": _KnownShape("LFM2 1.2B", partial(_lfm2, _LFM2_1_2B)),

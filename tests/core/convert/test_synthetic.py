@@ -210,10 +210,14 @@ def test_smollm2_has_its_shapes(tmp_path):
         assert np.isfinite(runner.session.prefill([2, 300, 301])).all()
 
 
-def test_llama_1b_has_its_shapes():
-    """1,235,814,400 parameters, as Llama 3.2 1B's; super-blocks fill its rows."""
-    _, shapes = synthetic._KNOWN["llama-1b"].fields()
-    assert sum(math.prod(shape) for _, shape in shapes) == 1_235_814_400
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("llama-1b", 1_235_814_400), ("llama-3b", 3_212_749_824), ("llama-8b", 8_030_261_248)],
+)
+def test_llamas_have_their_shapes(name, parameters):
+    """As many parameters as Llama 3's; super-blocks fill their rows."""
+    _, shapes = synthetic._KNOWN[name].fields()
+    assert sum(math.prod(shape) for _, shape in shapes) == parameters
     assert all(shape[-1] % 256 == 0 for _, shape in shapes)
 
 
