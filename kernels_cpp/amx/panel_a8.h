@@ -34,7 +34,7 @@ inline void configure_for(int tokens) {
 }
 
 // kOdd: which registers; levels: of both parts, kPartBytes apart; to: [kPanelParts][tokens][kWidth]
-template <Levels kLevels, int kOdd, size_t kPartBytes>
+template <int kOdd, size_t kPartBytes>
 inline void tile_product(const uint8_t* x, int64_t stride, const I32* levels, int32_t* to) {
   constexpr int kFirst = 2 * kOdd, kSecond = kFirst + 1, kX = 4 + kOdd;
   constexpr int64_t kRow = kTileRegisterBytes;
@@ -44,13 +44,8 @@ inline void tile_product(const uint8_t* x, int64_t stride, const I32* levels, in
   load_tile<kX>(x, stride);
   load_tile<6>(levels, kRow);
   load_tile<7>(second, kRow);
-  if constexpr (kLevels == Levels::kSignedBytes) {
-    dot_signed<kFirst, kX, 6>();
-    dot_signed<kSecond, kX, 7>();
-  } else {
-    dot_unsigned<kFirst, kX, 6>();
-    dot_unsigned<kSecond, kX, 7>();
-  }
+  dot_int8<kFirst, kX, 6>();
+  dot_int8<kSecond, kX, 7>();
   store_tile<kFirst>(to, kRow);
   store_tile<kSecond>(to + kAmxTokens * kWidth, kRow);
 }
@@ -67,8 +62,7 @@ inline void tile_products(const PanelBlock<Format>* panel, int64_t blocks, const
       const int64_t at = i + kOdd;
       const PanelBlock<Format>& block = panel[at / kScales * kPanelParts];
       const I32* levels = block.levels + kColumns / 4 * (at % kScales);
-      tile_product<Format::kLevels, kOdd, sizeof block>(x + kColumns * at, stride, levels,
-                                                        to + kStep * at);
+      tile_product<kOdd, sizeof block>(x + kColumns * at, stride, levels, to + kStep * at);
     };
     product(std::integral_constant<int, 0>());
     if (i + 1 < blocks * kScales) product(std::integral_constant<int, 1>());
@@ -94,14 +88,15 @@ inline void add_scaled(const PanelBlock<Format>* panel, int64_t n, BlockRange ra
     for (int scale = 0; scale < kScales; ++scale, products += kPanelParts * kPartStep) {
       for (int t = 0; t < kTokens; ++t) {
         const auto of_block = x.template of_block<A8Scale>(t, at);
-        const auto offset = x.template of_block<A8Offset>(t, offset_at);
+        const A8Offset offset =
+            kScales == 1 ? x.template of_block<A8Offset>(t, offset_at) : x.half(b, t, scale);
         for (int p = 0; p < kPanelParts; ++p) {
           I32 product = load(products + p * kPartStep + t * kWidth);
           product = add_offset(product, panel[p].pairs[scale], offset);
           sums[t][p] += to_f32(product) * (panel[p].scales[scale].d * of_block.scale);
         }
         if constexpr (kMinima<Format>) {
-          const float sum = sum_of<Format::kLevels, kScales>(x, t, of_block, offset, b, scale);
+          const float sum = sum_of<kScales>(of_block, offset);
           for (int p = 0; p < kPanelParts; ++p) sums[t][p] += panel[p].scales[scale].m * sum;
         }
       }
@@ -143,16 +138,18 @@ inline void panel_by_amx(const PanelBlock<Format>* panel, int64_t n, const Panel
   }
 }
 
-// As matmul_a8_by_panels; behind what PanelScratch has, scratch has kAmxBytes.
+// As matmul_a8_by_panels; behind half_offsets and what PanelScratch has, scratch has kAmxBytes.
 template <typename Format>
 inline void matmul_a8_by_amx(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t tokens,
                              Range rows, const Task& task) {
   constexpr int kColumns = 32 / Format::kScales;
   const int64_t n = x.n_cols;
-  const PanelScratch own(x, task.scratch);
-  const AmxScratch scratch(task.scratch + PanelScratch::bytes(x));
+  uint8_t* const behind = task.scratch + half_offset_bytes(x);
+  const PanelScratch own(x, behind);
+  const AmxScratch scratch(behind + PanelScratch::bytes(x));
   auto* panel = reinterpret_cast<PanelBlock<Format>*>(own.panel);
-  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), nullptr};
+  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), nullptr,
+                         half_offsets<Format>(x, tokens, task)};
   const int64_t groups = (tokens + kAmxTokens - 1) / kAmxTokens;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {

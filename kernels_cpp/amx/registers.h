@@ -1,6 +1,6 @@
 // The eight tile registers of Intel's Advanced Matrix Extensions (AMX), as products of bytes and of
 // BF16 use them: each has up to 16 rows of up to 64 bytes. Intel 64 and IA-32 Architectures
-// Software Developer's Manual, volume 1, chapter 18, and LDTILECFG, TILELOADD, TDPBSSD, TDPBF16PS
+// Software Developer's Manual, volume 1, chapter 18, and LDTILECFG, TILELOADD, TDPBSUD, TDPBF16PS
 // in volume 2.
 //
 //   TileConfig                   rows and bytes a row of each register
@@ -9,9 +9,8 @@
 //   zero_tile<t>()
 //   load_tile<t>(from, stride)   rows of memory, `stride` bytes apart
 //   store_tile<t>(to, stride)
-//   dot_signed<c, a, b>()        int32 c[m][n] += a[m][4k + i] * b[k][4n + i], summed over all k
-//                                and i = 0..3; bytes are signed
-//   dot_unsigned<c, a, b>()      the same with unsigned bytes in b
+//   dot_int8<c, a, b>()          int32 c[m][n] += a[m][4k + i] * b[k][4n + i], summed over all k
+//                                and i = 0..3; bytes of a are signed, of b unsigned
 //   dot_bf16<c, a, b>()          float32 c[m][n] += a[m][2k + i] * b[k][2n + i], BF16, summed over
 //                                all k for each i by itself, then over i = 0, 1; each sum is
 //                                rounded to nearest even, subnormal numbers count as 0 and become 0

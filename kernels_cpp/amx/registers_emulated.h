@@ -86,8 +86,7 @@ inline void check_product(const EmulatedTile& c, const EmulatedTile& a, const Em
                "a product of registers whose shapes do not fit");
 }
 
-template <typename OfB>
-inline void emulated_dot(EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
+inline void emulated_dot_int8(EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
   check_product(c, a, b);
   for (int m = 0; m < c.rows; ++m) {
     for (int n = 0; n < c.row_bytes / 4; ++n) {
@@ -95,7 +94,7 @@ inline void emulated_dot(EmulatedTile& c, const EmulatedTile& a, const EmulatedT
       std::memcpy(&sum, c.bytes[m] + 4 * n, sizeof sum);
       for (int k = 0; k < a.row_bytes; ++k) {
         const auto left = static_cast<int8_t>(a.bytes[m][k]);
-        sum += left * static_cast<OfB>(b.bytes[k / 4][4 * n + k % 4]);
+        sum += left * b.bytes[k / 4][4 * n + k % 4];
       }
       std::memcpy(c.bytes[m] + 4 * n, &sum, sizeof sum);
     }
@@ -103,12 +102,8 @@ inline void emulated_dot(EmulatedTile& c, const EmulatedTile& a, const EmulatedT
 }
 
 template <int kC, int kA, int kB>
-inline void dot_signed() {
-  emulated_dot<int8_t>(emulated_tile(kC), emulated_tile(kA), emulated_tile(kB));
-}
-template <int kC, int kA, int kB>
-inline void dot_unsigned() {
-  emulated_dot<uint8_t>(emulated_tile(kC), emulated_tile(kA), emulated_tile(kB));
+inline void dot_int8() {
+  emulated_dot_int8(emulated_tile(kC), emulated_tile(kA), emulated_tile(kB));
 }
 
 // Subnormal numbers as the processor takes them, and as it leaves them: 0 of their sign.

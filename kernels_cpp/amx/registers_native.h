@@ -27,11 +27,7 @@ inline void store_tile(void* to, int64_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(kTile) : "memory");
 }
 template <int kC, int kA, int kB>
-inline void dot_signed() {
-  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kC), "i"(kA), "i"(kB));
-}
-template <int kC, int kA, int kB>
-inline void dot_unsigned() {
+inline void dot_int8() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kC), "i"(kA), "i"(kB));
 }
 #if defined(__AMX_BF16__)

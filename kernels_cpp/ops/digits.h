@@ -39,6 +39,14 @@ struct DigitsX {
   float sums[kTokens];  // of the values
   // Of each half of the block, in steps: sums of d[0], and of d[1] + 256 d[2]
   int32_t low[kTokens][2], high[kTokens][2];
+
+  // Of the values that meet one of kScales scales
+  template <int kScales>
+  float sum(int token, int scale) const {
+    if constexpr (kScales == 1) return sums[token];
+    const auto low_part = static_cast<float>(low[token][scale]);
+    return (static_cast<float>(high[token][scale]) * 256.0f + low_part) * steps[token];
+  }
 };
 
 // The least power of two that leaves |x| / step < 2^22 of n values, whole vectors; NaN where one of
@@ -126,16 +134,25 @@ inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kT
 
 // (levels - zero) . x / step of each token over the columns of a scale, rows in lanes; words: those
 // of a block, of bytes
-template <int kTokens, int kScales>
+template <Levels kLevels, int kTokens, int kScales>
 inline void digit_dots(const I32 (&words)[8], int zero, int scale, const DigitsX<kTokens>& x,
                        F32 (&dots)[kTokens]) {
   constexpr int kWords = 8 / kScales;
+  constexpr int kStep = kWords < kWordsPerSum<kLevels> ? kWords : kWordsPerSum<kLevels>;
   I32 sums[kTokens][kDigits] = {};
-  for (int g = kWords * scale; g < kWords * (scale + 1); ++g) {
+  for (int first = kWords * scale; first < kWords * (scale + 1); first += kStep) {
+    I32 some[kTokens][kDigits] = {};
+    for (int g = first; g < first + kStep; ++g) {
+      for (int t = 0; t < kTokens; ++t) {
+        for (int digit = 0; digit < kDigits; ++digit) {
+          const int8_t* at = x.digits[t] + digit * kDigitBlock + 4 * g;
+          some[t][digit] = add_products_at<kLevels>(some[t][digit], words[g], at);
+        }
+      }
+    }
     for (int t = 0; t < kTokens; ++t) {
       for (int digit = 0; digit < kDigits; ++digit) {
-        const int8_t* at = x.digits[t] + digit * kDigitBlock + 4 * g;
-        sums[t][digit] = add_products_at<Levels::kBytes>(sums[t][digit], words[g], at);
+        sums[t][digit] += widen_sums<kLevels>(some[t][digit]);
       }
     }
   }

@@ -1,8 +1,9 @@
 // Integer dot products with a row of weights in each lane: no sums across lanes.
 //
 // A word of 32 bits holds four levels of a row; it meets the word of the same four activations,
-// which every lane gets. Without instructions for such products, words are split into pairs of
-// 16-bit integers, (0, 2) and (1, 3); levels of 4 bits are small enough for maddubs.
+// which every lane gets. Without instructions for such products, levels of up to 6 bits are small
+// enough for maddubs, whose sums have 16 bits; other words are split into pairs of 16-bit integers,
+// (0, 2) and (1, 3).
 //
 // Activations are int8 + zero. Pairs take the zero point in; for bytes it meets the sum of a row's
 // levels, which is taken once for all tokens.
@@ -32,9 +33,22 @@ typedef int16_t Pairs16 __attribute__((vector_size(32), aligned(1), may_alias));
 
 // Words of a block of 32 columns: 8 of bytes, or 16 of pairs.
 template <Levels kLevels>
-constexpr bool kInBytes = kHasByteDot || (kHasMaddubs && kLevels == Levels::kNibbles);
+constexpr bool kInBytes = kHasByteDot || (kHasMaddubs && kLevels != Levels::kBytes);
 template <Levels kLevels>
 constexpr int kBlockWords = kInBytes<kLevels> ? 8 : 16;
+
+// Whether sums of products have 16 bits, two in a lane, and of how many words of a block one has
+// room for: a product of two pairs of bytes reaches 2 * 128 times the level.
+template <Levels kLevels>
+constexpr bool kIn16Bits = kInBytes<kLevels> && !kHasByteDot;
+template <Levels kLevels>
+constexpr int kWordsPerSum = !kIn16Bits<kLevels>           ? kBlockWords<kLevels>
+                             : kLevels == Levels::kNibbles ? 8
+                             : kLevels == Levels::kFives   ? 4
+                                                           : 2;
+static_assert(8 * 256 * kMostLevel<Levels::kNibbles> < 1 << 15);
+static_assert(4 * 256 * kMostLevel<Levels::kFives> < 1 << 15);
+static_assert(2 * 256 * kMostLevel<Levels::kSixes> < 1 << 15);
 
 inline I32 spread(int32_t word) { return I32{} + word; }
 
@@ -48,6 +62,17 @@ inline void split_levels(const I32 (&words)[8], I32* levels) {
       levels[g] = (I32)(((I16)words[g] << 8) >> 8);
       levels[8 + g] = (I32)((I16)words[g] >> 8);
     }
+  }
+}
+
+// A part of a tile as split_levels takes it: pairs meet activations with their zero point, so that
+// levels need theirs.
+template <typename Format>
+inline void product_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+  if constexpr (kInBytes<Format::kLevels>) {
+    Format::levels(tile, part, lanes, words);
+  } else {
+    Format::plain_levels(tile, part, lanes, words);
   }
 }
 
@@ -84,35 +109,20 @@ class XWords {
   int32_t pairs_[16];
 };
 
-// 128 added to each of four signed bytes: what a product of unsigned by signed bytes takes.
-constexpr int32_t kBias = static_cast<int32_t>(0x80808080);
-
-// sums + levels . x, with kBias of signed bytes, see offset_of; the sums are 32 bits wide, but 16
-// where maddubs is used. Eight products of a pair of nibbles with int8 reach at most 8 * 2 * 15 *
-// 127 < 2^15.
+// sums + levels . x; the sums are 32 bits wide, or 16 (kIn16Bits).
 template <Levels kLevels>
 inline I32 add_products(I32 sums, I32 levels, int32_t x) {
 #if defined(__AVX512VNNI__)
-  const __m512i words = _mm512_set1_epi32(x);
-  if constexpr (kLevels == Levels::kSignedBytes) {
-    const __m512i positive = _mm512_xor_si512(words, _mm512_set1_epi32(kBias));
-    return (I32)_mm512_dpbusd_epi32((__m512i)sums, positive, (__m512i)levels);
-  }
-  return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)levels, words);
+  return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)levels, _mm512_set1_epi32(x));
 #elif defined(__AVXVNNI__)
-  const __m256i words = _mm256_set1_epi32(x);
-  if constexpr (kLevels == Levels::kSignedBytes) {
-    const __m256i positive = _mm256_xor_si256(words, _mm256_set1_epi32(kBias));
-    return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, positive, (__m256i)levels);
-  }
-  return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)levels, words);
+  return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)levels, _mm256_set1_epi32(x));
 #elif defined(__AVX512F__)
-  if constexpr (kLevels == Levels::kNibbles) {
+  if constexpr (kIn16Bits<kLevels>) {
     return (I32)((I16)sums + (I16)_mm512_maddubs_epi16((__m512i)levels, _mm512_set1_epi32(x)));
   }
   return sums + (I32)_mm512_madd_epi16((__m512i)levels, _mm512_set1_epi32(x));
 #elif defined(__AVX2__)
-  if constexpr (kLevels == Levels::kNibbles) {
+  if constexpr (kIn16Bits<kLevels>) {
     return (I32)((I16)sums + (I16)_mm256_maddubs_epi16((__m256i)levels, _mm256_set1_epi32(x)));
   }
   return sums + (I32)_mm256_madd_epi16((__m256i)levels, _mm256_set1_epi32(x));
@@ -131,16 +141,15 @@ inline I32 add_products(I32 sums, I32 levels, int32_t x) {
 template <Levels kLevels>
 inline I32 add_products_at(I32 sums, I32 levels, const int8_t* x) {
 #if defined(__AVX512VNNI__)
-  if constexpr (kLevels != Levels::kSignedBytes) {
-    typedef int32_t Word __attribute__((aligned(1), may_alias));
-    const auto* word = reinterpret_cast<const Word*>(x);
-    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(levels), "m"(*word));
-    return sums;
-  }
-#endif
+  typedef int32_t Word __attribute__((aligned(1), may_alias));
+  const auto* at = reinterpret_cast<const Word*>(x);
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(levels), "m"(*at));
+  return sums;
+#else
   int32_t word;
   std::memcpy(&word, x, sizeof word);
   return add_products<kLevels>(sums, levels, word);
+#endif
 }
 
 // The index-th word of a block.
@@ -150,36 +159,50 @@ inline I32 add_word(I32 sums, I32 levels, const XWords<kLevels>& x, int index) {
   return add_products<kLevels>(sums, levels, x.at(index));
 }
 
-// The sums of a block, 32 bits wide, times kTimes where they have been 16 bits wide.
+// Sums 32 bits wide, times kTimes where they have been 16 bits wide.
 template <Levels kLevels, int kTimes = 1>
 inline I32 widen_sums(I32 sums) {
-#if defined(__AVX512F__) && !defined(__AVX512VNNI__)
-  if constexpr (kLevels == Levels::kNibbles)
+#if defined(__AVX512F__)
+  if constexpr (kIn16Bits<kLevels>)
     return (I32)_mm512_madd_epi16((__m512i)sums, _mm512_set1_epi16(kTimes));
-#elif defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
-  if constexpr (kLevels == Levels::kNibbles)
+#elif defined(__AVX2__)
+  if constexpr (kIn16Bits<kLevels>)
     return (I32)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(kTimes));
 #endif
   return sums;
 }
 
-// Of the words of one scale, a row a lane.
+// Of the width that add_products leaves
+template <Levels kLevels>
+inline I32 add_sums(I32 a, I32 b) {
+  if constexpr (kIn16Bits<kLevels>) return (I32)((I16)a + (I16)b);
+  return a + b;
+}
+
+// Of words, byte by byte
+template <int kWords>
+inline I32 sum_words(const I32* words) {
+  if constexpr (kWords == 1) return words[0];
+  constexpr int kHalf = kWords / 2;
+  return sum_words<kHalf>(words) + sum_words<kWords - kHalf>(words + kHalf);
+}
+
+// Of the words of one scale, a row a lane; as many as a byte has room for are added as bytes.
 template <Levels kLevels, int kWords = 8>
 inline I32 level_sums(const I32* levels) {
+  constexpr int kMostByte = kHasMaddubs ? 255 : 127;  // where levels are multiplied as signed bytes
+  constexpr int kFit = kMostByte / kMostLevel<kLevels>;
+  constexpr int kStep = kFit >= kWords ? kWords : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
   constexpr int32_t kOnes = 0x01010101;
-  if constexpr (kLevels == Levels::kNibbles) {  // eight of them still fit a byte
-    const I32 low = (levels[0] + levels[1]) + (levels[2] + levels[3]);
-    const I32 high = (levels[4] + levels[5]) + (levels[6] + levels[7]);
-    return widen_sums<Levels::kNibbles>(add_products<Levels::kNibbles>(I32{}, low + high, kOnes));
-  }
-  // Ones that kBias makes of these, where it is added
-  constexpr bool kBiased = kUnsignedBySigned && kLevels == Levels::kSignedBytes;
   I32 sums = {}, more = {};
-  for (int i = 0; i < kWords; i += 2) {
-    sums = add_products<kLevels>(sums, levels[i], kBiased ? kOnes ^ kBias : kOnes);
-    more = add_products<kLevels>(more, levels[i + 1], kBiased ? kOnes ^ kBias : kOnes);
+#pragma GCC unroll 4
+  for (int i = 0; i < kWords; i += 2 * kStep) {
+    sums = add_products<kLevels>(sums, sum_words<kStep>(levels + i), kOnes);
+    if constexpr (kStep < kWords) {
+      more = add_products<kLevels>(more, sum_words<kStep>(levels + i + kStep), kOnes);
+    }
   }
-  return sums + more;
+  return widen_sums<kLevels>(add_sums<kLevels>(sums, more));
 }
 
 // What bytes of activations lack, a row of weights a lane: pairs of 16-bit integers that meet
@@ -206,15 +229,6 @@ inline I32 add_offset(I32 sums, I32 pairs, const A8Offset& x) {
 #endif
 }
 
-// The offset that products with kBias have to make up for: sums of levels times zero - 128.
-template <Levels kLevels>
-inline A8Offset offset_of(const A8Offset& x) {
-  if constexpr (kUnsignedBySigned && kLevels == Levels::kSignedBytes) {
-    return {static_cast<int16_t>(x.zero - 128), x.total};
-  }
-  return x;
-}
-
 // Which word of a block the i-th one of a scale is.
 template <Levels kLevels, int kScales>
 constexpr int word_of(int scale, int i) {
@@ -226,6 +240,7 @@ constexpr int word_of(int scale, int i) {
 template <Levels kLevels, int kScales = 1>
 inline I32 block_dots(const I32* levels, const XWords<kLevels>& x, int scale = 0) {
   constexpr int kHalf = kBlockWords<kLevels> / kScales / 2;
+  static_assert(kHalf <= kWordsPerSum<kLevels>);
   I32 a = {}, b = {};
   for (int i = 0; i < kHalf; ++i) {
     const int first = word_of<kLevels, kScales>(scale, i);
@@ -233,18 +248,10 @@ inline I32 block_dots(const I32* levels, const XWords<kLevels>& x, int scale = 0
     a = add_word<kLevels>(a, levels[first], x, first);
     b = add_word<kLevels>(b, levels[second], x, second);
   }
-  if constexpr (kLevels == Levels::kNibbles && kHasMaddubs && !kHasByteDot) {
-    return widen_sums<kLevels>((I32)((I16)a + (I16)b));
+  if constexpr (2 * kHalf > kWordsPerSum<kLevels>) {
+    return widen_sums<kLevels>(a) + widen_sums<kLevels>(b);
   }
-  return a + b;
-}
-
-// Of half a block of activations, without their scale: sum(int8) + 16 * zero
-inline int32_t half_total(const A8Row& x, int64_t block, int half) {
-  const int8_t* values = x.values + kA8Block * block + kA8Block / 2 * half;
-  int32_t total = kA8Block / 2 * x.offsets[block].zero;
-  for (int i = 0; i < kA8Block / 2; ++i) total += values[i];
-  return total;
+  return widen_sums<kLevels>(add_sums<kLevels>(a, b));
 }
 
 }  // namespace LLM_ISA

@@ -111,7 +111,7 @@ static void tiles_a8(const Op& op, const Wanted& wanted, Range rows, const Task&
   if (wanted.by_panels) {
     matmul_a8_by_panels<Format>(x, weight, y, wanted.tokens, rows, task);
   } else {
-    matmul_a8_by_tiles<Format>(x, weight, y, wanted.tokens, rows);
+    matmul_a8_by_tiles<Format>(x, weight, y, wanted.tokens, rows, task);
   }
 }
 
@@ -144,7 +144,7 @@ static void matmul(const Op& op, const Step& step, const Task& task) {
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
-  if (x.dtype == DType::kA8) return PanelScratch::bytes(x);
+  if (x.dtype == DType::kA8) return half_offset_bytes(x) + PanelScratch::bytes(x);
   return float_scratch(x) + DigitScratch::bytes(x);
 }
 

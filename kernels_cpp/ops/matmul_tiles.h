@@ -7,6 +7,7 @@
 #include "base/aligned.h"
 #include "ops/digits.h"
 #include "ops/groups.h"
+#include "ops/half_offsets.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
 #include "quant/formats.h"
@@ -20,11 +21,9 @@ constexpr int64_t kStreamedColumns = 16384;   // of results, see streams
 constexpr int kPassRows = 8 * kTileRows;      // that all groups of tokens meet before the next ones
 constexpr int kTileTokensA8 = kWidth == 16 ? 8 : 4;  // likewise, of int8
 
-// Floats meet levels as digits where there are products of bytes. (Of minimums for half a block no
-// sums are kept.)
+// Floats meet levels as digits where there are products of bytes.
 template <typename Format>
-constexpr bool kByDigits =
-    kInBytes<Format::kLevels> && !(Format::kHasMinimum && Format::kScales == 2);
+constexpr bool kByDigits = kInBytes<Format::kLevels>;
 // Those of nibbles are nearly as quick as panels of many tokens; those of bytes are not.
 template <typename Format>
 constexpr bool kDigitsForAll = kByDigits<Format> && Format::kLevels == Levels::kNibbles;
@@ -61,13 +60,6 @@ inline void tile_dots_in_turns(const uint8_t* groups, const A8Row& x, int64_t b,
   }
 }
 
-// Of the activations that meet one scale of a block.
-template <int kScales>
-inline float sum_of(const A8Row& x, int64_t block, int scale) {
-  if constexpr (kScales == 1) return x.scales[block].sum;
-  return x.scales[block].scale * static_cast<float>(half_total(x, block, scale));
-}
-
 // Whether zero points of weights are taken into the integers, in quarters as they count, rather
 // than what they are about as a float: panels do so (fill_block), and tiles give the same bits.
 template <typename Format>
@@ -81,8 +73,19 @@ inline F32 less_zeros(I32 products, I32 zeros, const A8Row& x, int64_t block) {
   return to_f32(products) + to_f32(zeros) * (total * -0.25f);
 }
 
+// A token's row, with what formats with two scales need of it
+struct TileX : A8Row {
+  HalfOffsets halves;
+  int64_t token;
+
+  template <int kScales>
+  const A8Offset& offset(int64_t block, int scale) const {
+    return kScales == 1 ? offsets[block] : halves.of(block, token, scale);
+  }
+};
+
 template <typename Format, int kTokens>
-inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
+inline void add_part_a8(const TilePart& at, int64_t b, const TileX (&x)[kTokens],
                         TileSums<kTokens>& totals) {
   constexpr Levels kLevels = Format::kLevels;
   constexpr bool kZeros = kZerosInIntegers<Format>;
@@ -105,7 +108,7 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
   constexpr int kScales = Format::kScales;
   for (int lanes = 0; lanes < kVectors; ++lanes) {
     I32 words[8], levels[kBlockWords<kLevels>];
-    Format::levels(at.tile, at.part, lanes, words);
+    product_levels<Format>(at.tile, at.part, lanes, words);
     split_levels<kLevels>(words, levels);
     for (int scale = 0; scale < kScales; ++scale) {
       LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
@@ -126,9 +129,8 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
         const XWords<kLevels> values(x[t], b);
         I32 products = block_dots<kLevels, kScales>(levels, values, scale);
         if constexpr (kZeros && kTokens > 1) products *= 4;
-        if constexpr (kInBytes<kLevels>) {
-          products = add_offset(products, pairs, offset_of<kLevels>(x[t].offsets[b]));
-        }
+        const A8Offset& offset = x[t].template offset<kScales>(b, scale);
+        if constexpr (kInBytes<kLevels>) products = add_offset(products, pairs, offset);
         const A8Scale& of_x = x[t].scales[b];
         F32& total = totals.of[t][lanes];
         if constexpr (kZeros && kTokens == 1) {
@@ -138,7 +140,7 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
         }
         total += to_f32(products) * (scales.d * of_x.scale);
         if constexpr (kHasM<Format> && !kZeros) {
-          total += scales.m * sum_of<kScales>(x[t], b, scale);
+          total += scales.m * sum_of<kScales>(of_x, offset);
         }
       }
     }
@@ -191,31 +193,21 @@ inline void add_part_a32(const TilePart& at, int64_t b, const FloatX (&x)[kToken
   }
 }
 
-// The levels of bytes as digits meet them; returns the one that stands for 0.
-template <typename Format>
-inline int digit_levels(const TilePart& at, int lanes, I32 (&words)[8]) {
-  if constexpr (Format::kLevels == Levels::kSignedBytes) {
-    Format::raw_levels(at.tile, at.part, lanes, words);
-    return Format::kRawZero;
-  } else {
-    Format::levels(at.tile, at.part, lanes, words);
-    return Format::kZero;
-  }
-}
-
 template <typename Format, int kTokens>
 inline void add_part_of_bytes(const TilePart& at, const DigitsX<kTokens>& x,
                               TileSums<kTokens>& totals) {
   for (int lanes = 0; lanes < kVectors; ++lanes) {
     I32 words[8];
-    const int zero = digit_levels<Format>(at, lanes, words);
+    Format::levels(at.tile, at.part, lanes, words);
     for (int scale = 0; scale < Format::kScales; ++scale) {
       F32 dots[kTokens];
-      digit_dots<kTokens, Format::kScales>(words, zero, scale, x, dots);
+      digit_dots<Format::kLevels, kTokens, Format::kScales>(words, Format::kZero, scale, x, dots);
       const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
       for (int t = 0; t < kTokens; ++t) {
         totals.of[t][lanes] += dots[t] * (scales.d * x.steps[t]);
-        if constexpr (Format::kHasMinimum) totals.of[t][lanes] += scales.m * x.sums[t];
+        if constexpr (Format::kHasMinimum) {
+          totals.of[t][lanes] += scales.m * x.template sum<Format::kScales>(t, scale);
+        }
       }
     }
   }
@@ -280,12 +272,16 @@ inline void over_tiles(const Tensor& weight, int64_t columns, const Tensor& y, i
   if (streamed) after_streaming();
 }
 
-// Of the group's tokens `count` are there; the last of them stands for others.
+// Of the group's tokens `count` are there; the last of them stands for others. halves: of all
+// tokens
 template <typename Format, int kTokens>
-inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
-                           int64_t count, Range rows) {
-  A8Row values[kTokens];
-  for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + (t < count ? t : count - 1));
+inline void tiles_times_a8(const Tensor& x, const HalfOffsets& halves, const Tensor& weight,
+                           const Tensor& y, int64_t token, int64_t count, Range rows) {
+  TileX values[kTokens];
+  for (int t = 0; t < kTokens; ++t) {
+    const int64_t index = token + (t < count ? t : count - 1);
+    values[t] = {a8_row(x, index), halves, index};
+  }
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
     add_part_a8<Format, kTokens>(at, b, values, totals);
   };
@@ -354,10 +350,11 @@ inline void in_passes(Range rows, bool several, const Pass& pass) {
 // With the bits that matmul_a8_by_panels gives
 template <typename Format>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
-                               int64_t tokens, Range rows) {
+                               int64_t tokens, Range rows, const Task& task) {
+  const HalfOffsets halves = half_offsets<Format>(x, tokens, task);
   in_passes(rows, tokens > kTileTokensA8, [&](Range some) {
     in_padded_groups<kTileTokensA8>(tokens, [&](int64_t token, auto size, int64_t count) {
-      tiles_times_a8<Format, size()>(x, weight, y, token, count, some);
+      tiles_times_a8<Format, size()>(x, halves, weight, y, token, count, some);
     });
   });
 }

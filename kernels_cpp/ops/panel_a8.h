@@ -5,6 +5,7 @@
 #include "base/aligned.h"
 #include "ops/ahead.h"
 #include "ops/groups.h"
+#include "ops/half_offsets.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
 #include "quant/formats.h"
@@ -37,16 +38,19 @@ inline size_t panel_bytes(int64_t n) {
          (16 * sizeof(I32) + kMaxScales * (sizeof(I32) + sizeof(LaneScales)));
 }
 
+template <Levels kLevels>
+constexpr int kTimes = kLevels == Levels::kNibbles ? 4 : 1;
+
 // A part of a tile becomes what products take. Zero points meet the sums of levels in bytes, and
-// those of 4 bits are made to count in quarters as their zero points do; where products take 16
-// bits, widen_sums does that.
+// those of 4 bits are made to count in quarters as their zero points do; where sums have 16 bits,
+// widen_sums does that (kTimes).
 template <typename Format>
 inline void fill_block(const TilePart& at, int lanes, PanelBlock<Format>& block) {
   constexpr Levels kLevels = Format::kLevels;
   constexpr bool kNibbles = kLevels == Levels::kNibbles;
   constexpr int kWords = 8 / Format::kScales;
   I32 words[8];
-  Format::levels(at.tile, at.part, lanes, words);
+  product_levels<Format>(at.tile, at.part, lanes, words);
   for (int i = 0; i < Format::kScales; ++i) {
     block.scales[i] = Format::scales(at.tile, at.part, lanes, i);
     if constexpr (kInBytes<kLevels>) {
@@ -99,17 +103,22 @@ struct PanelX {
   const uint8_t* rows;
   int64_t stride;  // bytes
   const int32_t* pairs;
+  HalfOffsets halves;  // of formats with two scales
 };
 
 template <Levels kLevels, int kTokens>
 class GroupX {
  public:
-  GroupX(const PanelX& x, int64_t token, int64_t n) : pairs_(x.pairs + token * n / 2) {
+  GroupX(const PanelX& x, int64_t token, int64_t n)
+      : pairs_(x.pairs + token * n / 2), halves_{x.halves.at + 2 * token, x.halves.tokens} {
     for (int t = 0; t < kTokens; ++t) rows_[t] = x.rows + (token + t) * x.stride;
   }
   int32_t word(int64_t block, int token, int index) const {
     if constexpr (!kInBytes<kLevels>) return pairs_[(block * kTokens + token) * 16 + index];
     return of_block<int32_t>(token, kA8Block * block + 4 * index);
+  }
+  A8Offset half(int64_t block, int token, int index) const {
+    return halves_.of(kept_apart(block), token, index);
   }
   template <typename T>
   T of_block(int token, int64_t offset) const {
@@ -120,6 +129,7 @@ class GroupX {
 
  private:
   const int32_t* pairs_;
+  HalfOffsets halves_;  // from the group's first token on
   const uint8_t* rows_[kTokens];
 };
 
@@ -137,44 +147,32 @@ inline void make_pairs(const Tensor& x, int64_t tokens, int32_t* pairs) {
   });
 }
 
-// Of the activations of a token that meet one scale of a block; see sum_of.
-template <Levels kLevels, int kScales, int kTokens>
-inline float sum_of(const GroupX<kLevels, kTokens>& x, int token, const A8Scale& scale,
-                    const A8Offset& offset, int64_t block, int index) {
-  if constexpr (kScales == 1) return scale.sum;
-  constexpr int kHalf = kA8Block / 2;
-  int32_t total = kHalf * offset.zero;
-  for (int i = 0; i < kHalf; ++i) {
-    total += x.template of_block<int8_t>(token, kA8Block * block + kHalf * index + i);
-  }
-  return scale.scale * static_cast<float>(total);
-}
-
 // Whether sums of activations count: products in bytes know zero points from their offsets.
 template <typename Format>
 constexpr bool kMinima = kInBytes<Format::kLevels> ? Format::kHasMinimum : kHasM<Format>;
 
-// totals += products of the columns of block b that share a scale, times that scale
+// totals += products of the columns of block b that share a scale, times that scale; sums: 32 bits
+// wide
 template <typename Format, int kTokens>
 inline void add_scaled_sums(const PanelBlock<Format>* block, int64_t n, int64_t b, int scale,
                             const GroupX<Format::kLevels, kTokens>& x,
                             const I32 (&sums)[kTokens][kPanelParts],
                             F32 (&totals)[kTokens][kPanelParts]) {
-  constexpr Levels kLevels = Format::kLevels;
   constexpr int kScales = Format::kScales;
   const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
   for (int t = 0; t < kTokens; ++t) {
     const auto of_block = x.template of_block<A8Scale>(t, at);
-    const auto offset = x.template of_block<A8Offset>(t, offset_at);
+    const A8Offset offset =
+        kScales == 1 ? x.template of_block<A8Offset>(t, offset_at) : x.half(b, t, scale);
     for (int p = 0; p < kPanelParts; ++p) {
-      I32 products = widen_sums<kLevels, 4>(sums[t][p]);
-      if constexpr (kInBytes<kLevels>) {
-        products = add_offset(products, block[p].pairs[scale], offset_of<kLevels>(offset));
+      I32 products = sums[t][p];
+      if constexpr (kInBytes<Format::kLevels>) {
+        products = add_offset(products, block[p].pairs[scale], offset);
       }
       totals[t][p] += to_f32(products) * (block[p].scales[scale].d * of_block.scale);
     }
     if constexpr (kMinima<Format>) {
-      const float sum = sum_of<kLevels, kScales>(x, t, of_block, offset, b, scale);
+      const float sum = sum_of<kScales>(of_block, offset);
       for (int p = 0; p < kPanelParts; ++p) totals[t][p] += block[p].scales[scale].m * sum;
     }
   }
@@ -185,24 +183,34 @@ inline void panel_times_a8(const PanelBlock<Format>* block, int64_t n,
                            const GroupX<Format::kLevels, kTokens>& x,
                            F32 (&result)[kTokens][kPanelParts]) {
   constexpr Levels kLevels = Format::kLevels;
-  constexpr int kScales = Format::kScales;
+  constexpr int kScales = Format::kScales, kWords = kBlockWords<kLevels> / kScales;
+  constexpr int kStep = kWords < kWordsPerSum<kLevels> ? kWords : kWordsPerSum<kLevels>;
   F32 totals[kTokens][kPanelParts] = {};
   for (int64_t b = 0; b < n / 32; ++b, block += kPanelParts) {
     for (int scale = 0; scale < kScales; ++scale) {
-      I32 sums[kTokens][kPanelParts] = {};
+      I32 wide[kTokens][kPanelParts] = {};
+#pragma GCC unroll 4
+      for (int first = 0; first < kWords; first += kStep) {
+        I32 sums[kTokens][kPanelParts] = {};
 #pragma GCC unroll 16
-      for (int i = 0; i < kBlockWords<kLevels> / kScales; ++i) {
-        const int index = word_of<kLevels, kScales>(scale, i);
-        I32 levels[kPanelParts];
-        for (int p = 0; p < kPanelParts; ++p) levels[p] = in_register(block[p].levels[index]);
+        for (int i = first; i < first + kStep; ++i) {
+          const int index = word_of<kLevels, kScales>(scale, i);
+          I32 levels[kPanelParts];
+          for (int p = 0; p < kPanelParts; ++p) levels[p] = in_register(block[p].levels[index]);
+          for (int t = 0; t < kTokens; ++t) {
+            const int32_t word = x.word(b, t, index);
+            for (int p = 0; p < kPanelParts; ++p) {
+              sums[t][p] = in_register(add_products<kLevels>(sums[t][p], levels[p], word));
+            }
+          }
+        }
         for (int t = 0; t < kTokens; ++t) {
-          const int32_t word = x.word(b, t, index);
           for (int p = 0; p < kPanelParts; ++p) {
-            sums[t][p] = in_register(add_products<kLevels>(sums[t][p], levels[p], word));
+            wide[t][p] += widen_sums<kLevels, kTimes<kLevels>>(sums[t][p]);
           }
         }
       }
-      add_scaled_sums<Format, kTokens>(block, n, b, scale, x, sums, totals);
+      add_scaled_sums<Format, kTokens>(block, n, b, scale, x, wide, totals);
     }
   }
   for (int t = 0; t < kTokens; ++t) {
@@ -226,8 +234,8 @@ inline void panel_tile_a8(const PanelBlock<Format>* panel, int64_t n,
   }
 }
 
-// What a worker keeps from one task to the next: activations as pairs, until Task::kept changes,
-// and a panel.
+// What a worker keeps behind half_offsets from one task to the next: activations as pairs, until
+// Task::kept changes, and a panel.
 struct PanelScratch {
   uint64_t& kept;
   int32_t* pairs;  // [tokens][K / 2]
@@ -250,13 +258,14 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
                                 int64_t tokens, Range rows, const Task& task) {
   constexpr Levels kLevels = Format::kLevels;
   const int64_t n = x.n_cols;
-  PanelScratch scratch(x, task.scratch);
+  PanelScratch scratch(x, task.scratch + half_offset_bytes(x));
   if (!kInBytes<kLevels> && scratch.kept != task.kept) {
     make_pairs<kLevels>(x, tokens, scratch.pairs);
     scratch.kept = task.kept;
   }
   auto* panel = reinterpret_cast<PanelBlock<Format>*>(scratch.panel);
-  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), scratch.pairs};
+  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), scratch.pairs,
+                         half_offsets<Format>(x, tokens, task)};
   const int64_t groups = (tokens + kPanelTokensA8 - 1) / kPanelTokensA8;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {

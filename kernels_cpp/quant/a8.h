@@ -25,6 +25,12 @@ struct A8Row {
   const A8Offset* offsets;  // [K / 32]
 };
 
+// Of the activations that meet one of kScales scales of a block, as floats; offset: theirs
+template <int kScales>
+inline float sum_of(const A8Scale& scale, const A8Offset& offset) {
+  return kScales == 1 ? scale.sum : scale.scale * static_cast<float>(offset.total);
+}
+
 inline A8Row a8_row(const Tensor& x, int64_t index) {
   const uint8_t* data = row<const uint8_t>(x, index);
   const auto* scales = reinterpret_cast<const A8Scale*>(data + x.n_cols);

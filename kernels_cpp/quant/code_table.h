@@ -13,8 +13,8 @@ struct alignas(16) CodeTable {
 // Of IQ4_NL and IQ4_XS (kvalues_iq4nl of ggml-common.h)
 constexpr CodeTable kNonlinear = {
     {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}};
-// E2M1 doubled (OCP Microscaling Formats 1.0)
-constexpr CodeTable kMinifloats = {{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}};
+// E2M1 doubled (OCP Microscaling Formats 1.0), with 12 added
+constexpr CodeTable kMinifloats = {{12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0}};
 
 // words: of bytes 0 to 15 -> the numbers that these name
 inline I32 look_up(const CodeTable& table, I32 codes) {

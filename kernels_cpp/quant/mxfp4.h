@@ -15,21 +15,24 @@ inline float power_of(uint8_t e) {
   return value;
 }
 
-struct MXFP4Tiles : SignedTiles<MXFP4Tiles> {
+struct MXFP4Tiles : UnsignedTiles<MXFP4Tiles> {
+  static constexpr Levels kLevels = Levels::kFives;
+  static constexpr int kScales = 1, kZero = 12;
+  static constexpr bool kHasMinimum = false;
   static constexpr int kTileBytes = kTileRows * (1 + 32 / 2), kParts = 1;
 
-  static void plain_levels(const uint8_t* tile, int, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int, int lanes, I32 (&words)[8]) {
     look_up_nibbles(kMinifloats, tile + kTileRows, lanes, words);
   }
   static LaneScales scales(const uint8_t* tile, int, int lanes, int) {
-    const U32 e = widen_u8(tile + lanes * kWidth);
-    const F32 normal = from_bits((e - 1) << 23);
-    const F32 subnormal = from_bits(0x00200000u << (e & 1));
-    return {choose((I32)(e < 2), subnormal, normal), F32{}};
+    // Exponents 0 and 1 are of subnormal numbers, whose bits are the larger ones there alone.
+    const I32 e = (I32)widen_u8(tile + lanes * kWidth);
+    const I32 normal = (e - 1) << 23, subnormal = (e + 1) << 21;
+    return {choose((I32)(normal > subnormal), (F32)normal, (F32)subnormal), F32{}};
   }
   static float value(const uint8_t* tile, int row, int column) {
     const int code = tile_nibble(tile + kTileRows, row, column);
-    return power_of(tile[row]) * static_cast<float>(kMinifloats.numbers[code]);
+    return power_of(tile[row]) * static_cast<float>(kMinifloats.numbers[code] - kZero);
   }
 };
 

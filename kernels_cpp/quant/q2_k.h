@@ -10,9 +10,12 @@ namespace llm {
 namespace LLM_ISA {
 
 struct Q2_KTiles : SuperBlock<2, kTileRows * (2 + 8)>, UnsignedTiles<Q2_KTiles> {
-  static constexpr int kScales = 2, kGroups = 2 * kTileRows;
+  static constexpr Levels kLevels = Levels::kFives;
+  static constexpr int kScales = 2, kZero = 0;
+  static constexpr bool kHasMinimum = true;
+  static constexpr int kGroups = 2 * kTileRows;
 
-  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
     unpack_twos(part_of(tile, part) + kGroups, lanes, words);
   }
   static LaneScales scales(const uint8_t* tile, int part, int lanes, int scale) {

@@ -11,11 +11,13 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct Q3_KTiles : SuperBlock<1, kTileRows * (2 + 4 + 8)>, SignedHalfTiles<Q3_KTiles> {
+struct Q3_KTiles : SuperBlock<1, kTileRows * (2 + 4 + 8)>, UnsignedTiles<Q3_KTiles> {
+  static constexpr Levels kLevels = Levels::kFives;
+  static constexpr int kScales = 2, kZero = 4;
+  static constexpr bool kHasMinimum = false;
   static constexpr int kThird = 2 * kTileRows, kLower = kThird + kGroupBytes;
-  static constexpr int kRawZero = 4;
 
-  static void raw_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
     const uint8_t* from = part_of(tile, part);
     const I32 thirds = load_words(from + kThird, lanes);
     unpack_twos(from + kLower, lanes, words);

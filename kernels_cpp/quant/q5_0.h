@@ -7,12 +7,14 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct Q5_0Tiles : SignedTiles<Q5_0Tiles> {
+struct Q5_0Tiles : UnsignedTiles<Q5_0Tiles> {
+  static constexpr Levels kLevels = Levels::kFives;
+  static constexpr int kScales = 1, kZero = 16;
+  static constexpr bool kHasMinimum = false;
   static constexpr int kTileBytes = kTileRows * (2 + 4 + 32 / 2), kParts = 1;
 
-  static void plain_levels(const uint8_t* tile, int, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int, int lanes, I32 (&words)[8]) {
     unpack_tile_fives(tile + 2 * kTileRows, lanes, words);
-    for (I32& word : words) word = add_bytes<-16>(word);
   }
   static LaneScales scales(const uint8_t* tile, int, int lanes, int) {
     return {load_halves(tile, lanes), F32{}};

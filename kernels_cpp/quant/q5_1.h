@@ -1,6 +1,5 @@
 // Q5_1: float16 d, float16 m, 32 fifth bits, 16 bytes of nibbles (low ones first); value = d *
-// level
-// + m. A tile has 16 d, 16 m, then levels as Q5_0 has them.
+// level + m. A tile has 16 d, 16 m, then levels as Q5_0 has them.
 #pragma once
 
 #include "quant/fifth_bits.h"
@@ -9,9 +8,12 @@ namespace llm {
 namespace LLM_ISA {
 
 struct Q5_1Tiles : UnsignedTiles<Q5_1Tiles> {
-  static constexpr int kTileBytes = kTileRows * (2 + 2 + 4 + 32 / 2), kParts = 1, kScales = 1;
+  static constexpr Levels kLevels = Levels::kFives;
+  static constexpr int kScales = 1, kZero = 0;
+  static constexpr bool kHasMinimum = true;
+  static constexpr int kTileBytes = kTileRows * (2 + 2 + 4 + 32 / 2), kParts = 1;
 
-  static void plain_levels(const uint8_t* tile, int, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int, int lanes, I32 (&words)[8]) {
     unpack_tile_fives(tile + 4 * kTileRows, lanes, words);
   }
   static LaneScales scales(const uint8_t* tile, int, int lanes, int) {

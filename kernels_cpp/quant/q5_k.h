@@ -9,9 +9,11 @@ namespace llm {
 namespace LLM_ISA {
 
 struct Q5_KTiles : SuperBlock<2, kTileRows * (2 + 4 + 32 / 2)>, UnsignedTiles<Q5_KTiles> {
-  static constexpr int kScales = 1;
+  static constexpr Levels kLevels = Levels::kFives;
+  static constexpr int kScales = 1, kZero = 0;
+  static constexpr bool kHasMinimum = true;
 
-  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
     unpack_tile_fives(part_of(tile, part) + 2 * kTileRows, lanes, words);
   }
   static LaneScales scales(const uint8_t* tile, int part, int lanes, int) {

@@ -9,11 +9,13 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct Q6_KTiles : SuperBlock<1, kTileRows * (2 + 8 + 32 / 2)>, SignedHalfTiles<Q6_KTiles> {
+struct Q6_KTiles : SuperBlock<1, kTileRows * (2 + 8 + 32 / 2)>, UnsignedTiles<Q6_KTiles> {
+  static constexpr Levels kLevels = Levels::kSixes;
+  static constexpr int kScales = 2, kZero = 32;
+  static constexpr bool kHasMinimum = false;
   static constexpr int kUpper = 2 * kTileRows, kLower = kUpper + 2 * kGroupBytes;
-  static constexpr int kRawZero = 32;
 
-  static void raw_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+  static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
     const uint8_t* from = part_of(tile, part);
     I32 upper[8];
     unpack_twos(from + kUpper, lanes, upper);

@@ -8,9 +8,9 @@
 //   kLevels        what its levels are like (quant/levels.h)
 //   kScales        of a part: 2 where 16 columns have one each
 //   kHasMinimum    value = d * level + m; else m is known from d
-//   kZero          the level that stands for 0, of bytes
+//   kZero          the level that stands for 0; of nibbles see zeros
 //   levels         words[g] of a part and of kWidth rows, `lanes`: columns 4g.. for products
-//   plain_levels   the same, nothing added for products
+//   plain_levels   the same, of which 0 stands for 0; of nibbles as levels
 //   scales         of a part and of kWidth rows
 //   value          of one row and column of the block
 // and of nibbles also
@@ -92,7 +92,7 @@ struct NibbleTiles {
   }
 };
 
-// What formats of signed levels with one scale a part share. `Format` has `plain_levels`. Where the
+// What formats of signed levels of 8 bits share. `Format` has `plain_levels`. Where the
 // instruction set multiplies unsigned by signed bytes, 128 is added to levels.
 template <typename Format>
 struct SignedTiles {
@@ -108,32 +108,14 @@ struct SignedTiles {
   }
 };
 
-// What formats of 5 to 8 bits without a sign share.
+// What formats of other levels without a sign share. `Format` has `levels`.
 template <typename Format>
 struct UnsignedTiles {
-  static constexpr Levels kLevels = Levels::kBytes;
-  static constexpr int kZero = 0;
-  static constexpr bool kHasMinimum = true;
-
-  static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
-    Format::plain_levels(tile, part, lanes, words);
-  }
-};
-
-// Formats with two scales a part whose levels have a sign: activations are what 128 is added to.
-// `Format` has `raw_levels`, without a sign; kRawZero of them stands for 0.
-template <typename Format>
-struct SignedHalfTiles {
-  static constexpr Levels kLevels = Levels::kSignedBytes;
-  static constexpr int kScales = 2, kZero = 0;
-  static constexpr bool kHasMinimum = false;
-
   static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
-    Format::raw_levels(tile, part, lanes, words);
-    for (I32& word : words) word = add_bytes<-Format::kRawZero>(word);
-  }
-  static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
-    plain_levels(tile, part, lanes, words);
+    Format::levels(tile, part, lanes, words);
+    if constexpr (Format::kZero != 0) {
+      for (I32& word : words) word = add_bytes<-Format::kZero>(word);
+    }
   }
 };
 
