@@ -1,5 +1,5 @@
 // Products of many tokens in float32 by tile registers, with weights that are floats: both as BF16
-// digits (amx/bf16_digits.h). A panel is kPanelRows rows of weights, of which two neighbouring
+// digits (amx/bf16_digits.h). A panel is kBf16Rows rows of weights, of which two neighbouring
 // columns are a word and rows are lanes, as TDPBF16PS takes them; it meets all tokens. In memory
 // the rows of a register follow each other, so that its loads fall on different sets of the caches.
 #pragma once
@@ -12,8 +12,10 @@
 namespace llm {
 namespace LLM_ISA {
 
-static_assert(kWidth == 16 && kPanelVectors == 2, "a register of 16 rows of weights");
+static_assert(kWidth == 16, "a register of 16 rows of weights");
 
+constexpr int kBf16Vectors = 2;  // registers of rows of weights
+constexpr int kBf16Rows = kBf16Vectors * kWidth;
 constexpr int kRegisterBytes = kTileRegisterRows * kTileRegisterBytes;
 constexpr int kBf16Tokens = kTileRegisterRows;  // of a register
 constexpr int kMostGroups = 2;                  // registers of tokens that share a pass
@@ -38,14 +40,14 @@ struct Piece {
 struct Bf16Scratch {
   // All digits of 128 tokens of 16,384 columns; of more, a piece, which every task makes.
   static constexpr int64_t kMostKept = 12 << 20;
-  static constexpr size_t kPanelBytes = kPieceSteps * kFloatDigits * kPanelVectors * kRegisterBytes;
-  static constexpr size_t kSumBytes = sizeof(float) * kMostGroups * kBf16Tokens * kPanelRows;
+  static constexpr size_t kPanelBytes = kPieceSteps * kFloatDigits * kBf16Vectors * kRegisterBytes;
+  static constexpr size_t kSumBytes = sizeof(float) * kMostGroups * kBf16Tokens * kBf16Rows;
 
   uint64_t& kept;        // Task::kept of the digits that are there
   uint8_t* x;            // [pieces, or 1][registers of tokens][kPieceSteps][kFloatDigits] registers
   U16* largest_x;        // of each token, of its first and last digits, their bits; in any lane
-  uint8_t* panel;        // [kPieceSteps][digits][kPanelVectors] registers
-  float* sums;           // of a panel of fewer rows: [kMostGroups * kBf16Tokens][kPanelRows]
+  uint8_t* panel;        // [kPieceSteps][digits][kBf16Vectors] registers
+  float* sums;           // of a panel of fewer rows: [kMostGroups * kBf16Tokens][kBf16Rows]
   float* floats;         // for matmul_a32_by_panels
   U16* largest_weights;  // as largest_x, of kWidth rows, two lanes for each
 
@@ -58,7 +60,7 @@ struct Bf16Scratch {
   }
   static size_t bytes(const Tensor& x, int64_t rows) {
     return kCacheLine + x_bytes(x) + sizeof(U16) * x.n_rows + kPanelBytes + kSumBytes +
-           kPanelBytesA32 + sizeof(U16) * kPanelVectors * ((rows + kPanelRows - 1) / kPanelRows);
+           kPanelBytesA32 + sizeof(U16) * kBf16Vectors * ((rows + kBf16Rows - 1) / kBf16Rows);
   }
   Bf16Scratch(const Tensor& tokens, uint8_t* scratch)
       : kept(*reinterpret_cast<uint64_t*>(scratch)),
@@ -105,7 +107,7 @@ inline void load_lanes(const Value* rows, int64_t stride, F32 (&lanes)[kWidth]) 
   transpose(lanes);
 }
 
-// kBf16Columns of kWidth rows, each digit as a register, these kPanelVectors apart; returns the
+// kBf16Columns of kWidth rows, each digit as a register, these kBf16Vectors apart; returns the
 // largest digits.
 template <typename Value>
 inline U16 fill_step_bf16(const Value* rows, int64_t stride, uint8_t* to) {
@@ -120,7 +122,7 @@ inline U16 fill_step_bf16(const Value* rows, int64_t stride, uint8_t* to) {
       F32 words[kDigits] = {lanes[i]};
       if constexpr (kDigits > 1) split_bf16(lanes[i], lanes[i + 1], words);
       for (int j = 0; j < kDigits; ++j) {
-        std::memcpy(to + j * kPanelVectors * kRegisterBytes, &words[j], sizeof words[j]);
+        std::memcpy(to + j * kBf16Vectors * kRegisterBytes, &words[j], sizeof words[j]);
       }
       largest = larger(largest, larger(magnitudes(words[0]), magnitudes(words[kDigits - 1])));
     }
@@ -132,7 +134,7 @@ inline U16 fill_step_bf16(const Value* rows, int64_t stride, uint8_t* to) {
 template <typename Value>
 inline U16 fill_rows_bf16(const Tensor& weight, int64_t first, int64_t count, const Piece& piece,
                           uint8_t* to) {
-  constexpr int kStepBytes = kDigitsOf<Value> * kPanelVectors * kRegisterBytes;
+  constexpr int kStepBytes = kDigitsOf<Value> * kBf16Vectors * kRegisterBytes;
   const Value* rows = row<const Value>(weight, first) + piece.from;
   U16 largest = {};
   for (int64_t k = 0; k < piece.columns; k += kBf16Columns, to += kStepBytes) {
@@ -155,7 +157,7 @@ inline U16 fill_rows_bf16(const Tensor& weight, int64_t first, int64_t count, co
 template <typename Value>
 inline void fill_panel_bf16(const Tensor& weight, int64_t first, int64_t count, const Piece& piece,
                             uint8_t* panel, U16* largest) {
-  for (int v = 0; v < kPanelVectors; ++v, panel += kRegisterBytes, first += kWidth) {
+  for (int v = 0; v < kBf16Vectors; ++v, panel += kRegisterBytes, first += kWidth) {
     const int64_t left = count - v * kWidth < 0 ? 0 : count - v * kWidth;
     const U16 own =
         fill_rows_bf16<Value>(weight, first, left < kWidth ? left : kWidth, piece, panel);
@@ -213,7 +215,7 @@ inline void panel_times_bf16(const uint8_t* panel, const uint8_t* x, int64_t ste
   if constexpr (kGroups > 1) load_sums<1>(sums, first);
   for (int64_t step = 0; step < steps; ++step, x += kFloatDigits * kRegisterBytes) {
     next.ask();
-    for (int j = 0; j < kDigits; ++j, panel += kPanelVectors * kRegisterBytes) {
+    for (int j = 0; j < kDigits; ++j, panel += kBf16Vectors * kRegisterBytes) {
       load_tile<6>(panel, kTileRegisterBytes);
       load_tile<7>(panel + kRegisterBytes, kTileRegisterBytes);
       for (int i = 0; i < kFloatDigits && i + j <= kLastProduct; ++i) {
@@ -233,9 +235,9 @@ inline void panel_bf16_to(const Tensor& y, int64_t token, int64_t tokens, int64_
                           int64_t count, const Piece& piece, const Bf16Scratch& scratch,
                           Ahead& next) {
   const uint8_t* x = piece.x + token / kBf16Tokens * kTokenBytes;
-  const bool begins = piece.from == 0, whole = count == kPanelRows;
+  const bool begins = piece.from == 0, whole = count == kBf16Rows;
   const FloatRows in_y = {row<float>(y, token) + first, y.n_cols};
-  const FloatRows apart = {scratch.sums, kPanelRows};
+  const FloatRows apart = {scratch.sums, kBf16Rows};
   const size_t bytes = count * sizeof(float);
   for (int64_t t = 0; t < tokens && !whole && !begins; ++t) {
     std::memcpy(apart.at(t, 0), in_y.at(t, 0), bytes);
@@ -255,13 +257,14 @@ inline void piece_by_bf16(const Tensor& weight, const Tensor& y, int64_t tokens,
   constexpr int64_t kTokens = kMostGroups * kBf16Tokens;
   const int64_t asks = (tokens + kTokens - 1) / kTokens * piece.steps();
   U16* largest = scratch.largest_weights;
-  for (int64_t first = rows.begin; first < rows.end; first += kPanelRows) {
-    const int64_t left = rows.end - first, count = left < kPanelRows ? left : kPanelRows;
+  for (int64_t first = rows.begin; first < rows.end; first += kBf16Rows) {
+    const int64_t left = rows.end - first, count = left < kBf16Rows ? left : kBf16Rows;
     fill_panel_bf16<Value>(weight, first, count, piece, scratch.panel, largest);
-    largest += kPanelVectors;
-    const bool last = left <= kPanelRows;
-    Ahead next = ahead_of_panel(weight, last ? rows.begin : first + kPanelRows,
-                                piece.from + (last ? piece.columns : 0), piece.columns, asks);
+    largest += kBf16Vectors;
+    const bool last = left <= kBf16Rows;
+    Ahead next =
+        ahead_of_panel(weight, last ? rows.begin : first + kBf16Rows,
+                       piece.from + (last ? piece.columns : 0), piece.columns, kBf16Rows, asks);
     for (int64_t token = 0; token < tokens; token += kTokens) {
       const int64_t some = tokens - token < kTokens ? tokens - token : kTokens;
       if (token == 0 || some < kTokens) configure_for_bf16(static_cast<int>(some));
@@ -289,10 +292,9 @@ inline bool token_in_range(const U16& largest) {
 inline void multiply_out_of_range(const Tensor& x, const Tensor& weight, const Tensor& y,
                                   int64_t tokens, Range rows, const Bf16Scratch& scratch) {
   const U16* largest = scratch.largest_weights;
-  for (int64_t first = rows.begin; first < rows.end;
-       first += kPanelRows, largest += kPanelVectors) {
+  for (int64_t first = rows.begin; first < rows.end; first += kBf16Rows, largest += kBf16Vectors) {
     if (all_in_range(largest[0]) && all_in_range(largest[1])) continue;
-    const int64_t end = rows.end - first < kPanelRows ? rows.end : first + kPanelRows;
+    const int64_t end = rows.end - first < kBf16Rows ? rows.end : first + kBf16Rows;
     matmul_a32_by_panels(x, weight, y, tokens, {first, end}, scratch.floats);
   }
   for (int64_t token = 0; token < tokens; ++token) {

@@ -46,13 +46,13 @@ static size_t others(const Op& op) {
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
   if (!may_be_by_bf16(op, step)) return base_matmul().n_tasks(op, step);
-  const int64_t panels = (op.out[0]->n_cols + kPanelRows - 1) / kPanelRows;
+  const int64_t panels = (op.out[0]->n_cols + kBf16Rows - 1) / kBf16Rows;
   return std::max(panels / kPanelsPerTask, std::min(panels, kTasksPerWorker * step.workers));
 }
 
 static void matmul_by_bf16(const Op& op, const Task& task, int64_t tokens) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  const Range rows = share(task, y.n_cols, kPanelRows);
+  const Range rows = share(task, y.n_cols, kBf16Rows);
   const auto by_values = [&](auto format) {
     typedef typename decltype(format)::Value Value;
     matmul_a32_by_bf16<Value>(x, weight, y, tokens, rows, task.scratch + others(op), task.kept);

@@ -10,10 +10,12 @@ namespace llm {
 namespace LLM_ISA {
 
 constexpr int64_t kPanelWorthA32 = 3;  // tokens, from which on unpacking a panel pays
-constexpr int kPanelVectors = 2;
+constexpr int kPanelVectors = kWidth == 16 ? 3 : 2;
 constexpr int kPanelRows = kPanelVectors * kWidth;
 constexpr int kPanelColumns = 768;  // at most at a time, whole super-blocks: the panel stays in L2
-constexpr int kPanelTokensA32 = kWidth == 16 ? 12 : 6;  // two accumulators each
+// An accumulator each and vector. Rows of activations often lie a multiple of 4 KiB apart, all in
+// one set of the first cache, which has 8 ways or more.
+constexpr int kPanelTokensA32 = kWidth == 16 ? 8 : 6;
 // Of the panel in use, between those of the next that are asked for.
 constexpr int kColumnsPerAsk = 64;
 constexpr size_t kPanelBytesA32 = sizeof(float) * kPanelRows * kPanelColumns;
@@ -90,17 +92,16 @@ inline void fill_panel(const Tensor& weight, int64_t first, int64_t count, int64
   }
 }
 
-// Weights of a panel, as they lie in memory; see fill_panel.
+// Weights of a panel of so many rows, as they lie in memory; see fill_panel.
 inline Ahead ahead_of_panel(const Tensor& weight, int64_t first, int64_t from, int64_t n,
-                            int64_t calls) {
+                            int64_t rows, int64_t calls) {
   const int64_t stride = row_bytes(weight.dtype, weight.n_cols);
   const int64_t before = row_bytes(weight.dtype, from), bytes = row_bytes(weight.dtype, n);
   if (!in_tiles(weight)) {
-    return Ahead(weight.data + first * stride + before, kPanelRows, bytes, stride, calls);
+    return Ahead(weight.data + first * stride + before, rows, bytes, stride, calls);
   }
-  return Ahead(tile_row(weight, first) + kTileRows * before,
-               (kPanelRows + kTileRows - 1) / kTileRows, kTileRows * bytes, kTileRows * stride,
-               calls);
+  return Ahead(tile_row(weight, first) + kTileRows * before, (rows + kTileRows - 1) / kTileRows,
+               kTileRows * bytes, kTileRows * stride, calls);
 }
 
 // Rows of floats, `stride` floats apart
@@ -164,7 +165,7 @@ inline void matmul_a32_by_panels(const Tensor& x, const Tensor& weight, const Te
       fill_panel(weight, first, count, from, n, panel);
       const bool last = from + n == x.n_cols;
       Ahead next = ahead_of_panel(weight, first + (last ? kPanelRows : 0), last ? 0 : from + n, n,
-                                  groups * ((n + kColumnsPerAsk - 1) / kColumnsPerAsk));
+                                  kPanelRows, groups * ((n + kColumnsPerAsk - 1) / kColumnsPerAsk));
       in_groups<kPanelTokensA32>(tokens, [&](int64_t token, auto group) {
         panel_times_a32<group()>(panel, from_x, token, from, n, to_y, first, count, next);
       });
