@@ -7,10 +7,11 @@
 namespace llm {
 namespace LLM_ISA {
 
-inline void unpack_tile_fives(const uint8_t* groups, int lanes, I32 (&words)[8]) {
+__attribute__((always_inline)) inline void unpack_tile_fives(const uint8_t* groups, int lanes,
+                                                             I32 (&words)[8]) {
   const I32 fifths = load_words(groups, lanes);
   unpack_tile_nibbles(groups + kGroupBytes, lanes, words);
-  for (int g = 0; g < 8; ++g) words[g] |= ((fifths >> g) & 0x01010101) << 4;
+  for (int g = 0; g < 8; ++g) words[g] |= move_bits(fifths, g, 4, 1);
 }
 
 inline int tile_five(const uint8_t* groups, int row, int column) {

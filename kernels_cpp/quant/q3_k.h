@@ -21,7 +21,7 @@ struct Q3_KTiles : SuperBlock<1, kTileRows * (2 + 4 + 8)>, UnsignedTiles<Q3_KTil
     const uint8_t* from = part_of(tile, part);
     const I32 thirds = load_words(from + kThird, lanes);
     unpack_twos(from + kLower, lanes, words);
-    for (int g = 0; g < 8; ++g) words[g] |= ((thirds >> g) & 0x01010101) << 2;
+    for (int g = 0; g < 8; ++g) words[g] |= move_bits(thirds, g, 2, 1);
   }
   static LaneScales scales(const uint8_t* tile, int part, int lanes, int scale) {
     return signed_scale(tile, part_of(tile, part) + kTileRows * scale, lanes);

@@ -18,9 +18,9 @@ struct Q6_KTiles : SuperBlock<1, kTileRows * (2 + 8 + 32 / 2)>, UnsignedTiles<Q6
   static void levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
     const uint8_t* from = part_of(tile, part);
     I32 upper[8];
-    unpack_twos(from + kUpper, lanes, upper);
+    unpack_twos<4>(from + kUpper, lanes, upper);
     unpack_tile_nibbles(from + kLower, lanes, words);
-    for (int g = 0; g < 8; ++g) words[g] |= upper[g] << 4;
+    for (int g = 0; g < 8; ++g) words[g] |= upper[g];
   }
   static LaneScales scales(const uint8_t* tile, int part, int lanes, int scale) {
     return signed_scale(tile, part_of(tile, part) + kTileRows * scale, lanes);

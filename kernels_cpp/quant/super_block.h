@@ -53,10 +53,12 @@ inline void put_twos(const uint8_t* levels, int shift, int row, uint8_t* groups)
     byte = static_cast<uint8_t>(byte | (levels[i] >> shift & 3) << (i / 4 % 4 * 2));
   }
 }
+// kTo: the bit of a level that the lower one is
+template <int kTo = 0>
 inline void unpack_twos(const uint8_t* groups, int lanes, I32 (&words)[8]) {
   for (int h = 0; h < 2; ++h) {
     const I32 packed = load_words(groups + kGroupBytes * h, lanes);
-    for (int g = 0; g < 4; ++g) words[4 * h + g] = (packed >> (2 * g)) & 0x03030303;
+    for (int g = 0; g < 4; ++g) words[4 * h + g] = move_bits(packed, 2 * g, kTo, 3);
   }
 }
 inline int two_bits(const uint8_t* groups, int row, int column) {

@@ -71,6 +71,12 @@ inline int tile_nibble(const uint8_t* groups, int row, int column) {
   return column < 16 ? both & 15 : both >> 4;
 }
 
+// Bits `mask` above bit `from` of each byte, moved to bit `to`
+inline I32 move_bits(I32 word, int from, int to, int mask) {
+  const I32 moved = to > from ? word << (to - from) : word >> (from - to);
+  return moved & ((mask << to) * 0x01010101);
+}
+
 // Four bytes of each lane, each with kAdded
 template <int kAdded>
 inline I32 add_bytes(I32 word) {
