@@ -138,18 +138,17 @@ inline void panel_by_amx(const PanelBlock<Format>* panel, int64_t n, const Panel
   }
 }
 
-// As matmul_a8_by_panels; behind half_offsets and what PanelScratch has, scratch has kAmxBytes.
+// As matmul_a8_by_panels; behind the panel, scratch has kAmxBytes.
 template <typename Format>
 inline void matmul_a8_by_amx(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t tokens,
                              Range rows, const Task& task) {
   constexpr int kColumns = 32 / Format::kScales;
   const int64_t n = x.n_cols;
-  uint8_t* const behind = task.scratch + half_offset_bytes(x);
-  const PanelScratch own(x, behind);
-  const AmxScratch scratch(behind + PanelScratch::bytes(x));
-  auto* panel = reinterpret_cast<PanelBlock<Format>*>(own.panel);
-  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), nullptr,
-                         half_offsets<Format>(x, tokens, task)};
+  const KeptA8 kept(x, tokens, task);
+  uint8_t* const own = task.scratch + KeptA8::bytes(x);
+  const AmxScratch scratch(own + panel_bytes(n));
+  auto* panel = reinterpret_cast<PanelBlock<Format>*>(own);
+  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), nullptr, kept.halves<Format>()};
   const int64_t groups = (tokens + kAmxTokens - 1) / kAmxTokens;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {

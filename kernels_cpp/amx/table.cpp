@@ -36,7 +36,7 @@ static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
   const size_t base = base_matmul().scratch_bytes(op);
   if (x.dtype != DType::kA8) return base;
-  return std::max(base, half_offset_bytes(x) + PanelScratch::bytes(x) + kAmxBytes);
+  return std::max(base, KeptA8::bytes(x) + panel_bytes(x.n_cols) + kAmxBytes);
 }
 
 KernelTable table() {

@@ -93,7 +93,7 @@ inline void panel_times_pairs(const PanelBlock<Format>* block, int64_t n,
   }
 }
 
-// What a worker keeps behind half_offsets from one task to the next: packed tokens, until
+// What a worker keeps behind KeptA8 from one task to the next: packed tokens, until
 // Task::kept changes, and a panel.
 struct PairScratch {
   uint64_t& kept;
@@ -115,14 +115,14 @@ template <typename Format>
 inline void matmul_a8_by_pairs(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows, const Task& task) {
   const int64_t n = x.n_cols;
-  PairScratch scratch(x, task.scratch + half_offset_bytes(x));
+  const KeptA8 kept(x, tokens, task);
+  PairScratch scratch(x, task.scratch + KeptA8::bytes(x));
   if (scratch.kept != task.kept) {
     pack_tokens(x, tokens, scratch.packed);
     scratch.kept = task.kept;
   }
   auto* panel = reinterpret_cast<PanelBlock<Format>*>(scratch.panel);
-  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), nullptr,
-                         half_offsets<Format>(x, tokens, task)};
+  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), nullptr, kept.halves<Format>()};
   const int64_t groups = (tokens + kPanelTokensA8 - 1) / kPanelTokensA8;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {

@@ -33,7 +33,7 @@ static void matmul(const Op& op, const Step& step, const Task& task) {
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
   const size_t base = base_matmul().scratch_bytes(op);
-  return x.dtype == DType::kA8 ? std::max(base, half_offset_bytes(x) + PairScratch::bytes(x)) : base;
+  return x.dtype == DType::kA8 ? std::max(base, KeptA8::bytes(x) + PairScratch::bytes(x)) : base;
 }
 
 KernelTable table() {

@@ -132,17 +132,18 @@ inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kT
   }
 }
 
-// (levels - zero) . x / step of each token over the columns of a scale, rows in lanes; words: those
-// of a block, of bytes
-template <Levels kLevels, int kTokens, int kScales>
-inline void digit_dots(const I32 (&words)[8], int zero, int scale, const DigitsX<kTokens>& x,
+// (levels - kZero) . x / step of each token over the columns of a scale, rows in lanes; words:
+// those of a block, of bytes
+template <typename Format, int kTokens>
+inline void digit_dots(const I32 (&words)[8], int scale, const DigitsX<kTokens>& x,
                        F32 (&dots)[kTokens]) {
-  constexpr int kWords = 8 / kScales;
+  constexpr Levels kLevels = Format::kLevels;
+  constexpr int kScales = Format::kScales, kWords = 8 / kScales;
   constexpr int kStep = kWords < kWordsPerSum<kLevels> ? kWords : kWordsPerSum<kLevels>;
   I32 sums[kTokens][kDigits] = {};
-  for (int first = kWords * scale; first < kWords * (scale + 1); first += kStep) {
+  for (int first = 0; first < kWords; first += kStep) {
     I32 some[kTokens][kDigits] = {};
-    for (int g = first; g < first + kStep; ++g) {
+    for (int g = kWords * scale + first; g < kWords * scale + first + kStep; ++g) {
       for (int t = 0; t < kTokens; ++t) {
         for (int digit = 0; digit < kDigits; ++digit) {
           const int8_t* at = x.digits[t] + digit * kDigitBlock + 4 * g;
@@ -158,7 +159,7 @@ inline void digit_dots(const I32 (&words)[8], int zero, int scale, const DigitsX
   }
   for (int t = 0; t < kTokens; ++t) {
     const auto of_zero = [&](const int32_t (&halves)[2]) {
-      return spread(zero * (kScales == 1 ? halves[0] + halves[1] : halves[scale]));
+      return spread(Format::kZero * (kScales == 1 ? halves[0] + halves[1] : halves[scale]));
     };
     const I32 high = sums[t][2] * 256 + sums[t][1] - of_zero(x.high[t]);
     dots[t] = to_f32(high) * 256.0f + to_f32(sums[t][0] - of_zero(x.low[t]));

@@ -76,37 +76,32 @@ inline void product_levels(const uint8_t* tile, int part, int lanes, I32 (&words
   }
 }
 
-// The activations of a block as the levels are split: bytes without the zero point, pairs with it.
+// A block of activations as pairs, with their zero point: int32 [16], of which the first 8 are of
+// even columns
+inline void split_pairs(const A8Row& x, int64_t block, int32_t* pairs) {
+  Pairs16 v;
+  std::memcpy(&v, x.values + kA8Block * block, sizeof v);
+  const Pairs16 zero = Pairs16{} + x.offsets[block].zero;
+  const Pairs16 even = ((v << 8) >> 8) + zero, odd = (v >> 8) + zero;
+  std::memcpy(pairs, &even, sizeof even);
+  std::memcpy(pairs + 8, &odd, sizeof odd);
+}
+
+// The activations of a block as the levels are split: bytes without the zero point, or pairs.
 template <Levels kLevels>
 class XWords {
  public:
-  XWords() = default;
-  XWords(const A8Row& x, int64_t block) { read(x, block); }
-  void read(const A8Row& x, int64_t block) {
-    const int8_t* values = x.values + kA8Block * block;
-    if constexpr (kInBytes<kLevels>) {
-      bytes_ = values;
-    } else {
-      Pairs16 v;
-      std::memcpy(&v, values, sizeof v);
-      const Pairs16 zero = Pairs16{} + x.offsets[block].zero;
-      const Pairs16 even = ((v << 8) >> 8) + zero, odd = (v >> 8) + zero;
-      std::memcpy(pairs_, &even, sizeof even);
-      std::memcpy(pairs_ + 8, &odd, sizeof odd);
-    }
-  }
+  XWords(const int8_t* bytes, const int32_t* pairs)
+      : bytes_(kInBytes<kLevels> ? bytes : reinterpret_cast<const int8_t*>(pairs)) {}
   int32_t at(int index) const {
-    if constexpr (!kInBytes<kLevels>) return pairs_[index];
     int32_t word;
-    std::memcpy(&word, bytes_ + 4 * index, sizeof word);
+    std::memcpy(&word, address(index), sizeof word);
     return word;
   }
   const int8_t* address(int index) const { return bytes_ + 4 * index; }
-  void write(int32_t* pairs) const { std::memcpy(pairs, pairs_, sizeof pairs_); }
 
  private:
-  const int8_t* bytes_ = nullptr;
-  int32_t pairs_[16];
+  const int8_t* bytes_;
 };
 
 // sums + levels . x; the sums are 32 bits wide, or 16 (kIn16Bits).
@@ -150,13 +145,6 @@ inline I32 add_products_at(I32 sums, I32 levels, const int8_t* x) {
   std::memcpy(&word, x, sizeof word);
   return add_products<kLevels>(sums, levels, word);
 #endif
-}
-
-// The index-th word of a block.
-template <Levels kLevels>
-inline I32 add_word(I32 sums, I32 levels, const XWords<kLevels>& x, int index) {
-  if constexpr (kInBytes<kLevels>) return add_products_at<kLevels>(sums, levels, x.address(index));
-  return add_products<kLevels>(sums, levels, x.at(index));
 }
 
 // Sums 32 bits wide, times kTimes where they have been 16 bits wide.
@@ -245,8 +233,8 @@ inline I32 block_dots(const I32* levels, const XWords<kLevels>& x, int scale = 0
   for (int i = 0; i < kHalf; ++i) {
     const int first = word_of<kLevels, kScales>(scale, i);
     const int second = word_of<kLevels, kScales>(scale, kHalf + i);
-    a = add_word<kLevels>(a, levels[first], x, first);
-    b = add_word<kLevels>(b, levels[second], x, second);
+    a = add_products_at<kLevels>(a, levels[first], x.address(first));
+    b = add_products_at<kLevels>(b, levels[second], x.address(second));
   }
   if constexpr (2 * kHalf > kWordsPerSum<kLevels>) {
     return widen_sums<kLevels>(a) + widen_sums<kLevels>(b);

@@ -144,7 +144,7 @@ static void matmul(const Op& op, const Step& step, const Task& task) {
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
-  if (x.dtype == DType::kA8) return half_offset_bytes(x) + PanelScratch::bytes(x);
+  if (x.dtype == DType::kA8) return KeptA8::bytes(x) + panel_bytes(x.n_cols);
   return float_scratch(x) + DigitScratch::bytes(x);
 }
 

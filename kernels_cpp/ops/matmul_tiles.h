@@ -7,8 +7,7 @@
 #include "base/aligned.h"
 #include "ops/digits.h"
 #include "ops/groups.h"
-#include "ops/half_offsets.h"
-#include "ops/lanes_a8.h"
+#include "ops/kept_a8.h"
 #include "quant/a8.h"
 #include "quant/formats.h"
 
@@ -41,7 +40,7 @@ struct TileSums {
 inline void tile_dots_in_turns(const uint8_t* groups, const A8Row& x, int64_t b,
                                I32 (&dots)[kVectors]) {
   constexpr Levels kNibbles = Levels::kNibbles;
-  const XWords<kNibbles> words(x, b);
+  const XWords<kNibbles> words(x.values + kA8Block * b, nullptr);
   I16 low_sums[kVectors] = {}, high_sums[kVectors] = {};
   I32 levels[kVectors] = {};
   for (int j = 0; j < 4; ++j) {
@@ -73,10 +72,16 @@ inline F32 less_zeros(I32 products, I32 zeros, const A8Row& x, int64_t block) {
   return to_f32(products) + to_f32(zeros) * (total * -0.25f);
 }
 
-// A token's row, with what formats with two scales need of it
+// A token's row, with what is kept of it
 struct TileX : A8Row {
   HalfOffsets halves;
   int64_t token;
+  const int32_t* pairs;  // of this token: [K / 32][16]
+
+  template <Levels kLevels>
+  XWords<kLevels> words(int64_t block) const {
+    return {values + kA8Block * block, pairs + 16 * block};
+  }
 
   template <int kScales>
   const A8Offset& offset(int64_t block, int scale) const {
@@ -126,7 +131,7 @@ inline void add_part_a8(const TilePart& at, int64_t b, const TileX (&x)[kTokens]
       }
 #pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t) {
-        const XWords<kLevels> values(x[t], b);
+        const XWords<kLevels> values = x[t].template words<kLevels>(b);
         I32 products = block_dots<kLevels, kScales>(levels, values, scale);
         if constexpr (kZeros && kTokens > 1) products *= 4;
         const A8Offset& offset = x[t].template offset<kScales>(b, scale);
@@ -201,7 +206,7 @@ inline void add_part_of_bytes(const TilePart& at, const DigitsX<kTokens>& x,
     Format::levels(at.tile, at.part, lanes, words);
     for (int scale = 0; scale < Format::kScales; ++scale) {
       F32 dots[kTokens];
-      digit_dots<Format::kLevels, kTokens, Format::kScales>(words, Format::kZero, scale, x, dots);
+      digit_dots<Format>(words, scale, x, dots);
       const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
       for (int t = 0; t < kTokens; ++t) {
         totals.of[t][lanes] += dots[t] * (scales.d * x.steps[t]);
@@ -272,15 +277,17 @@ inline void over_tiles(const Tensor& weight, int64_t columns, const Tensor& y, i
   if (streamed) after_streaming();
 }
 
-// Of the group's tokens `count` are there; the last of them stands for others. halves: of all
+// Of the group's tokens `count` are there; the last of them stands for others. kept: of all
 // tokens
 template <typename Format, int kTokens>
-inline void tiles_times_a8(const Tensor& x, const HalfOffsets& halves, const Tensor& weight,
+inline void tiles_times_a8(const Tensor& x, const KeptA8& kept, const Tensor& weight,
                            const Tensor& y, int64_t token, int64_t count, Range rows) {
+  const HalfOffsets halves = kept.halves<Format>();
+  const int32_t* pairs = kept.pairs<Format, 1>();
   TileX values[kTokens];
   for (int t = 0; t < kTokens; ++t) {
     const int64_t index = token + (t < count ? t : count - 1);
-    values[t] = {a8_row(x, index), halves, index};
+    values[t] = {a8_row(x, index), halves, index, pairs + index * (x.n_cols / 2)};
   }
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
     add_part_a8<Format, kTokens>(at, b, values, totals);
@@ -351,10 +358,10 @@ inline void in_passes(Range rows, bool several, const Pass& pass) {
 template <typename Format>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows, const Task& task) {
-  const HalfOffsets halves = half_offsets<Format>(x, tokens, task);
+  const KeptA8 kept(x, tokens, task);
   in_passes(rows, tokens > kTileTokensA8, [&](Range some) {
     in_padded_groups<kTileTokensA8>(tokens, [&](int64_t token, auto size, int64_t count) {
-      tiles_times_a8<Format, size()>(x, halves, weight, y, token, count, some);
+      tiles_times_a8<Format, size()>(x, kept, weight, y, token, count, some);
     });
   });
 }

@@ -4,9 +4,7 @@
 
 #include "base/aligned.h"
 #include "ops/ahead.h"
-#include "ops/groups.h"
-#include "ops/half_offsets.h"
-#include "ops/lanes_a8.h"
+#include "ops/kept_a8.h"
 #include "quant/a8.h"
 #include "quant/formats.h"
 
@@ -97,8 +95,7 @@ inline int64_t kept_apart(int64_t index) {
   return index;
 }
 
-// The activations of all tokens. In bytes rows are read as they are; pairs are made once for all
-// panels, in groups of kPanelTokensA8 or fewer tokens: int32 [K / 32][tokens of the group][16].
+// The activations of all tokens: rows in bytes, or as pairs; see KeptA8.
 struct PanelX {
   const uint8_t* rows;
   int64_t stride;  // bytes
@@ -132,20 +129,6 @@ class GroupX {
   HalfOffsets halves_;  // from the group's first token on
   const uint8_t* rows_[kTokens];
 };
-
-// pairs: int32 [tokens][K / 2]
-template <Levels kLevels>
-inline void make_pairs(const Tensor& x, int64_t tokens, int32_t* pairs) {
-  const int64_t blocks = x.n_cols / kA8Block;
-  in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
-    for (int t = 0; t < group(); ++t) {
-      const A8Row values = a8_row(x, token + t);
-      for (int64_t b = 0; b < blocks; ++b) {
-        XWords<kLevels>(values, b).write(pairs + (token * blocks + b * group() + t) * 16);
-      }
-    }
-  });
-}
 
 // Whether sums of activations count: products in bytes know zero points from their offsets.
 template <typename Format>
@@ -234,38 +217,14 @@ inline void panel_tile_a8(const PanelBlock<Format>* panel, int64_t n,
   }
 }
 
-// What a worker keeps behind half_offsets from one task to the next: activations as pairs, until
-// Task::kept changes, and a panel.
-struct PanelScratch {
-  uint64_t& kept;
-  int32_t* pairs;  // [tokens][K / 2]
-  uint8_t* panel;
-
-  static size_t pair_bytes(const Tensor& x) {
-    return kHasByteDot ? 0 : static_cast<size_t>(2 * x.n_rows * x.n_cols);
-  }
-  static size_t bytes(const Tensor& x) {
-    return kCacheLine + pair_bytes(x) + panel_bytes(x.n_cols);
-  }
-  PanelScratch(const Tensor& x, uint8_t* scratch)
-      : kept(*reinterpret_cast<uint64_t*>(scratch)),
-        pairs(reinterpret_cast<int32_t*>(scratch + kCacheLine)),
-        panel(scratch + kCacheLine + pair_bytes(x)) {}
-};
-
 template <typename Format>
 inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Tensor& y,
                                 int64_t tokens, Range rows, const Task& task) {
-  constexpr Levels kLevels = Format::kLevels;
   const int64_t n = x.n_cols;
-  PanelScratch scratch(x, task.scratch + half_offset_bytes(x));
-  if (!kInBytes<kLevels> && scratch.kept != task.kept) {
-    make_pairs<kLevels>(x, tokens, scratch.pairs);
-    scratch.kept = task.kept;
-  }
-  auto* panel = reinterpret_cast<PanelBlock<Format>*>(scratch.panel);
-  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), scratch.pairs,
-                         half_offsets<Format>(x, tokens, task)};
+  const KeptA8 kept(x, tokens, task);
+  auto* panel = reinterpret_cast<PanelBlock<Format>*>(task.scratch + KeptA8::bytes(x));
+  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x),
+                         kept.pairs<Format, kPanelTokensA8>(), kept.halves<Format>()};
   const int64_t groups = (tokens + kPanelTokensA8 - 1) / kPanelTokensA8;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {
@@ -274,7 +233,7 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
     Ahead next(tile_row(weight, first + kPanelRowsA8), 1, bytes, 0, groups);
     in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
       next.ask();
-      const GroupX<kLevels, group()> of_group(values, token, n);
+      const GroupX<Format::kLevels, group()> of_group(values, token, n);
       panel_tile_a8<Format, group()>(panel, n, of_group, row<float>(y, token) + first, y.n_cols,
                                      count);
     });
