@@ -49,6 +49,13 @@ def largest(logits: F32, count: int) -> NDArray[np.int64]:
     return found
 
 
+def allowed_of(logits: F32, mask: Mask, count: int) -> tuple[int, float, float, Ids]:
+    """[V] -> how many tokens the mask allows; of their logits the largest and the sum of
+    e^(x - largest); and the `count` likeliest of them, or all. ValueError for a shorter mask."""
+    found: tuple[int, float, float, Ids] = _kernels().allowed(logits, mask, count)
+    return found
+
+
 def kernel_options(options: SamplingOptions) -> Any:
     """Return the options in the form of the kernels, made once for an answer."""
     from llm_lite_kernels import _cpp

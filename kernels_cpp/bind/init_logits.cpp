@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,24 @@ class Logits {
     return indices;
   }
 
+  // -> how many the mask allows, of these the largest, the sum of e^(x - largest), and where the
+  // `count` largest are
+  std::tuple<int64_t, float, double, py::array_t<int64_t>> allowed(const Floats& values,
+                                                                   const Bits& mask,
+                                                                   int64_t count) const {
+    check(values, 1);
+    const int64_t n = values.size();
+    check_mask(mask, n);
+    const int64_t bits = allowed_bits(mask.data(), n);
+    std::vector<float> kept(n);
+    kernels_.keep_allowed(values.data(), n, mask.data(), kept.data());
+    std::pair<float, double> sum;
+    kernels_.sum_exp(kept.data(), n, &sum.first, &sum.second);
+    py::array_t<int64_t> indices(std::min(count, bits));
+    llm::largest(kernels_, kept.data(), n, indices.size(), indices.mutable_data());
+    return {bits, sum.first, sum.second, indices};
+  }
+
   // -> token, surprise in bits
   std::pair<int64_t, double> draw(const Floats& values, const llm::Sampling& sampling,
                                   const Ids& recent, const Ids& repeats, int64_t unbroken,
@@ -50,9 +69,7 @@ class Logits {
     for (const auto& [token, bias] : sampling.bias) {
       if (token < 0 || token >= n) throw std::invalid_argument("expected biases of tokens below N");
     }
-    if (mask && (mask->ndim() != 1 || 32 * mask->size() < n)) {
-      throw std::invalid_argument("expected a mask of N bits");
-    }
+    if (mask) check_mask(*mask, n);
     const llm::DrawState state{{recent.data(), recent.size()},
                                {repeats.data(), repeats.size()},
                                unbroken,
@@ -69,6 +86,20 @@ class Logits {
     if (values.ndim() != 1 || values.size() < 1 || count < 0 || count > values.size()) {
       throw std::invalid_argument("expected values [N] and a count of at most N");
     }
+  }
+
+  static void check_mask(const Bits& mask, int64_t n) {
+    if (mask.ndim() != 1 || 32 * mask.size() < n) {
+      throw std::invalid_argument("expected a mask of N bits");
+    }
+  }
+
+  // How many of the first n are set
+  static int64_t allowed_bits(const uint32_t* mask, int64_t n) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n / 32; ++i) count += __builtin_popcount(mask[i]);
+    const uint32_t rest = (1u << (n % 32)) - 1;
+    return n % 32 == 0 ? count : count + __builtin_popcount(mask[n / 32] & rest);
   }
 
   static void check_ids(const Ids& ids, int64_t n) {
@@ -107,6 +138,9 @@ void init_logits(py::module_& module) {
            "float32 [N] -> the largest, and the sum of e^(x - largest): NaN where a value is.")
       .def("largest", &Logits::largest, py::arg("values"), py::arg("count"),
            "float32 [N] -> int64 [count], where the largest are, falling; equal ones by place.")
+      .def("allowed", &Logits::allowed, py::arg("values"), py::arg("mask"), py::arg("count"),
+           "float32 [N], uint32 [ceil(N / 32)] -> how many bits are set; of their values the "
+           "largest, the sum of e^(x - largest), and where the `count` largest are: of fewer all.")
       .def("draw", &Logits::draw, py::arg("values"), py::arg("sampling"), py::arg("recent"),
            py::arg("repeats"), py::arg("unbroken"), py::arg("mask"), py::arg("mu"),
            py::arg("uniform"), py::arg("xtc_uniform"),

@@ -20,17 +20,6 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
-std::vector<float> masked(const float* logits, int64_t n, const uint32_t* mask) {
-  std::vector<float> allowed(n, kImpossible);
-  for (int64_t word = 0; 32 * word < n; ++word) {
-    for (uint32_t bits = mask[word]; bits != 0; bits &= bits - 1) {
-      const int64_t token = 32 * word + __builtin_ctz(bits);
-      if (token < n) allowed[token] = logits[token];
-    }
-  }
-  return allowed;
-}
-
 // The best k, falling. Few scores are changed: who is among the best k afterwards was among the
 // best k and as many more before, or is one of the few.
 std::vector<Candidate> best(const LogitKernels& kernels, const float* logits, int64_t n, int64_t k,
@@ -141,7 +130,8 @@ Drawn draw(const LogitKernels& kernels, const float* logits, int64_t n, const Sa
            const DrawState& state) {
   std::vector<float> allowed;
   if (state.mask != nullptr) {
-    allowed = masked(logits, n, state.mask);
+    allowed.resize(n);
+    kernels.keep_allowed(logits, n, state.mask, allowed.data());
     logits = allowed.data();
   }
   const Changed changed = changed_scores(logits, sampling, state);

@@ -1,6 +1,7 @@
 #include "logits/kernels.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/exp.h"
 
@@ -47,7 +48,20 @@ static void sum_exp(const float* values, int64_t n, float* most, double* total) 
   }
 }
 
-const LogitKernels kLogits = {sum_exp, maxima};
+static void keep_allowed(const float* values, int64_t n, const uint32_t* bits, float* out) {
+  constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+  I32 lane_bits;
+  for (int i = 0; i < kWidth; ++i) lane_bits[i] = 1 << i;
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    const auto some = static_cast<int32_t>(bits[i / 32] >> (i % 32));
+    const I32 allowed = (I32)((lane_bits & some) != 0);
+    store(out + i, choose(allowed, load(values + i), broadcast(kImpossible)));
+  }
+  for (; i < n; ++i) out[i] = bits[i / 32] >> (i % 32) & 1 ? values[i] : kImpossible;
+}
+
+const LogitKernels kLogits = {sum_exp, maxima, keep_allowed};
 
 }  // namespace LLM_ISA
 }  // namespace llm

@@ -12,6 +12,8 @@ struct LogitKernels {
   void (*sum_exp)(const float* values, int64_t n, float* largest, double* sum);
   // [ceil(n / kLogitBlock)], of each block
   void (*maxima)(const float* values, int64_t n, float* maxima);
+  // out[i] = values[i] where bit i % 32 of bits[i / 32] is set, else -inf
+  void (*keep_allowed)(const float* values, int64_t n, const uint32_t* bits, float* out);
 };
 
 // Indices of the `count` <= n largest values, falling; of equal ones the first comes first. Without

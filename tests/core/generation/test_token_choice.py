@@ -60,6 +60,25 @@ def test_the_largest_fall_and_equal_ones_keep_their_order(isa: str) -> None:
             np.testing.assert_array_equal(found, falling[:count])
 
 
+@pytest.mark.parametrize("isa", KERNELS)
+@pytest.mark.parametrize("share", [0.01, 0.5, 1.0])
+def test_what_a_mask_allows(isa: str, share: float) -> None:
+    for size in SIZES:
+        values, random = rows(size)[0], np.random.default_rng(size)
+        may = random.random(size) < share
+        may[random.integers(size)] = True
+        padded = np.append(may, random.random(-size % 32) < 0.5)  # bits of no token
+        mask = np.packbits(padded, bitorder="little").view(np.uint32)
+        count, largest, total, best = KERNELS[isa].allowed(values, mask, 5)
+        ids = np.flatnonzero(may)
+        assert (count, largest) == (len(ids), values[ids].max())
+        assert total == pytest.approx(np.exp(values[ids].astype(float) - largest).sum(), rel=1e-6)
+        falling = ids[np.argsort(-values[ids], kind="stable")]
+        np.testing.assert_array_equal(best, falling[:5])
+    with pytest.raises(ValueError, match="a mask of N bits"):
+        KERNELS[isa].allowed(values, mask[:-1], 5)
+
+
 @st.composite
 def choices(draw: st.DrawFn) -> tuple[F32, SamplingOptions, DrawState]:
     """Logits, options and a state; most options are off, as they are used."""
