@@ -326,30 +326,18 @@ _SMOLLM2 = {
     "attention.head_count_kv": 3,
     "rope.freq_base": 100_000.0,
 }
-_LLAMA_1B = {  # https://huggingface.co/meta-llama/Llama-3.2-1B
-    "block_count": 16,
-    "embedding_length": 2048,
-    "feed_forward_length": 8192,
-    "attention.head_count": 32,
-    "attention.head_count_kv": 8,
-    "rope.freq_base": 500_000.0,
-}
-_LLAMA_3B = {  # https://huggingface.co/meta-llama/Llama-3.2-3B
-    "block_count": 28,
-    "embedding_length": 3072,
-    "feed_forward_length": 8192,
-    "attention.head_count": 24,
-    "attention.head_count_kv": 8,
-    "rope.freq_base": 500_000.0,
-}
-_LLAMA_8B = {  # https://huggingface.co/meta-llama/Llama-3.1-8B
-    "block_count": 32,
-    "embedding_length": 4096,
-    "feed_forward_length": 14_336,
-    "attention.head_count": 32,
-    "attention.head_count_kv": 8,
-    "rope.freq_base": 500_000.0,
-}
+
+
+def _llama_3(layers: int, width: int, inner: int, heads: int) -> dict[str, Any]:
+    """Return the fields in which Llama 3's differ, https://huggingface.co/meta-llama."""
+    return {
+        "block_count": layers,
+        "embedding_length": width,
+        "feed_forward_length": inner,
+        "attention.head_count": heads,
+        "attention.head_count_kv": 8,
+        "rope.freq_base": 500_000.0,
+    }
 
 
 _QWEN3_5_0_8B = {  # https://huggingface.co/Qwen/Qwen3.5-0.8B
@@ -441,9 +429,11 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "gemma-3n-e2b": _KnownShape("Gemma 3n E2B", _e2b),
     "gemma-4-e4b": _KnownShape("Gemma 4 E4B", partial(_gemma4, _GEMMA_4_E4B)),
     "smollm2-135m": _KnownShape("SmolLM2 135M", partial(_llama, _SMOLLM2, 49_152)),
-    "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
-    "llama-3b": _KnownShape("Llama 3B", partial(_llama, _LLAMA_3B, 128_256)),
-    "llama-8b": _KnownShape("Llama 8B", partial(_llama, _LLAMA_8B, 128_256, head=True)),
+    "llama-1b": _KnownShape("Llama 1B", partial(_llama, _llama_3(16, 2048, 8192, 32), 128_256)),
+    "llama-3b": _KnownShape("Llama 3B", partial(_llama, _llama_3(28, 3072, 8192, 24), 128_256)),
+    "llama-8b": _KnownShape(
+        "Llama 8B", partial(_llama, _llama_3(32, 4096, 14_336, 32), 128_256, head=True)
+    ),
     "qwen3.5-0.8b": _KnownShape("Qwen3.5 0.8B", partial(_qwen3_5, _QWEN3_5_0_8B)),
     "qwen3.5-4b": _KnownShape("Qwen3.5 4B", partial(_qwen3_5, _QWEN3_5_4B)),
     "lfm2-1.2b": _KnownShape("LFM2 1.2B", partial(_lfm2, _LFM2_1_2B)),

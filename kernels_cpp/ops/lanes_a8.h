@@ -28,7 +28,6 @@ constexpr bool kHasMaddubs = false;
 #endif
 
 typedef int16_t I16 __attribute__((vector_size(4 * kWidth)));
-typedef uint32_t Words8 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef int16_t Pairs16 __attribute__((vector_size(32), aligned(1), may_alias));
 
 // Words of a block of 32 columns: 8 of bytes, or 16 of pairs.
@@ -91,8 +90,8 @@ inline void split_pairs(const A8Row& x, int64_t block, int32_t* pairs) {
 template <Levels kLevels>
 class XWords {
  public:
-  XWords(const int8_t* bytes, const int32_t* pairs)
-      : bytes_(kInBytes<kLevels> ? bytes : reinterpret_cast<const int8_t*>(pairs)) {}
+  // words: 32 bytes, or what split_pairs makes
+  explicit XWords(const void* words) : bytes_(static_cast<const int8_t*>(words)) {}
   int32_t at(int index) const {
     int32_t word;
     std::memcpy(&word, address(index), sizeof word);

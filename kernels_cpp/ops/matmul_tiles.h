@@ -40,7 +40,7 @@ struct TileSums {
 inline void tile_dots_in_turns(const uint8_t* groups, const A8Row& x, int64_t b,
                                I32 (&dots)[kVectors]) {
   constexpr Levels kNibbles = Levels::kNibbles;
-  const XWords<kNibbles> words(x.values + kA8Block * b, nullptr);
+  const XWords<kNibbles> words(x.values + kA8Block * b);
   I16 low_sums[kVectors] = {}, high_sums[kVectors] = {};
   I32 levels[kVectors] = {};
   for (int j = 0; j < 4; ++j) {
@@ -76,11 +76,12 @@ inline F32 less_zeros(I32 products, I32 zeros, const A8Row& x, int64_t block) {
 struct TileX : A8Row {
   HalfOffsets halves;
   int64_t token;
-  const int32_t* pairs;  // of this token: [K / 32][16]
+  const int32_t* pairs;  // of this token: [K / 32][16]; null where bytes are multiplied
 
   template <Levels kLevels>
   XWords<kLevels> words(int64_t block) const {
-    return {values + kA8Block * block, pairs + 16 * block};
+    if constexpr (kInBytes<kLevels>) return XWords<kLevels>(values + kA8Block * block);
+    return XWords<kLevels>(pairs + 16 * block);
   }
 
   template <int kScales>
@@ -287,7 +288,8 @@ inline void tiles_times_a8(const Tensor& x, const KeptA8& kept, const Tensor& we
   TileX values[kTokens];
   for (int t = 0; t < kTokens; ++t) {
     const int64_t index = token + (t < count ? t : count - 1);
-    values[t] = {a8_row(x, index), halves, index, pairs + index * (x.n_cols / 2)};
+    values[t] = {a8_row(x, index), halves, index,
+                 pairs == nullptr ? nullptr : pairs + index * (x.n_cols / 2)};
   }
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
     add_part_a8<Format, kTokens>(at, b, values, totals);

@@ -28,6 +28,7 @@ from tests.core.exec.one_op import (
     OneOp,
     check,
     max_error,
+    steps,
     weight,
 )
 from tests.pairs import each_pair
@@ -166,6 +167,34 @@ def test_products_of_one_input_and_then_of_another(isa: str, dtype: str) -> None
 
     case.build = build
     check(case, isa, 5e-5, a8=True)
+
+
+@EVERY_ISA
+def test_formats_that_keep_different_things_share_an_input(isa: str) -> None:
+    """Pairs and offsets of half blocks are made for the first of a phase's products with a need."""
+    case, formats = OneOp(), ("q4_0", "q6_k", "iq4_nl", "q2_k", "q8_0", "q3_k")
+    case.inputs(256, "x")
+    for dtype in formats:
+        case.random(dtype, 33, 256, dtype=dtype, scale=0.1)
+
+    def build(b: PlanBuilder) -> Tensor:
+        x = case.input(b, "x")
+        total, *others = (b.matmul(x, b.weight(dtype), f"y.{dtype}") for dtype in formats)
+        for other in others:
+            total = b.add(total, other, f"sum.{other.name}")
+        return total
+
+    case.build = build
+    program = case.program(a8=True)
+    cpu = CpuExecutor(program, case.weights, 2, isa=isa)
+    reference = NumpyExecutor(program, case.weights)
+    for step in steps(case.rng):
+        plan = program.plan_for(step.count, step.outputs)
+        for executor in (cpu, reference):
+            executor.run_ops(plan, step, 0, len(plan.ops))
+        found, expected = (e.read(plan, plan.tensors[plan.logits], step) for e in (cpu, reference))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+    cpu.close()
 
 
 def extreme_inputs(columns: int = 64) -> TensorData:
