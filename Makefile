@@ -12,6 +12,8 @@
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-files   files of block formats, the same one in both programs, as stored
+# make bench-llamas    the shapes of Llama 1B, 3B and 8B, beside ik_llama.cpp too (50 GB of files)
+# make bench-llamas-avx2    the same with instructions up to AVX2
 # make bench-recurrent  a model with recurrent states, beside ik_llama.cpp too
 # make bench-depth   far into a context, with the chart of README.md
 # make bench-vulkan  the same as bench on Vulkan's device; building llama.cpp for it takes glslc
@@ -27,7 +29,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/p
 PYTHON_FILES := llm_lite core desktop tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-recurrent bench-depth bench-vulkan clean
+.PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -104,12 +106,20 @@ bench-avx2: setup-test
 	$(BIN)/python -m tests.bench.compare --isa avx2 --repeat 3 --json tests/bench/results/avx2.json --page docs/speed.md
 
 bench-files: setup-test
-	$(BIN)/python -m tests.bench.peers --files
-	$(BIN)/python -m tests.bench.files --models SmolLM2 "Llama 1B" --json tests/bench/results/files.json --page docs/speed.md --summary README.md
+	$(BIN)/python -m tests.bench.peers --files SmolLM2
+	$(BIN)/python -m tests.bench.files files --json tests/bench/results/files.json --page docs/speed.md
+
+bench-llamas: setup-test
+	$(BIN)/python -m tests.bench.peers --ik --files "Llama 1B" "Llama 3B" "Llama 8B"
+	$(BIN)/python -m tests.bench.files llamas --json tests/bench/results/llamas.json --page docs/speed.md
+
+bench-llamas-avx2: setup-test
+	$(BIN)/python -m tests.bench.peers --avx2 --ik --files "Llama 1B" "Llama 3B" "Llama 8B"
+	$(BIN)/python -m tests.bench.files llamas-avx2 --json tests/bench/results/llamas_avx2.json --page docs/speed.md --summary README.md
 
 bench-recurrent: setup-test
-	$(BIN)/python -m tests.bench.peers --files --ik
-	$(BIN)/python -m tests.bench.files --models "Qwen3.5 0.8B" --ik --json tests/bench/results/recurrent.json --page docs/speed.md
+	$(BIN)/python -m tests.bench.peers --ik --files "Qwen3.5 0.8B"
+	$(BIN)/python -m tests.bench.files recurrent --json tests/bench/results/recurrent.json --page docs/speed.md
 
 bench-depth: setup-test
 	$(BIN)/python -m tests.bench.peers

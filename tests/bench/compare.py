@@ -18,7 +18,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ Rates = dict[str, float]  # tokens per second by measurement: "prefill", "decode
 
 @dataclass(frozen=True)
 class Sizes:
-    """Tokens: of a prompt, of an answer, and in the cache before the deep one."""
+    """Tokens: of a prompt, of an answer, and in the cache before the deep one; 0: there is none."""
 
     prompt: int = 512
     new: int = 128
@@ -105,7 +105,10 @@ class Peer:
         about = self._read()
         self.version, self.system = str(about["version"]), str(about["system"])
 
-    def rates(self, depth: int) -> tuple[float, float]:
+    def rates(self) -> Rates:
+        return rates_of(self._run, self._sizes)
+
+    def _run(self, depth: int) -> tuple[float, float]:
         assert self._process.stdin is not None
         sizes = self._sizes
         tokens = {"prompt_tokens": sizes.prompt, "new_tokens": sizes.new, "depth": depth}
@@ -142,14 +145,15 @@ def our_runner(
         model_file.close()
 
 
-def rates_of(flat: tuple[float, float], deep: tuple[float, float]) -> Rates:
-    """(prefill, decode) without and with tokens in the cache -> by measurement"""
-    return {"prefill": flat[0], "decode": flat[1], "deep": deep[1]}
+def rates_of(run: Callable[[int], tuple[float, float]], sizes: Sizes) -> Rates:
+    """run(tokens in the cache) -> (prefill, decode); by measurement"""
+    prefill, decode = run(0)
+    rates = {"prefill": prefill, "decode": decode}
+    return rates | {"deep": run(sizes.depth)[1]} if sizes.depth else rates
 
 
 def our_rates(runner: Runner, sizes: Sizes) -> Rates:
-    flat, deep = (run_once(runner, sizes.prompt, sizes.new, depth=d) for d in (0, sizes.depth))
-    return rates_of(flat, deep)
+    return rates_of(lambda d: run_once(runner, sizes.prompt, sizes.new, depth=d), sizes)
 
 
 def compare(
@@ -168,15 +172,13 @@ def compare(
     for index in range(repeat):
         memory.append(read_gb_s(runner))
         for rates, one in ((theirs, peer), *((of_others[n], p) for n, p in others.items())):
-            rates.append(rates_of(one.rates(0), one.rates(sizes.depth)))
+            rates.append(one.rates())
             time.sleep(_SETTLE_SECONDS)
         ours.append(our_rates(runner, sizes))
         time.sleep(_SETTLE_SECONDS)
         print(f"{mode} and {name}, round {index + 1} of {repeat}", file=sys.stderr, flush=True)
-    read = {
-        "decode": read_bytes_per_token(runner, sizes.new // 2),
-        "deep": read_bytes_per_token(runner, sizes.depth + sizes.new // 2),
-    }
+    depths = {"decode": 0, "deep": sizes.depth} if sizes.depth else {"decode": 0}
+    read = {k: read_bytes_per_token(runner, depth + sizes.new // 2) for k, depth in depths.items()}
     return Result(
         mode,
         name,

