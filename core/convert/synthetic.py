@@ -309,36 +309,34 @@ def _llama(
 ) -> tuple[dict[str, Any], Shapes]:
     """Return the metadata and shapes of a llama with a vocabulary of `rows`; its output head is a
     matrix of its own, or the embedding."""
-    width = changes["embedding_length"] // changes["attention.head_count"]
-    same = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": width}
-    known = {"context_length": 8192, **changes, **same}
-    metadata: dict[str, Any] = {f"llama.{k}": v for k, v in known.items()}
+    metadata: dict[str, Any] = {f"llama.{k}": v for k, v in changes.items()}
     metadata["general.architecture"] = "llama"
     sizes, own = {EMBEDDING: (rows, 1)}, [HEAD] if head else []
     return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=own)
 
 
-_SMOLLM2 = {
-    "block_count": 30,
-    "embedding_length": 576,
-    "feed_forward_length": 1536,
-    "attention.head_count": 9,
-    "attention.head_count_kv": 3,
-    "rope.freq_base": 100_000.0,
-}
-
-
-def _llama_3(layers: int, width: int, inner: int, heads: int) -> dict[str, Any]:
-    """Return the fields in which Llama 3's differ, https://huggingface.co/meta-llama."""
+def _fields(
+    layers: int, width: int, inner: int, heads: tuple[int, int], base: float = 5e5
+) -> Mapping[str, Any]:
+    """Return a llama's, by default with the rotary base of Llama 3; `heads` are of queries and of
+    keys."""
     return {
         "block_count": layers,
+        "context_length": 8192,
         "embedding_length": width,
         "feed_forward_length": inner,
-        "attention.head_count": heads,
-        "attention.head_count_kv": 8,
-        "rope.freq_base": 500_000.0,
+        "attention.head_count": heads[0],
+        "attention.head_count_kv": heads[1],
+        "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.dimension_count": width // heads[0],
+        "rope.freq_base": base,
     }
 
+
+_SMOLLM2 = _fields(30, 576, 1536, (9, 3), 1e5)
+_LLAMA_1B = _fields(16, 2048, 8192, (32, 8))  # https://huggingface.co/meta-llama/Llama-3.2-1B
+_LLAMA_3B = _fields(28, 3072, 8192, (24, 8))  # https://huggingface.co/meta-llama/Llama-3.2-3B
+_LLAMA_8B = _fields(32, 4096, 14_336, (32, 8))  # https://huggingface.co/meta-llama/Llama-3.1-8B
 
 _QWEN3_5_0_8B = {  # https://huggingface.co/Qwen/Qwen3.5-0.8B
     "hidden_size": 1024,
@@ -429,11 +427,9 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "gemma-3n-e2b": _KnownShape("Gemma 3n E2B", _e2b),
     "gemma-4-e4b": _KnownShape("Gemma 4 E4B", partial(_gemma4, _GEMMA_4_E4B)),
     "smollm2-135m": _KnownShape("SmolLM2 135M", partial(_llama, _SMOLLM2, 49_152)),
-    "llama-1b": _KnownShape("Llama 1B", partial(_llama, _llama_3(16, 2048, 8192, 32), 128_256)),
-    "llama-3b": _KnownShape("Llama 3B", partial(_llama, _llama_3(28, 3072, 8192, 24), 128_256)),
-    "llama-8b": _KnownShape(
-        "Llama 8B", partial(_llama, _llama_3(32, 4096, 14_336, 32), 128_256, head=True)
-    ),
+    "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
+    "llama-3b": _KnownShape("Llama 3B", partial(_llama, _LLAMA_3B, 128_256)),
+    "llama-8b": _KnownShape("Llama 8B", partial(_llama, _LLAMA_8B, 128_256, head=True)),
     "qwen3.5-0.8b": _KnownShape("Qwen3.5 0.8B", partial(_qwen3_5, _QWEN3_5_0_8B)),
     "qwen3.5-4b": _KnownShape("Qwen3.5 4B", partial(_qwen3_5, _QWEN3_5_4B)),
     "lfm2-1.2b": _KnownShape("LFM2 1.2B", partial(_lfm2, _LFM2_1_2B)),

@@ -37,17 +37,12 @@ template <Levels kLevels>
 constexpr int kBlockWords = kInBytes<kLevels> ? 8 : 16;
 
 // Whether sums of products have 16 bits, two in a lane, and of how many words of a block one has
-// room for: a product of two pairs of bytes reaches 2 * 128 times the level.
+// room for: a product of two pairs of bytes reaches 2 * 128 times the level. So 8, 4 or 2.
 template <Levels kLevels>
 constexpr bool kIn16Bits = kInBytes<kLevels> && !kHasByteDot;
 template <Levels kLevels>
-constexpr int kWordsPerSum = !kIn16Bits<kLevels>           ? kBlockWords<kLevels>
-                             : kLevels == Levels::kNibbles ? 8
-                             : kLevels == Levels::kFives   ? 4
-                                                           : 2;
-static_assert(8 * 256 * kMostLevel<Levels::kNibbles> < 1 << 15);
-static_assert(4 * 256 * kMostLevel<Levels::kFives> < 1 << 15);
-static_assert(2 * 256 * kMostLevel<Levels::kSixes> < 1 << 15);
+constexpr int kWordsPerSum =
+    kIn16Bits<kLevels> ? INT16_MAX / (256 * kMostLevel<kLevels>) : kBlockWords<kLevels>;
 
 inline I32 spread(int32_t word) { return I32{} + word; }
 

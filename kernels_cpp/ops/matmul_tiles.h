@@ -278,8 +278,7 @@ inline void over_tiles(const Tensor& weight, int64_t columns, const Tensor& y, i
   if (streamed) after_streaming();
 }
 
-// Of the group's tokens `count` are there; the last of them stands for others. kept: of all
-// tokens
+// Of the group's tokens `count` are there; the last of them stands for others.
 template <typename Format, int kTokens>
 inline void tiles_times_a8(const Tensor& x, const KeptA8& kept, const Tensor& weight,
                            const Tensor& y, int64_t token, int64_t count, Range rows) {
