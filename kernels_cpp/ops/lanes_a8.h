@@ -166,7 +166,8 @@ template <int kWords>
 inline I32 sum_words(const I32* words) {
   if constexpr (kWords == 1) return words[0];
   constexpr int kHalf = kWords / 2;
-  return sum_words<kHalf>(words) + sum_words<kWords - kHalf>(words + kHalf);
+  const auto high = (U32)sum_words<kWords - kHalf>(words + kHalf);
+  return (I32)((U32)sum_words<kHalf>(words) + high);  // the highest byte may reach the sign
 }
 
 // Of the words of one scale, a row a lane; as many as a byte has room for are added as bytes.
