@@ -315,11 +315,11 @@ def _llama(
     return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=own)
 
 
-def _fields(
+def _llama_fields(
     layers: int, width: int, inner: int, heads: tuple[int, int], base: float = 5e5
 ) -> Mapping[str, Any]:
-    """Return a llama's, by default with the rotary base of Llama 3; `heads` are of queries and of
-    keys."""
+    """Return the fields of a llama, by default with Llama 3's rotary base; `heads`: of queries and
+    of keys."""
     return {
         "block_count": layers,
         "context_length": 8192,
@@ -333,10 +333,10 @@ def _fields(
     }
 
 
-_SMOLLM2 = _fields(30, 576, 1536, (9, 3), 1e5)
-_LLAMA_1B = _fields(16, 2048, 8192, (32, 8))  # https://huggingface.co/meta-llama/Llama-3.2-1B
-_LLAMA_3B = _fields(28, 3072, 8192, (24, 8))  # https://huggingface.co/meta-llama/Llama-3.2-3B
-_LLAMA_8B = _fields(32, 4096, 14_336, (32, 8))  # https://huggingface.co/meta-llama/Llama-3.1-8B
+_SMOLLM2 = _llama_fields(30, 576, 1536, (9, 3), 1e5)
+_LLAMA_1B = _llama_fields(16, 2048, 8192, (32, 8))  # meta-llama/Llama-3.2-1B
+_LLAMA_3B = _llama_fields(28, 3072, 8192, (24, 8))  # meta-llama/Llama-3.2-3B
+_LLAMA_8B = _llama_fields(32, 4096, 14_336, (32, 8))  # meta-llama/Llama-3.1-8B
 
 _QWEN3_5_0_8B = {  # https://huggingface.co/Qwen/Qwen3.5-0.8B
     "hidden_size": 1024,

@@ -13,8 +13,8 @@ from tests.bench.table import rate
 LLAMA, IK = "llama.cpp", "ik_llama.cpp"
 SUMMARY_MARKERS = "<!-- bench files in short: begin -->", "<!-- bench files in short: end -->"
 _COLUMNS = (("decode", "decode {new}"), ("prefill", "prefill {prompt}"), ("deep", "at {depth}"))
-# Of the least that a kernel gives with weights in the cache, times the memory's speed: below it
-# instructions take longer than memory.
+# Where a kernel with its weights in the cache is less than so many times as fast as memory, its
+# instructions hold it up too.
 _HEADROOM = 1.25
 
 
