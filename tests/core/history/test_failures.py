@@ -22,6 +22,7 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import schema
+from llm_lite.core.history.database.changes import AddConversation
 from tests.children import PATIENCE
 from tests.core.history.talks import add_talk, told
 
@@ -190,12 +191,33 @@ def test_migrations_follow_each_other(tmp_path):
     made.close()
 
 
+def _delete(path: Path) -> None:
+    # The log first: once the file is gone, the log of a new one may stand there.
+    for end in ("-wal", "-shm", ""):
+        path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
+
+
+def test_what_is_saved_while_its_file_is_deleted_is_saved_again(history, monkeypatch):
+    add = AddConversation.apply
+    deleted = []
+
+    def add_and_delete(change, connection):
+        add(change, connection)
+        if not deleted:
+            _delete(history.path)
+            deleted.append(change)
+
+    monkeypatch.setattr(AddConversation, "apply", add_and_delete)
+    talk = history.begin(title="Kept").id
+    assert history.flush(PATIENCE) and deleted
+    with contextlib.closing(connections.connect_reader(history.path)) as file:
+        assert [row[0] for row in file.execute("SELECT id FROM conversations")] == [talk]
+
+
 def test_a_file_that_is_deleted_under_us_is_made_again(history):
     add_talk(history, "One?")
     assert history.flush()
-    # The log first: once the file is gone, the log of a new one may stand there.
-    for end in ("-wal", "-shm", ""):
-        history.path.with_name(f"history.db{end}").unlink(missing_ok=True)
+    _delete(history.path)
     talk = add_talk(history, "Two?")
     assert history.flush(PATIENCE)
     until = time.monotonic() + PATIENCE
