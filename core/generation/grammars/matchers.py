@@ -41,6 +41,7 @@ FORKS = hasattr(os, "fork") and hasattr(socket, "send_fds")
 _WORKER = "llm_lite.core.generation.grammars.worker"
 LIMITS = MatcherLimits()
 _START_SECONDS = 60.0  # for a vocabulary too; a busy machine may be this slow
+_READ_AT_ONCE = 1 << 16  # bytes
 _MOST_BYTES = 1 << 20  # of an answer: the mask of 8 million tokens
 
 
@@ -173,11 +174,12 @@ class Matchers:
             raise
         finally:
             theirs.close()
+        reader = _SocketReader(ours)
         return Matcher(
-            Channel(ours.recv, ours.sendall, _MOST_BYTES),
+            Channel(reader.read, ours.sendall, _MOST_BYTES),
             vocabulary.texts,
             Process(
-                is_readable=partial(_is_readable, ours),
+                is_readable=reader.is_readable,
                 can_be_watched=True,
                 is_there=partial(_is_open, ours),
                 interrupt=partial(_shut, ours),
@@ -297,13 +299,35 @@ def _end_process(process: subprocess.Popen[bytes]) -> int:
     return code
 
 
-def _is_readable(connection: socket.socket, seconds: float) -> bool:
-    try:
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
-        return bool(poll.poll(1e3 * seconds))
-    except (OSError, ValueError):  # it is closed: reading says so
+class _SocketReader:
+    """Reads all that has come at once: a mask costs one call of the system beside a step."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._came = connection, b""
+
+    def read(self, count: int) -> bytes:
+        """Return up to `count` bytes once there are some; b"" at the end. OSError."""
+        came = self._came or self._connection.recv(_READ_AT_ONCE)
+        self._came = came[count:]
+        return came[:count]
+
+    def is_readable(self, seconds: float) -> bool:
+        """Return True if `read` would not wait; waits up to `seconds` for it."""
+        try:
+            self._came = self._came or self._connection.recv(_READ_AT_ONCE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return seconds > 0 and self._has_more_within(seconds)
+        except OSError:  # it is closed: reading says so
+            pass
         return True
+
+    def _has_more_within(self, seconds: float) -> bool:
+        try:
+            poll = select.poll()
+            poll.register(self._connection, select.POLLIN)
+            return bool(poll.poll(1e3 * seconds))
+        except (OSError, ValueError):
+            return True
 
 
 def _is_open(connection: socket.socket) -> bool:
