@@ -8,9 +8,8 @@ from msgspec import Struct
 
 # How a model marks its calls; `core.tools.calls` reads each. "unknown": its template is given
 # functions and marks calls in a way that is not read here.
-ToolStyle = Literal[
-    "tags", "bar", "mistral", "llama", "python", "harmony", "unknown", ""  # "": knows no tools
-]  # fmt: skip
+# "": its template knows no tools; "unknown": it takes some, and how it calls them is not known.
+ToolStyle = Literal["tags", "bar", "mistral", "llama", "python", "harmony", "gemma", "unknown", ""]
 
 
 class ToolSpec(Struct, frozen=True):

@@ -10,7 +10,8 @@ with a problem, which is shown and never run. Marks, by style:
 - mistral: [TOOL_CALLS] and a list, or name[ARGS]{...};
 - llama: an answer that is nothing but {"name": ..., "parameters": {...}};
 - python: <|tool_call_start|>[name(key="value"), ...]<|tool_call_end|>, or JSON there, of LFM2;
-- harmony: a channel "commentary" that is addressed to=functions.name.
+- harmony: a channel "commentary" that is addressed to=functions.name;
+- gemma: <|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|> of Gemma 4.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from msgspec import Struct
 from llm_lite.core.messages import ToolCall, ToolStyle
 from llm_lite.core.records import replace
 from llm_lite.core.tools.declared import NAME
+from llm_lite.core.tools.gemma_calls import ends_in_gemma_text, read_gemma_call
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
 from llm_lite.core.tools.python_calls import ends_in_text, read_python_calls
 
@@ -51,12 +53,14 @@ MARKS: dict[ToolStyle, CallMarks] = {
         ),
         ("<|call|>",),
     ),
+    "gemma": CallMarks(("<|tool_call>",), ("<tool_call|>",)),
 }
 _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each style has in it
     ("harmony", r"to=functions"),
     ("mistral", r"\[TOOL_CALLS\]"),
     ("tags", r"<tool_call>"),
     ("bar", r"<\|tool_call\|>"),
+    ("gemma", r"<\|tool_call>"),
     ("python", r"<\|tool_call_start\|>"),
     ("llama", r"""<\|python_tag\|>|\\?["']parameters\\?["']"""),
 )
@@ -65,9 +69,11 @@ _TOOLS = re.compile(r"\b(?:tools|xml_tools)\b")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
 _OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # what is JSON begins so
 _NAME_IN_BODY = re.compile(
-    r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*([\w.-]{1,64})'
+    r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*(?:call:)?([\w.-]{1,64})'
     r"|\A\s*\[\s*([\w.-]{1,64})\("
 )
+_IN_TEXT = {"python": ends_in_text, "gemma": ends_in_gemma_text}  # others are JSON
+_FORMS = {"python": "Python", "gemma": "Gemma notation"}
 
 
 def variable_of(source: str) -> str:
@@ -174,7 +180,7 @@ def _outside(split: CallSplit) -> CallSplit:
 def _inside(split: CallSplit) -> CallSplit:
     for at, mark in _closings(split):
         body = split.held[:at]
-        in_text = ends_in_text if split.style == "python" else _in_text
+        in_text = _IN_TEXT.get(split.style, _in_text)
         if not split.trusting and in_text(body) and "<function=" not in body[:40]:
             continue  # the mark stands in a text of the call
         after = _with_calls(split, _read(split.style, body))
@@ -230,8 +236,7 @@ def _read(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
             return calls
         problem = "no function is named"
     except JsonProblem as error:
-        form = "Python" if style == "python" else "JSON"
-        problem = f"the call is not valid {form}: {error}"
+        problem = f"the call is not valid {_FORMS.get(style, 'JSON')}: {error}"
     return (ToolCall(_guessed_name(body), body.strip()[:_SHOWN_BROKEN], problem),)
 
 
@@ -240,6 +245,8 @@ def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
     where any JSON may be an answer."""
     if style == "harmony":
         return _addressed(body)
+    if style == "gemma":
+        return (_with_arguments(*read_gemma_call(body)),) if body.strip() else ()
     if style == "mistral":
         parts = [part for part in body.split("[TOOL_CALLS]") if part.strip()]
         return tuple(call for part in parts for call in _mistral(part))

@@ -115,7 +115,7 @@ class _Reader(Struct):
         self.at = found.end()
         if name is not None:
             return _CONSTANTS[name]
-        return _number(found["number"]) if found["text"] is None else _unquoted(found["text"])
+        return number_of(found["number"]) if found["text"] is None else _unquoted(found["text"])
 
     def _members(self, level: int, opening: str) -> Any:
         """Return the list or the object behind a bracket."""
@@ -135,7 +135,8 @@ class _Reader(Struct):
         return dict(zip(keys, values, strict=True)) if opening == "{" else values
 
 
-def _number(text: str) -> float | int:
+def number_of(text: str) -> float | int:
+    """Return a number of decimal digits. JsonProblem for one beyond all floats."""
     if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     value = float(text)

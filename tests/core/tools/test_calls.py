@@ -89,7 +89,42 @@ READ |= {
     ),
     ("python", "a <|tool_call, and no call"): ("a <|tool_call, and no call", ()),
 }
+
+
+HOSTILE = """it's "so"\\n{1,<tool_call|>\n"""  # a text of a call
+
+
+def of_gemma(text):
+    return f"<|tool_call>{text}<tool_call|>"
+
+
+READ |= {
+    ("gemma", of_gemma('call:weather{city:<|"|>Oslo<|"|>}') + "Let me look."): (
+        "Let me look.",
+        (OSLO,),
+    ),
+    ("gemma", of_gemma('call:weather{city:<|"|>Oslo<|"|>}') + of_gemma("call:a{}")): (
+        "",
+        (OSLO, ToolCall("a")),
+    ),
+    ("gemma", of_gemma('call:a{x:-1.5e1,y:[1,[true,null],],"z":{k:{}},<|"|>w v<|"|>:2}')): (
+        "",
+        (ToolCall("a", '{"x": -15.0, "y": [1, [true, null]], "z": {"k": {}}, "w v": 2}'),),
+    ),
+    ("gemma", of_gemma(f'call:a{{x:<|"|>{HOSTILE}<|"|>}}') + "!"): (
+        "!",
+        (ToolCall("a", json.dumps({"x": HOSTILE})),),
+    ),
+    ("gemma", "a <|tool_call, and no call"): ("a <|tool_call, and no call", ()),
+}
 PROBLEMS = {
+    ("gemma", of_gemma("call:weather{city:")): ("weather", "not valid Gemma notation: it has no"),
+    ("gemma", of_gemma("call:a{x:open(1)}")): ("a", "expected a value, found 'open(1)}'"),
+    ("gemma", of_gemma("call:a{x:1} b")): ("a", "expected the end of the call, found 'b'"),
+    ("gemma", of_gemma("call:a(x=1)")): ("a", "expected '{', found '(x=1)'"),
+    ("gemma", of_gemma("call:a{x 1}")): ("a", "expected ':', found '1}'"),
+    ("gemma", of_gemma("call:a{x:1e999}")): ("a", "the number 1e999 is too large"),
+    ("gemma", of_gemma("")): ("", "no function is named"),
     ("python", pythonic("[weather(city=")): ("weather", "not valid Python: it has no end"),
     ("python", pythonic("[a('Oslo')]")): (
         "a",
@@ -135,7 +170,8 @@ def test_what_cannot_be_called_is_a_call_with_a_sentence(style, text):
 def test_deep_nesting_is_a_sentence(levels):
     deep = "[" * levels + "]" * levels
     text = f'<tool_call>{{"name": "a", "arguments": {{"x": {deep}}}}}</tool_call>'
-    for style, one in (("tags", text), ("python", pythonic(f"[a(x={deep})]"))):
+    others = ("python", pythonic(f"[a(x={deep})]")), ("gemma", of_gemma(f"call:a{{x:{deep}}}"))
+    for style, one in (("tags", text), *others):
         (found,) = read_calls(style, one).calls
         assert "nests" in found.problem
 
@@ -146,8 +182,8 @@ def test_deep_nesting_is_a_sentence(levels):
 )
 def test_long_calls_of_nothing_take_no_longer_than_they_are(body):
     """Patterns that look again from each place would take minutes."""
-    found = read_calls("python", pythonic(body)).calls
-    assert len(found) <= MOST_CALLS
+    for style, text in (("python", pythonic(body)), ("gemma", of_gemma(body))):
+        assert len(read_calls(style, text).calls) <= MOST_CALLS
 
 
 def test_an_answer_of_calls_without_end_is_cut():
@@ -191,6 +227,7 @@ PIECES = st.sampled_from(
         *("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<function=a>", '"', "\n", ","),
         *(JSON, "{", "}", "[", "\\", "</function>", "<|channel|>commentary to=", "<|message|>"),
         *("<|tool_call_start|>", "<|tool_call_end|>", "a(x=", "'", ")"),
+        *("<|tool_call>", "<tool_call|>", "call:a{x:", '<|"|>'),
         *("<|python_tag|>", "<|tool_call|>", "<|call|>", "<parameter=b>", "</parameter>", "😀"),
     )
 )
@@ -227,7 +264,7 @@ TEMPLATES = {
     "{% if tools %}<|tool_call_start|>{% endif %}": "python",
     "{% if tools %}List of tools: {{ tools }}{% endif %}": "unknown",  # it writes no calls
     "{% if tools %} to=functions.{% endif %}": "harmony",
-    "{% if tools %}<|tool_call>call:{% endif %}": "unknown",
+    "{% if tools %}<|tool_call>call:{% endif %}": "gemma",
     "You have tools. {{ messages }}<tool_call>": "",
     "{{ messages }}": "",
 }
