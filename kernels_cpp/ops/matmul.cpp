@@ -8,6 +8,7 @@
 #include "ops/matmul_tiles.h"
 #include "ops/panel_a32.h"
 #include "ops/panel_a8.h"
+#include "ops/product.h"
 #include "ops/segments.h"
 
 namespace llm {
@@ -16,17 +17,6 @@ namespace LLM_ISA {
 // From how many tokens on unpacking a panel of weights pays, as kPanelWorthA32.
 constexpr int64_t kPanelWorthDots = kWidth > 8 ? 32 : 16;  // where products by dots do as well
 constexpr int64_t kPanelWorthA8 = kTileTokensA8 > 4 ? 9 : 6;
-
-constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic
-// At most, of a large product: so many that no worker waits for long.
-constexpr int64_t kTasksPerWorker = 16;      // of one token
-constexpr int64_t kPanelTasksPerWorker = 8;  // of many
-
-struct Wanted {
-  int64_t tokens;
-  bool by_panels;
-  bool by_dots;
-};
 
 // Whether floats meet this weight as digits, however many tokens of whatever sequences there are.
 static bool has_digits_for_all(const Tensor& weight) {
@@ -49,15 +39,17 @@ static Wanted wanted_of_whole(int64_t tokens, const Tensor& weight) {
 static Wanted wanted_of(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
-  if (x.dtype == DType::kA8) return {tokens, tokens >= kPanelWorthA8, false};
+  if (x.dtype == DType::kA8) return wanted_of_integers(tokens);
   if (op.whole_sequences) return wanted_of_whole(tokens, *op.in[1]);
   if (op.as_alone) return {tokens, false, false};
   if (step.shared()) return {tokens, false, false};  // digits, or see parted
   return {tokens, tokens >= kPanelWorthA32, false};
 }
 
+Wanted wanted_of_integers(int64_t tokens) { return {tokens, tokens >= kPanelWorthA8, false}; }
+
 // Rows that one task must take whole.
-static int64_t row_granule(const Op& op, bool by_panels) {
+int64_t row_granule(const Op& op, bool by_panels) {
   const bool floats = op.in[0]->dtype == DType::kF32;
   if (floats && by_panels) return kPanelRows;
   if (!floats && by_panels && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
@@ -120,6 +112,16 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
             [&](auto format) { tiles_a8<decltype(format)>(op, wanted, rows, task); });
 }
 
+void multiply(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
+  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task);
+  matmul_a8(op, wanted, rows, task);
+}
+
+size_t product_scratch(const Tensor& x) {
+  if (x.dtype == DType::kA8) return KeptA8::bytes(x) + panel_bytes(x.n_cols);
+  return float_scratch(x) + DigitScratch::bytes(x);
+}
+
 // Whether each sequence of a shared step has the products that it would have alone there: some may
 // be in panels. Digits give a token the same bits in any case.
 static bool parted(const Op& op, const Step& step) {
@@ -137,16 +139,10 @@ static void matmul(const Op& op, const Step& step, const Task& task) {
     });
   }
   const Wanted wanted = wanted_of(op, step);
-  const Range rows = share(task, op.out[0]->n_cols, row_granule(op, wanted.by_panels));
-  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task);
-  matmul_a8(op, wanted, rows, task);
+  multiply(op, wanted, share(task, op.out[0]->n_cols, row_granule(op, wanted.by_panels)), task);
 }
 
-static size_t matmul_scratch(const Op& op) {
-  const Tensor& x = *op.in[0];
-  if (x.dtype == DType::kA8) return KeptA8::bytes(x) + panel_bytes(x.n_cols);
-  return float_scratch(x) + DigitScratch::bytes(x);
-}
+static size_t matmul_scratch(const Op& op) { return product_scratch(*op.in[0]); }
 
 const Kernel kMatmul = {matmul_tasks, matmul, matmul_scratch};
 
