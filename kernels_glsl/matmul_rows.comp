@@ -14,7 +14,7 @@
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;
 layout(constant_id = 3) const uint N = 1;          // rows of this part of the weight
-layout(constant_id = 4) const uint FIRST_ROW = 0;  // where the part begins in a row of y
+layout(constant_id = 4) const uint FIRST_ROW = 0;  // where the part begins: in a row of y, or of experts in their weights
 layout(constant_id = 5) const uint TOKENS = 1;
 layout(constant_id = 6) const uint Y_COLUMNS = 1;
 #define TEXELS
@@ -22,10 +22,10 @@ layout(constant_id = 6) const uint Y_COLUMNS = 1;
 #include "common/activations.glsl"
 #include "common/product.glsl"
 #include "common/root.glsl"
+#include "common/expert_weights.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(binding = 6, rgba32f) uniform readonly imageBuffer NormWeight;
 
-const uint OUTPUTS = N / HALVES;
 const uint PART_QUADS = 8 / GROUP_WORDS;  // of the block's words that are read at once
 
 float from_lane_apart(float value, uint apart) {
@@ -71,7 +71,11 @@ void add_block(uint rows, uint block, uint first) {
 void main() {
   uint first_token = gl_WorkGroupID.y * TOKENS, last_token = rows_in_use() - 1;
   if (first_token >= rows_in_use()) return;
-  uint rows = min(gl_GlobalInvocationID.x, (OUTPUTS - 1) / 4);
+  uint rows = min(gl_GlobalInvocationID.x, (OUTPUTS - 1) / 4);  // four of them
+  uint base = first_of_expert(first_token);
+  if (are_elsewhere(base)) return;
+  base -= FIRST_ROW;  // wraps where they begin before the part
+  uint weight_rows = in_part(base + rows * 4) / 4;
   float squares[TOKENS];
   [[unroll]] for (uint i = 0; i < HALVES * TOKENS; ++i) sums[i] = vec4(0.0);
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] = 0.0;
@@ -85,15 +89,16 @@ void main() {
       x_sums[t] = sum_of_lanes(own_x[t].x + own_x[t].y + own_x[t].z + own_x[t].w);
     }
     [[unroll]] for (uint part = 0; part < HALVES; ++part)
-      add_block(rows + part * (OUTPUTS / 4), block, part * TOKENS);
+      add_block(weight_rows + part * (OUTPUTS / 4), block, part * TOKENS);
   }
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     float root = NORMED != 0 ? root_of(sum_of_lanes(squares[t]) / float(K) + EPS) : 1.0;
     [[unroll]] for (uint r = 0; r < 4; ++r) {
-      uint at = (first_token + t) * Y_COLUMNS + FIRST_ROW + rows * 4 + r;
+      uint at = (first_token + t) * Y_COLUMNS + Y_FIRST + rows * 4 + r;
       float value = sums[t][r] / root;
       if (HALVES == 2) value = gated(value, sums[TOKENS + t][r] / root);
-      if (first_token + t <= last_token && rows * 4 + r < OUTPUTS) y[at] = added(value, at);
+      bool is_there = first_token + t <= last_token && rows * 4 + r < OUTPUTS;
+      if (is_there && is_in_part(base + rows * 4)) y[at] = added(value, at);
     }
   }
 }

@@ -11,7 +11,7 @@
 #include "common/root.glsl"
 layout(constant_id = 2) const uint K = 32;
 layout(constant_id = 3) const uint N = 1;            // rows of this part of the weight
-layout(constant_id = 4) const uint FIRST_ROW = 0;    // where the part begins in y
+layout(constant_id = 4) const uint FIRST_ROW = 0;    // where the part begins: in y, or of experts in their weights
 layout(constant_id = 5) const uint ROWS = 4;
 layout(constant_id = 6) const uint TOKENS = 1;
 layout(constant_id = 7) const uint Y_COLUMNS = 1;
@@ -20,15 +20,17 @@ layout(constant_id = 8) const uint LANE_ROWS = 1;    // a power of two, as LANES
 #include "common/activations.glsl"
 #include "common/product.glsl"
 #include "common/dot.glsl"
+#include "common/expert_weights.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(binding = 6) readonly buffer NormWeight { float norm_weight[]; };
 
-const uint OUTPUTS = N / HALVES;
 const uint SUMS = ROWS * HALVES * TOKENS;  // by half, row and token
 const uint SLICES = LANES / LANE_ROWS;
 
+uint base = 0;  // of the weights of the row's expert; a workgroup has one row then
+
 uint weight_row(uint first, uint r) {
-  return min(first + r % ROWS * LANE_ROWS, OUTPUTS - 1) + r / ROWS * OUTPUTS;
+  return in_part(base + min(first + r % ROWS * LANE_ROWS, OUTPUTS - 1) + r / ROWS * OUTPUTS);
 }
 
 uint token_row(uint first, uint t) { return min(first + t, rows_in_use() - 1); }
@@ -123,6 +125,9 @@ void add_block(uint block, uint first, uint first_token, inout float sums[SUMS],
 void main() {
   uint first_token = gl_WorkGroupID.y * TOKENS;
   if (first_token >= rows_in_use()) return;
+  base = first_of_expert(first_token);
+  if (are_elsewhere(base)) return;
+  base -= FIRST_ROW;  // wraps where they begin before the part
   uint lane = gl_LocalInvocationIndex;
   uint first = gl_WorkGroupID.x * ROWS * LANE_ROWS + lane % LANE_ROWS;
   float sums[SUMS], squares[TOKENS];
@@ -138,7 +143,8 @@ void main() {
     if (HALVES == 2)
       value = gated(value, slices_sum(sums[ROWS * TOKENS + i]) / roots[i % TOKENS]);
     uint row = first + i / TOKENS * LANE_ROWS, token = first_token + i % TOKENS;
-    uint at = token * Y_COLUMNS + FIRST_ROW + row;
-    if (lane < LANE_ROWS && row < OUTPUTS && token < rows_in_use()) y[at] = added(value, at);
+    uint at = token * Y_COLUMNS + Y_FIRST + row;
+    if (lane < LANE_ROWS && row < OUTPUTS && token < rows_in_use() && is_in_part(base + row))
+      y[at] = added(value, at);
   }
 }

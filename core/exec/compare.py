@@ -34,6 +34,7 @@ class Difference(Struct, frozen=True):
 # is rounded may fall to either side: a step of int8, a bit of float16.
 TOLERANCE = {
     "matmul": 1e-4,
+    "expert_matmul": 1e-4,
     "attention": 1e-4,
     "delta_rule": 1e-4,
     "quantize": 1e-2,

@@ -63,6 +63,13 @@ def _product(x: F32, weight: F32, step: Step) -> F32:
     return np.concatenate([reference.matmul(part, weight) for part in parts])
 
 
+def _optional(op: Op, names: tuple[str, ...], first: int, arguments: list[F32]) -> dict[str, F32]:
+    """Return the operands by these names, from the op's input `first` on, that are not left out."""
+    operands = zip(names, op.inputs[first:], strict=False)
+    there = [name for name, operand in operands if operand != LEFT_OUT]
+    return dict(zip(there, arguments[first:], strict=True))
+
+
 def _attention_of_segments(
     q: F32,
     keys: F32,
@@ -177,13 +184,10 @@ class NumpyExecutor:
         if op.name in STATEFUL:
             self._run_stateful(plan, op, arguments, step)
             return
-        if op.name == "columns":
-            count = plan.tensors[op.outputs[0]].shape[1]
-            places = {name: int(value) for name, value in op.params.items()}
-            result = reference.columns(arguments[0], count=count, **places)
-        else:
-            result = self._call(plan, op, arguments, step)
-        self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
+        found = self._call(plan, op, arguments, step)
+        results = found if isinstance(found, tuple) else (found,)
+        for output, result in zip(op.outputs, results, strict=True):
+            self._scratch[plan.tensors[output].name] = result.astype(np.float32, copy=False)
 
     def _run_stateful(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> None:
         """Run an op that goes on from a state, a sequence after the other."""
@@ -203,14 +207,25 @@ class NumpyExecutor:
             state[target] = left
         self._scratch[y.name] = np.concatenate(parts)
 
-    def _call(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> F32:
-        """Call the reference function of the op's name; some also take values of the step."""
+    def _call(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> F32 | tuple[F32, ...]:
+        """Call the reference function of the op's name; some also take values of the step, or the
+        size of what they make."""
         params: dict[str, Any] = dict(op.params)
+        columns = plan.tensors[op.outputs[0]].shape[1]
         match op.name:
+            case "columns":
+                places = {name: int(value) for name, value in params.items()}
+                return reference.columns(arguments[0], count=columns, **places)
+            case "route":
+                params |= {name: int(value) for name, value in params.items() if name != "factor"}
+                params |= _optional(op, ("bias", "gains"), 1, arguments)
+                return reference.route(arguments[0], count=columns, **params)
+            case "expert_places":
+                count = plan.tensors[op.outputs[1]].shape[1] - 1
+                return reference.expert_places(arguments[0], count=count)
             case "matmul":
                 x, weight = arguments
-                outputs = plan.tensors[op.outputs[0]].shape[1]
-                return _product(x, weight[:outputs, : x.shape[1]], step)
+                return _product(x, weight[:columns, : x.shape[1]], step)
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
             case "position_rows":
@@ -224,9 +239,7 @@ class NumpyExecutor:
                 return reference.rope(arguments[0], factors, step.positions, **params)
             case "attention":
                 q, keys, values, gains = arguments[:4]
-                names = zip(("sinks", "bias"), op.inputs[4:], strict=False)
-                there = [name for name, operand in names if operand != LEFT_OUT]
-                params |= dict(zip(there, arguments[4:], strict=True)) | {"source": step.source}
+                params |= _optional(op, ("sinks", "bias"), 4, arguments) | {"source": step.source}
                 pages = self.program.pages
                 if pages is None:
                     return reference.attention(q, keys, values, gains, step.start, **params)
@@ -234,7 +247,7 @@ class NumpyExecutor:
                 return _attention_of_segments(q, keys, values, gains, cache, step, pages, **params)
             case "output_rows":
                 return reference.output_rows(arguments[0], step.output_tokens)
-        function: Callable[..., F32] = getattr(reference, op.name)
+        function: Callable[..., F32 | tuple[F32, ...]] = getattr(reference, op.name)
         return function(*arguments, **params)
 
     def _value(self, tensor: Tensor) -> F32:

@@ -294,9 +294,105 @@ def _sigmoid(x: F32) -> F32:
     return sigmoid
 
 
+def route(
+    logits: F32,
+    bias: F32 | None = None,
+    gains: F32 | None = None,
+    *,
+    count: int,
+    sigmoid: bool,
+    late: bool,
+    normalized: bool,
+    factor: float,
+    groups: int,
+    chosen_groups: int,
+) -> tuple[F32, F32]:
+    """[T,E], [E], [E] -> experts and shares, [T,count] each (Shazeer et al. 2017,
+    https://arxiv.org/abs/1701.06538; groups and bias: https://arxiv.org/abs/2412.19437, section
+    2.1). Without a bias logits choose as their scores would: of two that differ, the scores may be
+    equal once they are rounded."""
+    scores = _sigmoid(logits) if sigmoid else softmax(logits)
+    worth = logits if bias is None and groups == 1 else scores + (0 if bias is None else bias)
+    if groups > 1:
+        of_group = worth.reshape(len(worth), groups, -1)
+        best = np.sort(of_group, axis=2)[:, :, -2:].sum(axis=2, dtype=np.float32)
+        left_out = _highest(best, groups)[:, chosen_groups:]
+        of_group = of_group.copy()
+        np.put_along_axis(of_group, left_out[:, :, None], -np.inf, axis=1)
+        worth = of_group.reshape(worth.shape)
+    experts = _highest(worth, count)
+    shares = np.take_along_axis(scores, experts, axis=1)
+    if late:
+        shares = softmax(np.take_along_axis(logits, experts, axis=1))
+    if normalized:
+        shares = shares / shares.sum(axis=1, keepdims=True, dtype=np.float32)
+    shares = shares * np.float32(factor) * (1 if gains is None else gains[experts])
+    return experts.astype(np.float32), shares.astype(np.float32)
+
+
+def _highest(values: Array, count: int) -> NDArray[np.intp]:
+    """[T,N] -> the columns of the highest [T,count], the highest first; of equals the first."""
+    return np.argsort(-values, axis=1, kind="stable")[:, :count]
+
+
+def expert_places(experts: F32, *, count: int) -> tuple[F32, F32]:
+    """[T,k] of `count` experts -> places [T,k] among all choices in the order of their experts, and
+    starts [1,count+1]."""
+    flat = experts.reshape(-1).astype(np.intp)
+    places = np.empty(flat.size, np.float32)
+    places[np.argsort(flat, kind="stable")] = np.arange(flat.size)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=count))])
+    return places.reshape(experts.shape), starts[None].astype(np.float32)
+
+
+def expert_rows(x: F32, places: F32) -> F32:
+    """[T,K], [T,k] -> [T*k,K]"""
+    y = np.empty((places.size, x.shape[1]), np.float32)
+    y[places.astype(np.intp)] = x[:, None]
+    return y
+
+
+def expert_matmul(x: F32, weight: F32, starts: F32) -> F32:
+    """[T*k,K], [E*N,K], [1,E+1] -> [T*k,N]. Each row by itself: BLAS adds in another order for
+    another number of rows, and how many an expert has depends on other tokens."""
+    of_expert = weight.reshape(starts.shape[1] - 1, -1, weight.shape[1])
+    return np.stack([of_expert[e] @ row for e, row in zip(_experts(starts), x, strict=True)])
+
+
+def expert_bias(x: F32, bias: F32, starts: F32) -> F32:
+    """[T*k,N], [E*N], [1,E+1] -> [T*k,N]"""
+    return x + bias.reshape(-1, x.shape[1])[_experts(starts)]
+
+
+def _experts(starts: F32) -> NDArray[np.intp]:
+    """Return the expert of each row [T*k]."""
+    counts = np.diff(starts[0].astype(np.intp))
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def expert_sum(x: F32, places: F32, shares: F32) -> F32:
+    """[T*k,N], [T,k], [T,k] -> [T,N]"""
+    y = np.zeros((len(places), x.shape[1]), np.float32)
+    for place, share in zip(places.T.astype(np.intp), shares.T, strict=True):
+        y += share[:, None] * x[place]
+    return y
+
+
+def token_gate(x: F32, h: F32, weight: F32) -> F32:
+    """[T,N], [T,K], [K] -> [T,N]"""
+    return _sigmoid((h * weight).sum(axis=1, keepdims=True, dtype=np.float32)) * x
+
+
 def silu_mul(gate: F32, up: F32) -> F32:
     """[T,N] twice -> [T,N]: SwiGLU's gate (Shazeer 2020)."""
     return silu(gate) * up
+
+
+def clamped_silu_mul(gate: F32, up: F32, *, alpha: float, limit: float) -> F32:
+    """[T,N] twice -> [T,N]: the gate of gpt-oss (https://github.com/openai/gpt-oss)."""
+    bound = np.float32(limit)
+    gate, up = np.minimum(gate, bound), np.clip(up, -bound, bound)
+    return gate * _sigmoid(np.float32(alpha) * gate) * (up + 1)
 
 
 def sigmoid_mul(gate: F32, x: F32) -> F32:

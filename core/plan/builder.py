@@ -24,7 +24,7 @@ from llm_lite.core.plan.checks import (
 from llm_lite.core.plan.memory import lifetimes, place, placed
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
-from llm_lite.core.quant.formats import A8_BLOCK, FORMATS
+from llm_lite.core.quant.formats import A8_BLOCK, FORMATS, TILE_ROWS
 
 
 class WeightSpec(Protocol):
@@ -55,6 +55,7 @@ class PlanBuilder:
         self._tensors: list[Tensor] = []
         self._by_name: dict[str, Tensor] = {}
         self._quantized: dict[int, Tensor] = {}
+        self._expert_rows: dict[tuple[int, int], Tensor] = {}
         self._ops: list[Op] = []
         self._layer_ends: list[int] = []
 
@@ -291,11 +292,105 @@ class PlanBuilder:
         self._append("delta_rule", (qkv, decay, beta, rate, bias), (y, state), label, params)
         return y
 
+    def route(
+        self,
+        logits: Tensor,
+        label: str,
+        *,
+        count: int,
+        bias: Tensor | None = None,
+        gains: Tensor | None = None,
+        sigmoid: bool = False,
+        late: bool = False,
+        normalized: bool = False,
+        factor: float = 1.0,
+        groups: int = 1,
+        chosen_groups: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """Choose `count` experts for each token by logits [T, experts]; return them and their
+        shares, [T, count] each. Other parameters as of the op's row."""
+        experts = logits.shape[1]
+        expect(0 < count <= experts, f"{label}: {count} of {experts} experts")
+        expect(not (sigmoid and late), f"{label}: shares of logits and by a sigmoid")
+        in_groups = groups > 0 and experts % groups == 0 and 0 < chosen_groups <= groups
+        enough = in_groups and count <= experts // groups * chosen_groups
+        expect(enough, f"{label}: {count} of {experts} experts, {chosen_groups} of {groups} groups")
+        for vector in (one for one in (bias, gains) if one is not None):
+            expect(vector.shape == (experts,), f"{label}: {vector.shape} for {experts} experts")
+        chosen = self._scratch(f"{label}.experts", count)
+        outputs = chosen, self._scratch(f"{label}.shares", count)
+        params = {
+            "sigmoid": int(sigmoid),
+            "late": int(late),
+            "normalized": int(normalized),
+            "factor": factor,
+            "groups": groups,
+            "chosen_groups": chosen_groups,
+        }
+        inputs = _without_trailing(logits, bias, gains)
+        self._append("route", inputs, outputs, label, params)
+        return outputs
+
+    def expert_places(self, experts: Tensor, label: str, *, count: int) -> tuple[Tensor, Tensor]:
+        """Return the places [T, k] of choices among `count` experts in their order, and where each
+        expert begins [1, count + 1]."""
+        places = self._like(experts, label)
+        starts = self._tensor(f"{label}.starts", Kind.SCRATCH, "f32", (1, count + 1))
+        self._append("expert_places", (experts,), (places, starts), label, {})
+        return places, starts
+
+    def expert_rows(self, x: Tensor, places: Tensor, weight: Tensor, label: str) -> Tensor:
+        """Return a row for each choice [T * k, K], in the order of the experts: what products with
+        `weight` take, quantized as they would."""
+        taken = self._activations(x, weight)
+        key = taken.id, places.id
+        if key not in self._expert_rows:  # gate and up share them
+            name = f"{label}.a8" if taken.dtype == "a8" else label
+            y = self._scratch(name, x.shape[1], dtype=taken.dtype, per_token=places.shape[1])
+            self._expert_rows[key] = self._op("expert_rows", (taken, places), y, name)
+        return self._expert_rows[key]
+
+    def expert_matmul(self, x: Tensor, weight: Tensor, starts: Tensor, label: str) -> Tensor:
+        """Multiply each row [T * k, K] by the weight of its expert, [N, K] of [experts * N, K]; x
+        is quantized first as by `matmul`."""
+        experts = starts.shape[1] - 1
+        outputs, rest = divmod(weight.shape[0], experts)
+        fits = not rest and x.shape[1] == weight.shape[1] and outputs % TILE_ROWS == 0
+        expect(fits, f"{label}: {x.shape} by {weight.shape} of {experts} experts")
+        taken = x if x.dtype == "a8" else self._activations(x, weight)
+        y = self._scratch(label, outputs, per_token=x.per_token)
+        return self._op("expert_matmul", (taken, weight, starts), y, label)
+
+    def expert_bias(self, x: Tensor, bias: Tensor, starts: Tensor, label: str) -> Tensor:
+        """Add to each row [T * k, N] what its expert adds, of [experts * N]."""
+        expect(bias.shape == (x.shape[1] * (starts.shape[1] - 1),), f"{label}: {bias.shape}")
+        return self._op("expert_bias", (x, bias, starts), self._like(x, label), label)
+
+    def expert_sum(self, x: Tensor, places: Tensor, shares: Tensor, label: str) -> Tensor:
+        """Return the weighed sum of the rows that each token has, [T * k, N] -> [T, N]."""
+        expect(x.per_token == places.shape[1], f"{label}: {x.per_token} rows a token")
+        expect_alike(shares, places, label)
+        y = self._scratch(label, x.shape[1])
+        return self._op("expert_sum", (x, places, shares), y, label)
+
+    def token_gate(self, x: Tensor, h: Tensor, weight: Tensor, label: str) -> Tensor:
+        """Multiply each row of x [T, N] by a gate that `weight` [K] makes of a row of h [T, K]."""
+        expect(weight.shape == (h.shape[1],), f"{label}: {weight.shape} on {h.shape}")
+        expect(h.shape[0] == x.shape[0], f"{label}: {h.shape} gates {x.shape}")
+        return self._op("token_gate", (x, h, weight), self._like(x, label), label)
+
     def sigmoid_mul(self, gate: Tensor, x: Tensor, label: str) -> Tensor:
         return self._op("sigmoid_mul", (gate, x), self._like(x, label), label)
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
         return self._op("silu_mul", (gate, up), self._like(gate, label), label)
+
+    def clamped_silu_mul(
+        self, gate: Tensor, up: Tensor, label: str, *, alpha: float, limit: float
+    ) -> Tensor:
+        expect(limit > 0, f"{label}: a limit of {limit}")
+        y = self._like(gate, label)
+        return self._op("clamped_silu_mul", (gate, up), y, label, alpha=alpha, limit=limit)
 
     def gelu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
         return self._op("gelu_mul", (gate, up), self._like(gate, label), label)
@@ -345,7 +440,7 @@ class PlanBuilder:
         fits = first >= 0 and count > 0 and run <= stride and count % run == 0
         last = first + (count // run - 1) * stride + run if fits else 0
         expect(fits and last <= x.shape[1], f"{label}: columns {first}..{last - 1} of {x.shape}")
-        y = self._scratch(label, count, rows=x.rows)
+        y = self._scratch(label, count, rows=x.rows, per_token=x.per_token)
         return self._op("columns", (x,), y, label, first=first, run=run, stride=stride)
 
     def concat(self, a: Tensor, b: Tensor, label: str) -> Tensor:
@@ -409,7 +504,8 @@ class PlanBuilder:
         if not integer or x.shape[1] % A8_BLOCK:
             return x
         if x.id not in self._quantized:  # q, k and v share one
-            y = self._scratch(f"{x.name}.a8", x.shape[1], dtype="a8", rows=x.rows)
+            name, columns = f"{x.name}.a8", x.shape[1]
+            y = self._scratch(name, columns, dtype="a8", rows=x.rows, per_token=x.per_token)
             self._quantized[x.id] = self._op("quantize", (x,), y, y.name)
         return self._quantized[x.id]
 
@@ -423,22 +519,41 @@ class PlanBuilder:
         fill: float = 0.0,
         block: int = 0,
         ring: int = 0,
+        per_token: int = 1,
     ) -> Tensor:
         expect(name not in self._by_name, f"two tensors are called {name}")
         number = len(self._tensors)
-        tensor = Tensor(number, name, kind, dtype, shape, rows, fill=fill, block=block, ring=ring)
+        tensor = Tensor(
+            number,
+            name,
+            kind,
+            dtype,
+            shape,
+            rows,
+            per_token=per_token,
+            fill=fill,
+            block=block,
+            ring=ring,
+        )
         self._tensors.append(tensor)
         self._by_name[name] = tensor
         return tensor
 
     def _scratch(
-        self, name: str, columns: int, *, dtype: str = "f32", rows: Rows = "tokens"
+        self,
+        name: str,
+        columns: int,
+        *,
+        dtype: str = "f32",
+        rows: Rows = "tokens",
+        per_token: int = 1,
     ) -> Tensor:
         count = self._bucket.max_outputs if rows == "outputs" else self._bucket.max_tokens
-        return self._tensor(name, Kind.SCRATCH, dtype, (count, columns), rows)
+        size = (count * per_token, columns)
+        return self._tensor(name, Kind.SCRATCH, dtype, size, rows, per_token=per_token)
 
     def _like(self, x: Tensor, name: str) -> Tensor:
-        return self._scratch(name, x.shape[1], rows=x.rows)
+        return self._scratch(name, x.shape[1], rows=x.rows, per_token=x.per_token)
 
     def _op(
         self,

@@ -7,9 +7,10 @@ them (tools/kernel_schema.py), so this module imports nothing but the standard l
 
 Shapes: T tokens of the step, O the last tokens whose logits are asked for, K inputs, N outputs, C
 positions of the cache, H query heads, G key/value heads, d head width, S streams of a residual
-(AltUp), which lie side by side in a row. A recurrent state is a state tensor with a part for each
-slot: a sequence goes on from the part of one slot, or from zeros, and leaves that of another, or of
-the same (`Segment.states` in `core/plan/step.py`).
+(AltUp), which lie side by side in a row, E experts of which k are chosen for a token. A tensor with
+k rows a token, [T*k,N], has them in the order of their experts. A recurrent state is a state tensor
+with a part for each slot: a sequence goes on from the part of one slot, or from zeros, and leaves
+that of another, or of the same (`Segment.states` in `core/plan/step.py`).
 """
 
 from __future__ import annotations
@@ -157,7 +158,72 @@ _TABLE = (
             "tiled": "flag",
         },
     ),
+    OpSpec(
+        "route",
+        ("logits", "bias?", "gains?"),
+        ("experts", "shares"),
+        "experts[T,k], shares[T,k]: the k experts with the highest scores, the highest first, of "
+        "equals the first, and what each weighs. Scores are softmax(logits[T,E]), or if sigmoid "
+        "sigmoid(logits); shares are the scores of the chosen, or if late softmax(their logits), "
+        "divided by their sum if normalized, times factor and the gains[E] of the chosen. bias[E] "
+        "counts in the choice only. With groups > 1 experts are chosen from the chosen_groups "
+        "groups with the highest sums of their two highest scores",
+        {
+            "sigmoid": "flag",
+            "late": "flag",
+            "normalized": "flag",
+            "factor": "float32",
+            "groups": "int",
+            "chosen_groups": "int",
+        },
+    ),
+    OpSpec(
+        "expert_places",
+        ("experts",),
+        ("places", "starts"),
+        "the T*k choices in the order of their experts, those of one expert as they come: "
+        "places[T,k] of each, and starts[1,E+1], where each expert begins, and the last ends",
+    ),
+    OpSpec(
+        "expert_rows",
+        ("x", "places"),
+        ("y",),
+        "y[T*k,K]: row places[t,i] = x[t], x f32 or a8",
+    ),
+    OpSpec(
+        "expert_matmul",
+        ("x", "weight", "starts"),
+        ("y",),
+        "y[T*k,N]: row r = x[r] . weight[e*N:(e+1)*N,K]^T, x f32 or a8, e the expert that has the "
+        "row by its starts, the weights of E experts one behind the other",
+    ),
+    OpSpec(
+        "expert_bias",
+        ("x", "bias", "starts"),
+        ("y",),
+        "y[T*k,N]: row r = x[r] + bias[e*N:(e+1)*N], e as of expert_matmul",
+    ),
+    OpSpec(
+        "expert_sum",
+        ("x", "places", "shares"),
+        ("y",),
+        "y[T,N] = sum over i < k of shares[t,i] * x[places[t,i]]",
+    ),
+    OpSpec(
+        "token_gate",
+        ("x", "h", "weight"),
+        ("y",),
+        "y[T,N] = sigmoid(h[T,K] . weight[K]) * x[T,N], a gate for each token",
+    ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), "y = gate * sigmoid(gate) * up", form="elementwise"),
+    OpSpec(
+        "clamped_silu_mul",
+        ("gate", "up"),
+        ("y",),
+        "y = g * sigmoid(alpha * g) * (u + 1), g the gate up to limit, u from -limit to limit",
+        {"alpha": "float32", "limit": "float32"},
+        "elementwise",
+    ),
     OpSpec("sigmoid_mul", ("gate", "x"), ("y",), "y = sigmoid(gate) * x", form="elementwise"),
     OpSpec("gelu_mul", ("gate", "up"), ("y",), "y = gelu(gate) * up, by tanh", form="elementwise"),
     OpSpec("gelu", ("x",), ("y",), "y = gelu(x), by tanh", form="elementwise"),

@@ -34,10 +34,15 @@ class Tensor(Struct, frozen=True):
     dtype: str  # "f32", "f16", "a8", "i8", "i4" or the name of a weight format
     shape: tuple[int, ...]
     rows: Rows = "fixed"
+    per_token: int = 1  # rows of each token, where `rows` is "tokens": one for each chosen expert
     offset: int = 0  # bytes into the scratch arena
     fill: float = 0.0  # of state: what every value is before the first step
     block: int = 0  # of dtypes i8 and i4: values that share a scale
     ring: int = 0  # first rows of state, which the first sequence has, as a ring or all; 0: all
+
+    def rows_in(self, step: Step) -> int:
+        """Return the rows in use of a step."""
+        return step.rows(self.rows, self.shape[0]) * self.per_token
 
     @property
     def ring_rows(self) -> int:

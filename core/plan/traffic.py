@@ -37,7 +37,7 @@ def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
 def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
     """Return the bytes that one op reads in a step, also where other ops read the same."""
     total = 0
-    for weight in _used(plan, op):
+    for weight in _used(plan, op, step.count):
         rows = min(step.count, weight.shape[0]) if op.name in _LOOKUPS else None
         total += _rows_bytes(weight, rows)
     if op.name == "attention":
@@ -69,9 +69,15 @@ def _weight_bytes(plan: Plan) -> int:
     return total + sum(_rows_bytes(weight, 1) for i, weight in rows.items() if i not in whole)
 
 
-def _used(plan: Plan, op: Op) -> list[Tensor]:
-    """Return the op's weights as far as read: a product may use the first rows and columns."""
+def _used(plan: Plan, op: Op, tokens: int = 1) -> list[Tensor]:
+    """Return the op's weights as far as read: a product may use the first rows and columns, and
+    that of experts those of so many as `tokens` choose, each another one at most."""
     weights = _weights(plan, op)
+    if op.name == "expert_matmul":
+        experts = plan.tensors[op.inputs[2]].shape[1] - 1
+        chosen = min(experts, tokens * plan.tensors[op.inputs[0]].per_token)
+        shapes = ((w.shape[0] // experts * chosen, w.shape[1]) for w in weights)
+        return [replace(w, shape=shape) for w, shape in zip(weights, shapes, strict=True)]
     if op.name != "matmul":
         return weights
     inputs, outputs = plan.tensors[op.inputs[0]].shape[1], plan.tensors[op.outputs[0]].shape[1]

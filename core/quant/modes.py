@@ -49,6 +49,8 @@ class WeightOfFormat(Protocol):
 # any others of their size. SPARE_BITS is what their better format may add, in the mean.
 _SENSITIVE = "attn_v.weight"
 SPARE_BITS = 0.1
+# A mixture's routers, which are small: who is chosen hangs on their last bits.
+_ROUTERS = "ffn_gate_inp.weight"
 NONE_PROMOTED: frozenset[str] = frozenset()
 
 
@@ -94,6 +96,8 @@ def target_dtype(
         return "f32"
     if tensor.name in promoted:
         return "int8"
+    if tensor.name.endswith(_ROUTERS) and mode != AS_STORED:
+        return "f32" if mode == "fp32" else "f16"
     as_stored = tensor.dtype if tensor.format.native else _INSTEAD
     dtype = _FORMAT_OF_MODE.get(mode, as_stored)
     return dtype if _fills_blocks(tensor, dtype) else "f16"

@@ -52,6 +52,7 @@ struct RowsOfOp {
     Tensor some = tensor;
     some.data += first * row_bytes(tensor);
     some.rows = Rows::kFixed;
+    some.per_token = 1;
     some.n_rows = rows;
     return some;
   }

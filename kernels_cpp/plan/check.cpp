@@ -11,7 +11,8 @@ using Check = bool (*)(const Op&);
 bool is(const Tensor* t, DType dtype) { return t != nullptr && t->dtype == dtype; }
 bool is_f32(const Tensor* t) { return is(t, DType::kF32); }
 bool same_size(const Tensor* a, const Tensor* b) {
-  return a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->rows == b->rows;
+  return a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->rows == b->rows &&
+         a->per_token == b->per_token;
 }
 bool has(const Tensor* t, Layout layout) { return t != nullptr && layout_of(*t) == layout; }
 bool is_weight(const Tensor* t) { return t != nullptr && !has(t, Layout::kActivations); }
@@ -83,7 +84,7 @@ bool matmul(const Op& op) {
   const bool types = is_f32(x) ? is_weight(weight) && !has(weight, Layout::kRows)
                                : is(x, DType::kA8) && has(weight, Layout::kTiles);
   return types && is_f32(y) && spans_first(*x, *weight) && y->n_cols <= weight->n_rows &&
-         x->n_rows == y->n_rows && x->rows == y->rows;
+         x->n_rows == y->n_rows && x->rows == y->rows && x->per_token == 1;
 }
 bool rope(const Op& op) {
   const int64_t head_dim = op.params.rope.head_dim, rotary_dim = op.params.rope.rotary_dim;
@@ -148,6 +149,68 @@ bool delta_rule(const Op& op) {
   const bool vectors = is_f32(op.in[3]) && is_f32(op.in[4]) && op.in[3]->n_cols == heads &&
                        op.in[4]->n_cols == heads;
   return sizes && vectors && is_state(op.out[1], value_dim);
+}
+// A choice of experts [T, k]
+bool is_choice(const Tensor* t) {
+  return is_f32(t) && t->rows == Rows::kTokens && t->per_token == 1 && t->n_cols > 0;
+}
+// [1, experts + 1]
+bool is_starts(const Tensor* t) {
+  return is_f32(t) && t->rows == Rows::kFixed && t->n_rows == 1 && t->n_cols > 1;
+}
+bool route(const Op& op) {
+  const Tensor *logits = op.in[0], *experts = op.out[0];
+  const int64_t groups = op.params.route.groups, chosen = op.params.route.chosen_groups;
+  if (!is_choice(logits) || !is_choice(experts) || !is_choice(op.out[1])) return false;
+  const int64_t n = logits->n_cols, count = experts->n_cols;
+  for (const Tensor* vector : {op.in[1], op.in[2]}) {
+    if (vector != nullptr && (!is_f32(vector) || vector->n_cols != n)) return false;
+  }
+  if (groups < 1 || n % groups != 0 || chosen < 1 || chosen > groups) return false;
+  return count <= n / groups * chosen && same_size(experts, op.out[1]) &&
+         logits->n_rows == experts->n_rows;
+}
+bool expert_places(const Op& op) {
+  return is_choice(op.in[0]) && op.out[0] != nullptr && same_size(op.in[0], op.out[0]) &&
+         is_f32(op.out[0]) && is_starts(op.out[1]);
+}
+// Rows of x are those of choices.
+bool of_choices(const Tensor* x, const Tensor* places) {
+  return x != nullptr && x->rows == Rows::kTokens && is_choice(places) &&
+         x->per_token == places->n_cols && x->n_rows == places->n_rows * places->n_cols;
+}
+bool expert_rows(const Op& op) {
+  const Tensor *x = op.in[0], *y = op.out[0];
+  const bool types = is_f32(x) || is(x, DType::kA8);
+  return types && x->rows == Rows::kTokens && x->per_token == 1 && of_choices(y, op.in[1]) &&
+         is(y, x->dtype) && x->n_cols == y->n_cols && x->n_rows == op.in[1]->n_rows;
+}
+bool expert_matmul(const Op& op) {
+  const Tensor *x = op.in[0], *weight = op.in[1], *y = op.out[0];
+  const bool types = is_f32(x) ? is_weight(weight) && !has(weight, Layout::kRows)
+                               : is(x, DType::kA8) && has(weight, Layout::kTiles);
+  if (!types || !is_f32(y) || !is_starts(op.in[2])) return false;
+  const bool whole = !has(weight, Layout::kTiles) || y->n_cols % kTileRows == 0;
+  return whole && x->rows == Rows::kTokens && y->rows == Rows::kTokens &&
+         x->per_token == y->per_token && x->n_rows == y->n_rows && x->n_cols == weight->n_cols &&
+         weight->n_rows == y->n_cols * (op.in[2]->n_cols - 1);
+}
+bool expert_bias(const Op& op) {
+  const Tensor *x = op.in[0], *bias = op.in[1], *y = op.out[0];
+  return is_f32(x) && is_f32(bias) && is_f32(y) && same_size(x, y) && is_starts(op.in[2]) &&
+         bias->n_cols == x->n_cols * (op.in[2]->n_cols - 1);
+}
+bool expert_sum(const Op& op) {
+  const Tensor *x = op.in[0], *places = op.in[1], *shares = op.in[2], *y = op.out[0];
+  return is_f32(x) && of_choices(x, places) && is_choice(shares) && same_size(places, shares) &&
+         is_f32(y) && y->rows == Rows::kTokens && y->per_token == 1 && y->n_cols == x->n_cols &&
+         y->n_rows == places->n_rows;
+}
+bool token_gate(const Op& op) {
+  const Tensor *x = op.in[0], *h = op.in[1], *weight = op.in[2];
+  return is_f32(x) && is_f32(h) && is_f32(weight) && is_f32(op.out[0]) && same_size(x, op.out[0]) &&
+         h->n_rows == x->n_rows && h->rows == x->rows && h->per_token == x->per_token &&
+         weight->n_cols == h->n_cols;
 }
 bool add_bias(const Op& op) { return alike<1>(op) && spans(op.in[1], op); }
 bool scale(const Op& op) { return alike<1>(op) && (op.in[1] == nullptr || spans(op.in[1], op)); }

@@ -20,7 +20,8 @@ struct Tensor {
   uint8_t* data;
   DType dtype;
   Rows rows;
-  int64_t n_rows;  // at most in use
+  int64_t per_token;  // rows of each token, of kTokens: one for each chosen expert; else 1
+  int64_t n_rows;     // at most in use
   int64_t n_cols;
   int64_t block;  // of kI8 and kI4: values that share a scale
   int64_t ring;   // of a cache in pages: rows of the first sequence, which may be a ring; 0: all
@@ -97,7 +98,7 @@ static inline int64_t row_bytes(const Tensor& tensor) {
 }
 
 static inline int64_t rows_in_use(const Tensor& tensor, const Step& step) {
-  if (tensor.rows == Rows::kTokens) return step.n_tokens;
+  if (tensor.rows == Rows::kTokens) return step.n_tokens * tensor.per_token;
   if (tensor.rows == Rows::kOutputs) return step.n_outputs;
   return tensor.n_rows;
 }

@@ -41,7 +41,8 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     : shape_(shape) {
   for (const TensorRow& t : tensors) {
     tensors_.push_back({reinterpret_cast<uint8_t*>(t.address), static_cast<DType>(t.dtype),
-                        static_cast<Rows>(t.rows), t.n_rows, t.n_cols, t.block, t.ring});
+                        static_cast<Rows>(t.rows), t.per_token, t.n_rows, t.n_cols, t.block,
+                        t.ring});
   }
   angles_.reserve(ops.size());  // ops point into it
   for (size_t i = 0; i < ops.size(); ++i) {

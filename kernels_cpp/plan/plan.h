@@ -14,6 +14,7 @@ struct TensorRow {
   int64_t id;
   int64_t dtype;
   int64_t rows;  // enum Rows
+  int64_t per_token;
   int64_t n_rows;
   int64_t n_cols;
   int64_t block;

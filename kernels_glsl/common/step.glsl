@@ -13,6 +13,7 @@ const uint SOURCE_LENGTH = 6;
 // Recordings are made for the largest step; rows beyond those in use are skipped.
 // ROWS_WORD says which header word counts the rows of this op: N_TOKENS or N_OUTPUTS.
 layout(constant_id = 0) const uint ROWS_WORD = 0;
+layout(constant_id = 27) const uint PER_TOKEN = 1;  // rows of a token: one for each chosen expert
 
-uint rows_in_use() { return uint(step_words[ROWS_WORD]); }
+uint rows_in_use() { return uint(step_words[ROWS_WORD]) * PER_TOKEN; }
 uint start_position() { return uint(step_words[START]); }

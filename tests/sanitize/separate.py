@@ -40,9 +40,7 @@ def _own_address(self: CpuExecutor, tensor: Tensor) -> int:
 def _own_rows(self: CpuExecutor, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
     if tensor.kind is not Kind.SCRATCH:
         return _rows(self, tensor, step)
-    return _memory(self, tensor).reshape(tensor.shape[0], -1)[
-        : step.rows(tensor.rows, tensor.shape[0])
-    ]
+    return _memory(self, tensor).reshape(tensor.shape[0], -1)[: tensor.rows_in(step)]
 
 
 def _own_logits(self: CpuExecutor, plan: Plan) -> NDArray[np.float32]:

@@ -189,7 +189,7 @@ class CpuExecutor:
     def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
         """Return uint8 [rows in use, bytes of a row], the memory itself."""
         columns = tensor_row_bytes(tensor)
-        count = step.rows(tensor.rows, tensor.shape[0])
+        count = tensor.rows_in(step)
         if tensor.kind is Kind.STATE:
             memory = np.asarray(self._state[tensor.name])
             return memory.reshape(-1, columns)[:count]

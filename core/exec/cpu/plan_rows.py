@@ -31,8 +31,8 @@ class ThreadMemory(Struct, frozen=True):
 
 
 def plan_rows(program: Program, plan: Plan, place: Place) -> tuple[Any, ...]:
-    """Return the arguments of `add_plan` of the interpreter: int64 [tensors, 8] and [ops, 8],
-    float64 [ops, 6], and the shape of steps."""
+    """Return the arguments of `add_plan` of the interpreter: a row a tensor and an op, int64, and
+    float64 [ops, parameters], and the shape of steps."""
     return (
         np.array([_tensor_row(tensor, place) for tensor in plan.tensors], np.int64),
         np.array([_op_row(op) for op in plan.ops], np.int64),
@@ -68,8 +68,9 @@ def _vectors(program: Program) -> NDArray[np.uint8]:
 def _tensor_row(tensor: Tensor, place: Place) -> tuple[int, ...]:
     count, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
     dtype, address = place(tensor)
-    kind = _ROWS.index(tensor.rows)
-    return tensor.id, DTYPES.index(dtype), kind, count, columns, tensor.block, tensor.ring, address
+    kind = _ROWS.index(tensor.rows), tensor.per_token
+    size = count, columns, tensor.block, tensor.ring
+    return tensor.id, DTYPES.index(dtype), *kind, *size, address
 
 
 def _op_row(op: Op) -> tuple[int, ...]:

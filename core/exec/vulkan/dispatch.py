@@ -93,9 +93,11 @@ class Call(Struct, frozen=True):
         **constants: int | float,
     ) -> Dispatch:
         word = N_OUTPUTS if self.rows_tensor.rows == "outputs" else N_TOKENS
+        each = self.rows_tensor.per_token
+        rows = {"ROWS_WORD": word} | ({"PER_TOKEN": each} if each > 1 else {})
         return Dispatch(
             variant,
-            {"ROWS_WORD": word, **constants},
+            {**rows, **constants},
             {"Step": self.binder.step_buffer, **buffers},
             groups,
             max(work, LEAST_WORK),

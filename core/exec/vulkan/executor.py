@@ -196,7 +196,7 @@ class VulkanExecutor:
         if len(parts) == 1:
             return self._run(parts[0].plan, step, should_stop)
         last = parts[0].plan.tensors[parts[0].plan.logits]
-        found = np.empty((step.rows(last.rows, last.shape[0]), last.shape[1]), np.float32)
+        found = np.empty((last.rows_in(step), last.shape[1]), np.float32)
         for part in parts:
             found[part.rows_of(last)] = self._run(part.plan, part.step, should_stop)
         return found
@@ -207,7 +207,7 @@ class VulkanExecutor:
         recording.pacer.run(recording.segments, should_stop)
         fused = self._fused[id(plan)]
         logits = fused.tensors[plan.logits]
-        shape = step.rows(logits.rows, logits.shape[0]), logits.shape[1]
+        shape = logits.rows_in(step), logits.shape[1]
         if not shape[0]:
             return np.empty(shape, np.float32)
         if recording.reads_back:
@@ -267,7 +267,7 @@ class VulkanExecutor:
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         buffer, offset, _ = self.tensor(tensor)
-        count, columns = step.rows(tensor.rows, tensor.shape[0]), tensor.shape[1]
+        count, columns = tensor.rows_in(step), tensor.shape[1]
         data = buffer.download(offset, count * tensor_row_bytes(tensor)).reshape(count, -1)
         if tensor.dtype == "a8":
             return a8.decode_rows(data, columns)

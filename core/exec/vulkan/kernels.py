@@ -20,7 +20,7 @@ from llm_lite.core.exec.vulkan.memory import first_rows
 from llm_lite.core.exec.vulkan.products import Norm, Product
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
-from llm_lite.core.plan.plan import Op, Plan, Tensor
+from llm_lite.core.plan.plan import Op, Plan, Tensor, tensor_row_bytes
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.records import replace
 
@@ -326,6 +326,73 @@ def _delta_rule(c: Call) -> list[Dispatch]:
     return [c.dispatch("delta_rule", buffers, groups, work, **sizes)]
 
 
+def _route(c: Call) -> list[Dispatch]:
+    """Dispatch a workgroup for each token."""
+    logits, (experts, shares) = c.inputs[0], c.outputs
+    bias, gains = c.optional("bias"), c.optional("gains")
+    buffers = {
+        "Logits": c.binder.tensor(logits),
+        "Bias": c.binder.vector(bias.name) if bias else c.binder.tensor(logits),
+        "Gains": c.binder.vector(gains.name) if gains else c.binder.tensor(logits),
+        "Experts": c.binder.tensor(experts),
+        "Shares": c.binder.tensor(shares),
+    }
+    count, columns = experts.shape[1], logits.shape[1]
+    sizes = {"EXPERTS": columns, "COUNT": count, **c.constants()}
+    sizes |= {"BIASED": int(bias is not None), "GAINED": int(gains is not None)}
+    work, lanes = c.rows * columns * count, c.binder.tuning.reduce_lanes
+    return [c.dispatch("route", buffers, (c.rows, 1), work, LANES=lanes, **sizes)]
+
+
+def _expert_places(c: Call) -> list[Dispatch]:
+    """Dispatch one workgroup, which counts for all experts."""
+    count, experts = c.inputs[0].shape[1], c.outputs[1].shape[1] - 1
+    sizes = {"LANES": c.binder.tuning.most_lanes, "EXPERTS": experts, "COUNT": count}
+    buffers, work = c.named_operands(), 2 * c.rows * count * experts
+    return [c.dispatch("expert_places", buffers, (1, 1), work, **sizes)]
+
+
+def _expert_rows(c: Call) -> list[Dispatch]:
+    words = tensor_row_bytes(c.outputs[0]) // 4
+    return c.elementwise("expert_rows", c.named_operands(), words, COLUMNS=words)
+
+
+def _expert_matmul(c: Call) -> list[Dispatch]:
+    (x, weight, starts), (y,) = c.inputs, c.outputs
+    parts = c.binder.matrix(weight.name)
+    return Product(c, x, weight, parts, c.binder.tensor(y), y.shape[1], experts=starts).dispatches()
+
+
+def _expert_bias(c: Call) -> list[Dispatch]:
+    (x, bias, starts), (y,) = c.inputs, c.outputs
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Bias": c.binder.vector(bias.name),
+        "Starts": c.binder.tensor(starts),
+        "Y": c.binder.tensor(y),
+    }
+    columns, experts = y.shape[1], starts.shape[1] - 1
+    return c.elementwise("expert_bias", buffers, columns, COLUMNS=columns, EXPERTS=experts)
+
+
+def _expert_sum(c: Call) -> list[Dispatch]:
+    return c.columnwise(COUNT=c.inputs[1].shape[1])
+
+
+def _token_gate(c: Call) -> list[Dispatch]:
+    """Dispatch a workgroup for each row."""
+    (x, h, weight), (y,) = c.inputs, c.outputs
+    buffers = {
+        "X": c.binder.tensor(x),
+        "H": c.binder.tensor(h),
+        "Weight": c.binder.vector(weight.name),
+        "Y": c.binder.tensor(y),
+    }
+    columns, inputs, lanes = y.shape[1], h.shape[1], c.binder.tuning.reduce_lanes
+    work, sizes = c.rows * (columns + inputs), {"COLUMNS": columns, "K": inputs}
+    return [c.dispatch("token_gate", buffers, (c.rows, 1), work, LANES=lanes, **sizes)]
+
+
 def _columns(c: Call) -> list[Dispatch]:
     return c.columnwise(X_COLUMNS=c.inputs[0].shape[1])
 
@@ -369,6 +436,13 @@ _KERNELS: Mapping[str, Kernel] = {
     "scale": _scale,
     "causal_conv": _causal_conv,
     "delta_rule": _delta_rule,
+    "route": _route,
+    "expert_places": _expert_places,
+    "expert_rows": _expert_rows,
+    "expert_matmul": _expert_matmul,
+    "expert_bias": _expert_bias,
+    "expert_sum": _expert_sum,
+    "token_gate": _token_gate,
     "columns": _columns,
     "concat": _concat,
     "altup_predict": _altup_predict,

@@ -44,17 +44,18 @@ class Product(Struct, frozen=True):
     norm: Norm | None = None
     residual: BufferRange | None = None  # is added
     gate: str = ""  # the op by which the upper half of the rows gates the lower
+    experts: Tensor | None = None  # where each begins in x: rows have the weights of their expert
 
     def dispatches(self) -> list[Dispatch]:
         tuning = self.call.binder.tuning
         if tuning.vector_tokens and self._inputs % 32 == 0:
             return list(map(self._matmul_rows, self.parts))
-        few = max(self.call.rows, self._sequences) <= tuning.matvec_tokens
+        few = max(self.call.rows, self._sequences) <= tuning.matvec_tokens or self.experts
         return [self._matvec(part) if few else self._matmul(part) for part in self.parts]
 
     def _matvec(self, part: WeightPart) -> Dispatch:
         tuning = self.call.binder.tuning
-        tokens = min(4, self.call.rows)
+        tokens = 1 if self.experts else min(4, self.call.rows)
         rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
         if self.gate:
             rows = max(2, rows // 2)
@@ -69,7 +70,8 @@ class Product(Struct, frozen=True):
         return self._dispatch(variant, part, groups, **sizes, **self._beside())
 
     def _matmul_rows(self, part: WeightPart) -> Dispatch:
-        tokens = min(self.call.binder.tuning.vector_tokens, self.call.rows)
+        most = 1 if self.experts else self.call.binder.tuning.vector_tokens
+        tokens = min(most, self.call.rows)
         groups = -(-self._outputs(part) // (VECTOR * VECTOR_ROWS)), -(-self.call.rows // tokens)
         sizes = {"LANES": VECTOR, "TOKENS": tokens}
         return self._dispatch(
@@ -100,11 +102,13 @@ class Product(Struct, frozen=True):
     ) -> Dispatch:
         inputs, whole = self._inputs, self.weight.shape[1]
         sizes |= {"WEIGHT_K": whole} if inputs < whole else {}
+        if self.experts:
+            sizes |= {"EXPERTS": self.experts.shape[1] - 1, "EXPERT_ROWS": self.columns}
         return self.call.dispatch(
             variant,
             self._buffers(part),
             groups,
-            self.call.rows * part.rows * inputs,
+            self.call.rows * (self.columns if self.experts else part.rows) * inputs,
             K=inputs,
             N=part.rows,
             FIRST_ROW=part.first,
@@ -118,6 +122,7 @@ class Product(Struct, frozen=True):
         binder, x = self.call.binder, self.call.binder.tensor(self.x)
         norm = binder.vector(self.norm.weight) if self.norm else part.place
         beside = {"Residual": self.residual or x, "NormWeight": norm}
+        beside["Starts"] = binder.tensor(self.experts) if self.experts else x
         return {"Weight": part.place, "X": x, "Y": self.y, **beside}
 
     def _beside(self) -> dict[str, int | float]:
@@ -136,6 +141,8 @@ class Product(Struct, frozen=True):
         return self.x.shape[1]
 
     def _outputs(self, part: WeightPart) -> int:
+        if self.experts:
+            return self.columns
         return part.rows // 2 if self.gate else part.rows
 
     @property

@@ -16,6 +16,8 @@ CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "silu_mul": lambda b, x, y: b.silu_mul(x, y, "out"),
     "sigmoid_mul": lambda b, x, y: b.sigmoid_mul(x, y, "out"),
     "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "clamped_silu_mul": lambda b, x, y: b.clamped_silu_mul(x, y, "out", alpha=1.7, limit=2.5),
+    "token_gate": lambda b, x, y: b.token_gate(x, y, b.weight("w"), "out"),
     "gelu": lambda b, x, y: b.gelu(x, "out"),
     "gelu_erf": lambda b, x, y: b.gelu_erf(x, "out"),
     "silu": lambda b, x, y: b.silu(x, "out"),
@@ -82,6 +84,12 @@ FORMULAS: dict[str, tuple[dict[str, float], Callable[..., float]]] = {
     "silu_mul": ({}, lambda gate, up: gate * _sigmoid(gate) * up),
     "sigmoid_mul": ({}, lambda gate, x: _sigmoid(gate) * x),
     "gelu_mul": ({}, lambda gate, up: _gelu(gate) * up),
+    "clamped_silu_mul": (
+        {"alpha": 1.7, "limit": 7.0},
+        lambda gate, up: (
+            min(gate, 7.0) * _sigmoid(1.7 * min(gate, 7.0)) * (1 + max(-7.0, min(up, 7.0)))
+        ),
+    ),
     "gelu": ({}, _gelu),
     "gelu_erf": ({}, lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
     "silu": ({}, lambda x: x * _sigmoid(x)),

@@ -8,8 +8,9 @@ from tests.paths import ROOT
 
 TESTS = ROOT / "tests" / "core" / "exec"
 PLANS = {"cpu": "one_op.py", "vulkan": "vulkan/vulkan_program.py"}  # what its tests are made of
-# The rows of one are copied by the shader of `columns`, those of the others read by `embed`'s.
-OTHER_SHADERS = {"table_rows", "position_rows", "type_rows"}
+# The rows of one are copied by the shader of `columns`, those of two read by `embed`'s, and the
+# shaders of `matmul` know experts.
+OTHER_SHADERS = {"table_rows", "position_rows", "type_rows", "expert_matmul"}
 
 
 def test_the_rows_of_vulkan_are_those_of_the_table():
@@ -26,5 +27,5 @@ def test_an_op_has_files_of_its_name(op):
 @pytest.mark.parametrize("executor", ["cpu", "vulkan"])
 def test_an_op_has_cases_on_an_executor(executor, op):
     files = [*TESTS.glob(f"{executor}/test_*.py"), TESTS / PLANS[executor]]
-    files += [TESTS / "columnwise.py", TESTS / "test_states.py"]
+    files += [TESTS / name for name in ("columnwise.py", "test_states.py", "test_experts.py")]
     assert any(f".{op}(" in file.read_text("utf-8") for file in files)

@@ -387,3 +387,89 @@ def test_delta_rule_by_hand():
 def test_every_op_has_its_test_here():
     tests = " ".join([*FORMULAS, *(name for name in globals() if name.startswith("test_"))])
     assert [name for name in OPS if name not in tests] == []
+
+
+ROUTES = [
+    {},
+    {"normalized": True, "factor": 2.5},
+    {"late": True},
+    {"sigmoid": True, "normalized": True},
+    {"sigmoid": True, "groups": 3, "chosen_groups": 2},
+]
+
+
+@pytest.mark.parametrize("how", ROUTES, ids=str)
+@pytest.mark.parametrize("biased", [False, True])
+def test_route(how, biased):
+    how = {"sigmoid": False, "late": False, "normalized": False, "factor": 1.0} | how
+    groups = {"groups": 1, "chosen_groups": 1} | {k: how.pop(k) for k in [*how] if "groups" in k}
+    logits, bias = _random(4, 6), _random(6, seed=1) if biased else None
+    experts, shares = reference.route(logits, bias, count=2, **how, **groups)
+    assert experts.dtype == shares.dtype == np.float32
+    for row in range(4):
+        exponents = [math.exp(float(x)) for x in logits[row]]
+        scores = [e / (1 + e) if how["sigmoid"] else e / sum(exponents) for e in exponents]
+        worth = [s + (float(bias[i]) if biased else 0.0) for i, s in enumerate(scores)]
+        each = 6 // groups["groups"]
+        parts = [sorted(range(g * each, (g + 1) * each)) for g in range(groups["groups"])]
+        parts.sort(key=lambda part: -sum(sorted(worth[i] for i in part)[-2:]))
+        allowed = [i for part in parts[: groups["chosen_groups"]] for i in part]
+        best = sorted(allowed, key=lambda i: -worth[i])[:2]
+        assert experts[row].tolist() == best
+        weighed = [exponents[i] if how["late"] else scores[i] for i in best]
+        whole = sum(weighed) if how["late"] or how["normalized"] else 1.0
+        expected = [w / whole * how["factor"] for w in weighed]
+        assert shares[row] == pytest.approx(expected, rel=1e-5)
+    gains = _random(6, seed=2)
+    _, gained = reference.route(logits, bias, gains, count=2, **how, **groups)
+    assert np.allclose(gained, shares * gains[experts.astype(int)])
+
+
+def test_expert_places():
+    experts = np.array([[2, 0], [0, 3], [2, 2]], np.float32)
+    places, starts = reference.expert_places(experts, count=5)
+    assert starts.tolist() == [[0, 2, 2, 5, 6, 6]]
+    assert places.tolist() == [[2, 0], [1, 5], [3, 4]]
+
+
+def test_expert_rows():
+    x, places = _random(3, 7), np.array([[2, 0], [1, 5], [3, 4]], np.float32)
+    rows = reference.expert_rows(x, places)
+    assert np.array_equal(rows, np.stack([x[i] for i in (0, 1, 0, 2, 2, 1)]))
+
+
+STARTS = np.array([[0, 2, 2, 5]], np.float32)  # of three experts, one of which has no rows
+
+
+def test_expert_matmul():
+    x, weight = _random(5, 4), _random(6, 4)
+    y = reference.expert_matmul(x, weight, STARTS)
+    for row, expert in enumerate((0, 0, 2, 2, 2)):
+        for n in range(2):
+            terms = zip(x[row], weight[2 * expert + n], strict=True)
+            expected = sum(float(a) * float(b) for a, b in terms)
+            assert y[row, n] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_expert_bias():
+    x, bias = _random(5, 2), _random(6)
+    y = reference.expert_bias(x, bias, STARTS)
+    assert np.array_equal(y, x + np.stack([bias[0:2]] * 2 + [bias[4:6]] * 3))
+
+
+def test_expert_sum():
+    x, places, shares = _random(4, 3), np.array([[3, 0], [1, 2]], np.float32), _random(2, 2)
+    y = reference.expert_sum(x, places, shares)
+    for token in range(2):
+        for n in range(3):
+            pairs = zip(shares[token], places[token], strict=True)
+            expected = sum(float(share) * float(x[int(place), n]) for share, place in pairs)
+            assert y[token, n] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_token_gate():
+    x, h, weight = _random(3, 5), _random(3, 4), _random(4)
+    y = reference.token_gate(x, h, weight)
+    for row in range(3):
+        dot = sum(float(a) * float(b) for a, b in zip(h[row], weight, strict=True))
+        assert y[row] == pytest.approx(x[row] / (1 + math.exp(-dot)), rel=1e-5, abs=1e-6)
