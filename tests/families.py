@@ -76,7 +76,8 @@ class Family:
     times as much as those of others its logits change where weights are rounded. stand_in: of a
     family that transformers lacks. around: the fields of a config that holds this one as its
     text_config, where transformers has no model of text alone; its other tensors are left out.
-    gguf: its name where gguf lacks it; `arch` is then one that names tensors alike.
+    gguf: its name where gguf lacks it; `arch` is then one that names tensors alike. apart: the
+    tensors of a checkpoint under names that gguf knows, where GGUF files have one of them in parts.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Family:
     stand_in: StandIn | None = None
     around: Mapping[str, Any] | None = None
     gguf: str = ""
+    apart: Callable[[Values], dict[str, np.ndarray]] = dict
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

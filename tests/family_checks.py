@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +24,11 @@ from tests.paths import FIXTURES
 from tests.runners import exact, running
 
 NAMES = sorted(path.stem for path in (FIXTURES / "families").glob("*.npz"))
-RECURRENT = ("qwen3_5", "lfm2")  # families some of whose layers have a recurrent state
+# Families some of whose layers have a recurrent state, and those with experts
+RECURRENT = ("qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe")
+MIXTURES = (
+    *("qwen3_moe", "olmoe", "gpt_oss", "qwen3_5_moe", "granite_moe", "lfm2_moe", "gemma4_moe"),
+)
 TOLERANCE = 2e-3
 CUTS = ((3, 8, 9, 20, 24, 63, 66, 80), tuple(range(1, 81)))  # of texts as long as that
 
@@ -121,7 +126,7 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     tensors = {name: family.values(name, shape, case) for name, shape in known.shapes.items()}
     if family.stand_in is not None and family.stand_in.in_gguf:
         tensors = family.stand_in.tensors(tensors, config)
-    for name, checkpoint in tensors.items():
+    for name, checkpoint in with_stacked_experts(family.apart(tensors)).items():
         own, values = family.to_gguf(name, checkpoint, config)
         found = own or gguf_name(names, name)
         if family.is_centred(name) and values.ndim == 1 and "norm" in name:
@@ -138,6 +143,19 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def with_stacked_experts(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The matrices of a layer's experts as one tensor [experts, rows, columns] each."""
+    stacks: dict[str, dict[int, np.ndarray]] = {}
+    for name, values in tensors.items():
+        number = re.search(r"(?<=\.experts\.)\d+(?=\.)", name)
+        stem = re.sub(r"(?<=\.experts)\.\d+(?=\.)", "", name)
+        stacks.setdefault(stem, {})[int(number[0]) if number else -1] = values
+    return {
+        name: parts[-1] if -1 in parts else np.stack([parts[i] for i in range(len(parts))])
+        for name, parts in stacks.items()
+    }
 
 
 def gguf_name(names: TensorNameMap, name: str) -> str:
@@ -163,7 +181,7 @@ def write_common(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"] or 4 * config["hidden_size"])
+    writer.add_feed_forward_length(config.get("intermediate_size") or 4 * config["hidden_size"])
     writer.add_head_count(heads)
     writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from llm_lite.core.convert.quantizing import check_mode, variant_slots
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import replaced
+from llm_lite.core.formats.gguf_reader import EXPERTS
 from llm_lite.core.formats.gguf_writer import GgufTensor, write_gguf
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.variant_reader import METADATA_FILE, to_json
 from llm_lite.core.formats.variant_writer import VariantWriter
+from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
 from llm_lite.core.models.description.tensors import Shapes
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
@@ -32,7 +34,9 @@ from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.gemma4 import GEMMA_4
 from llm_lite.core.models.lfm2 import LFM2
 from llm_lite.core.models.llama import LLAMA
+from llm_lite.core.models.olmoe import OLMOE
 from llm_lite.core.models.qwen3_5 import QWEN3_5
+from llm_lite.core.models.qwen3_moe import QWEN3_MOE
 from llm_lite.core.quant.blocks.legacy import Q4_0, Q4_1, Q8_0
 from llm_lite.core.quant.blocks.tiles import INT4, INT8
 from llm_lite.core.quant.registry import FORMATS
@@ -198,7 +202,9 @@ def _write_gguf(
     target: Path, metadata: Mapping[str, Any], shapes: Shapes, seed: int, progress: Progress | None
 ) -> None:
     metadata = {key: value for key, value in metadata.items() if key not in _NOT_OF_GGUF}
-    tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in _stacked(shapes)]
+    experts = metadata.get(f"{metadata['general.architecture']}.expert_count", 0)
+    stacked = _stacked(shapes, experts)
+    tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in stacked]
     with replaced(target) as file:
         write_gguf(file, metadata, tensors, progress)
 
@@ -244,8 +250,15 @@ def _random(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
-def _stacked(shapes: Shapes) -> Shapes:
-    """Return the shapes with projections of streams stacked, as GGUF files have them."""
+def _stacked(shapes: Shapes, experts: int) -> Shapes:
+    """Return the shapes with projections of streams stacked, and matrices of experts too, as GGUF
+    files have them."""
+    shapes = [
+        (name, (experts, shape[0] // experts, shape[1]))
+        if name.endswith(EXPERTS)
+        else (name, shape)
+        for name, shape in shapes
+    ]
     result: Shapes = []
     for stem, group in itertools.groupby(shapes, lambda item: _stack_of(item[0])):
         items = list(group)
@@ -377,6 +390,44 @@ def _qwen3_5(changes: Mapping[str, Any], rows: int = 248_320) -> tuple[dict[str,
     return metadata, QWEN3_5.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
 
 
+_QWEN3_30B_A3B = {  # https://huggingface.co/Qwen/Qwen3-30B-A3B
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "norm_topk_prob": True,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "max_position_embeddings": 40_960,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1_000_000.0,
+}
+_OLMOE_1B_7B = {  # https://huggingface.co/allenai/OLMoE-1B-7B-0924
+    "hidden_size": 2048,
+    "intermediate_size": 1024,
+    "num_experts": 64,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+}
+
+
+def _mixture(
+    architecture: Architecture, fields: Mapping[str, Any], rows: int
+) -> tuple[dict[str, Any], Shapes]:
+    """Return the metadata and shapes of a mixture of experts with a vocabulary of `rows` and an
+    output head of its own."""
+    config = CheckpointConfig({"model_type": architecture.model_types[0], **fields}, Path(CONFIG))
+    metadata, sizes = architecture.metadata_of(config), {EMBEDDING: (rows, 1)}
+    return metadata, architecture.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=[HEAD])
+
+
 _LFM2_1_2B = {  # https://huggingface.co/LiquidAI/LFM2-1.2B
     "hidden_size": 2048,
     "block_ff_dim": 12_288,
@@ -432,5 +483,9 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "llama-8b": _KnownShape("Llama 8B", partial(_llama, _LLAMA_8B, 128_256, head=True)),
     "qwen3.5-0.8b": _KnownShape("Qwen3.5 0.8B", partial(_qwen3_5, _QWEN3_5_0_8B)),
     "qwen3.5-4b": _KnownShape("Qwen3.5 4B", partial(_qwen3_5, _QWEN3_5_4B)),
+    "qwen3-30b-a3b": _KnownShape(
+        "Qwen3 30B-A3B", partial(_mixture, QWEN3_MOE, _QWEN3_30B_A3B, 151_936)
+    ),
+    "olmoe-1b-7b": _KnownShape("OLMoE 1B-7B", partial(_mixture, OLMOE, _OLMOE_1B_7B, 50_304)),
     "lfm2-1.2b": _KnownShape("LFM2 1.2B", partial(_lfm2, _LFM2_1_2B)),
 }

@@ -29,6 +29,9 @@ from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
+
+EXPERTS = "_exps.weight"  # ends the names of the matrices of all experts of a layer
 
 # The usual names of the weight types that `general.file_type` stands for. Numbers: enum llama_ftype
 # of https://github.com/ggml-org/llama.cpp/blob/master/include/llama.h
@@ -437,12 +440,17 @@ def _decode_strings(reader: HeaderReader, count: int) -> list[str]:
 
 
 def unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """Return stacks of matrices split under the names of these: "altup_proj.weight" [3,N,K] becomes
-    "altup_proj.0.weight" [N,K] and so on."""
+    """Return stacks of matrices as matrices: "altup_proj.weight" [3,N,K] becomes
+    "altup_proj.0.weight" [N,K] and so on; experts, of which products choose, stay together:
+    "ffn_up_exps.weight" [E,N,K] becomes [E*N,K]."""
     result = {}
     for name, tensor in tensors.items():
         if len(tensor.shape) != 3 or not name.endswith(".weight"):
             result[name] = tensor
+            continue
+        if name.endswith(EXPERTS):
+            stacked = tensor.shape[0] * tensor.shape[1], tensor.shape[2]
+            result[name] = replace(tensor, shape=stacked)
             continue
         size = tensor.nbytes // tensor.shape[0]
         for i in range(tensor.shape[0]):

@@ -21,6 +21,7 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import repr_without
 
 CONFIG_FILE = "config.json"
+PACKED = ("mxfp4",)  # methods of quantization that are read
 
 
 class HuggingFaceFolder(Struct, eq=False):
@@ -47,10 +48,11 @@ def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
     raw = read_object(path / CONFIG_FILE)
     config = CheckpointConfig(raw, path / CONFIG_FILE)
     config.text("model_type")
-    if method := _quantization(config):
+    method = _quantization(config)
+    if method and method not in PACKED:
         raise UnsupportedError(
             f"{config.path}: the weights are quantized ({method[:40]}), which is not read here; "
-            "expected BF16, F16 or F32"
+            f"expected BF16, F16 or F32, or experts of {' or '.join(PACKED)}"
         )
     with open_folder(path) as weights:
         tensors = MappingProxyType(dict(weights.tensors))
@@ -66,9 +68,9 @@ def _quantization(config: CheckpointConfig) -> str | None:
 
 
 def check_types(path: Path, tensors: Mapping[str, TensorData]) -> None:
-    """Raise UnsupportedError if a tensor holds no floats."""
+    """Raise UnsupportedError if a tensor holds no floats, packed or not."""
     for tensor in tensors.values():
-        if tensor.dtype not in ("f32", "f16", "bf16"):
+        if tensor.dtype not in ("f32", "f16", "bf16", *PACKED):
             raise UnsupportedError(
                 f"{path}: tensor {quote(tensor.name)} is of type {tensor.dtype}, "
                 "expected BF16, F16 or F32"

@@ -1,4 +1,4 @@
-"""Gemma 4 (text, dense): its fields and names, of GGUF files and of transformers' checkpoints, and
+"""Gemma 4 (text): its fields and names, of GGUF files and of transformers' checkpoints, and
 its graph.
 
 The graph is Gemma 3's layer with an embedding of the token for every layer, keys and values that
@@ -7,13 +7,14 @@ later layers share, and heads of two widths, of sliding and of full attention.
 Full layers rotate a part of each head, whose pairs lie as far apart as those of the whole head: the
 other pairs have factors that leave no angle (`rope_freqs`, as in GGUF's files). Where a full layer
 has no matrix of values, they are its keys before their norm. Values are normed too; every layer's
-output is multiplied by a number. Sources: transformers' `modeling_gemma4.py`, gguf-py's constants.
+output is multiplied by a number. The 26B has a mixture of experts beside each dense feed-forward.
+Sources: transformers' `modeling_gemma4.py`, gguf-py's constants.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,21 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_COUNT, ROPE_BASE, ROPE_FACTOR, SOFTCAP
 from llm_lite.core.models.blocks import cached_attention, residual_stream, through_head
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.experts import (
+    CHOSEN,
+    EXPERT_WIDTH,
+    EXPERTS,
+    EXPERTS_OR_BOTH,
+    has_both,
+    stacks_of_checkpoints,
+)
 from llm_lite.core.models.description.rows import (
     FieldRow,
     Known,
@@ -39,12 +48,14 @@ from llm_lite.core.models.description.rows import (
     row,
 )
 from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
+from llm_lite.core.models.expert_blocks import mixture, router_logits
 from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, caches_to_share, owner_of
 from llm_lite.core.models.gemma3n.graph import per_layer_inputs
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.quant.formats import TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import NotedMeta, replace
 
@@ -135,6 +146,15 @@ def factors_of_full_layers(config: CheckpointConfig, known: Known) -> list[Tenso
     return [float_tensor(rope.FACTORS, factors)]
 
 
+def _of_mixture(key: str) -> Callable[[CheckpointConfig, Known], int | None]:
+    """Return what finds a field of a config whose layers have experts."""
+
+    def find(config: CheckpointConfig, known: Known) -> int | None:
+        return config.integer(key) if config.flag("enable_moe_block", False) else None
+
+    return find
+
+
 class Gemma4Config(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     layers: int = row(shared.LAYERS)
     context: int = row(shared.CONTEXT)
@@ -174,16 +194,50 @@ class Gemma4Config(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
             default=0.0,
         )
     )
+    experts: int = row(  # beside the dense feed-forward, all layers alike; 0: there are none
+        replace(EXPERTS, checkpoint=_of_mixture("num_experts"), check=integer(0), default=0)
+    )
+    chosen: int = row(
+        replace(
+            CHOSEN,
+            checkpoint=_of_mixture("top_k_experts"),
+            check=integer(0, "experts"),
+            default=0,
+        )
+    )
+    expert_width: int = row(
+        replace(EXPERT_WIDTH, checkpoint=_of_mixture("moe_intermediate_size"), default=0)
+    )
     vocabulary: int
     table_rows: int
+    has_both: bool  # the gate and the up of experts are one matrix
 
     @classmethod
     def of_tensors(
         cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
-    ) -> dict[str, int]:
+    ) -> dict[str, Any]:
         table = shared.size_of(weights, PER_LAYER_TABLE, path) if known["layer_width"] else (0,)
         rows = shared.size_of(weights, shared.EMBEDDING, path)[0]
-        return {"vocabulary": rows, "table_rows": table[0]}
+        if known["experts"] and known["width"] % TILE_ROWS:
+            expected = f"expected a multiple of {TILE_ROWS} of a mixture of experts"
+            raise FileError(path, f"the model's width is {known['width']}, {expected}")
+        return {"vocabulary": rows, "table_rows": table[0], "has_both": has_both(weights)}
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    @property
+    def inner_rows(self) -> int:
+        return self.experts * self.expert_width
+
+    @property
+    def both_rows(self) -> int:
+        return 2 * self.inner_rows
+
+    @property
+    def outer_rows(self) -> int:
+        return self.experts * self.width
 
     @property
     def shape(self) -> ModelShape:
@@ -305,14 +359,39 @@ def _attention(
 
 
 def _feed_forward(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -> Tensor:
-    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    at, w, dense = (
+        f"layers.{layer}.feed_forward",
+        f"blk.{layer}.",
+        ".dense" if config.experts else "",
+    )
     h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
-    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate")
-    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up")
-    h = b.gelu_mul(gate, up, at + ".gelu_mul")
-    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down")
+    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), f"{at}{dense}.gate")
+    up = b.matmul(h, b.weight(w + "ffn_up.weight"), f"{at}{dense}.up")
+    h = b.gelu_mul(gate, up, f"{at}{dense}.gelu_mul")
+    y = b.matmul(h, b.weight(w + "ffn_down.weight"), f"{at}{dense}.down")
+    if config.experts:
+        y = _norm(b, config, y, layer, "post_ffw_norm_1")
+        y = b.add(y, _mixture(b, config, x, layer), at + ".sum.dense")
     y = b.rms_norm(y, b.weight(w + "post_ffw_norm.weight"), config.eps, at + ".post_norm")
     return b.add(x, y, at + ".residual")
+
+
+def _norm(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int, name: str) -> Tensor:
+    weight = b.weight(f"blk.{layer}.{name}.weight")
+    return b.rms_norm(x, weight, config.eps, f"layers.{layer}.feed_forward.{name}")
+
+
+def _mixture(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -> Tensor:
+    """[T, width] -> [T, width]: what the chosen experts find beside the dense feed-forward. The
+    router reads a norm of its own."""
+    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    own = b.rms_norm(x, b.weight(w + "ffn_gate_inp.scale"), config.eps, at + ".router.norm")
+    own = b.scale(own, at + ".router.scaled", factor=config.width**-0.5)
+    logits = router_logits(b, own, w, at)
+    h = _norm(b, config, x, layer, "pre_ffw_norm_2")
+    gains = b.weight(w + "ffn_down_exps.scale")
+    y = mixture(b, config, h, logits, layer, gains=gains, gelu=True)
+    return _norm(b, config, y, layer, "post_ffw_norm_2")
 
 
 def _per_layer(
@@ -338,6 +417,16 @@ def _may_lack_values(config: Gemma4Config, layer: int) -> bool:
 
 def _none_of_layers(config: Gemma4Config, layer: int) -> bool:
     return not config.layer_width
+
+
+def _of_experts(*rows: NameRow) -> tuple[NameRow, ...]:
+    """Mark rows of experts as optional, as most models lack them."""
+
+    def lacks(row: NameRow) -> Callable[[Gemma4Config, int], bool]:
+        usual = row.optional if callable(row.optional) else lambda c, i: False
+        return lambda c, i: not c.experts or usual(c, i)
+
+    return tuple(replace(row, optional=lacks(row)) for row in rows)
 
 
 def _of_inputs(*rows: NameRow) -> tuple[NameRow, ...]:
@@ -372,6 +461,18 @@ _TENSORS = (
     *shared.GATED,
     of_layer("post_ffw_norm.weight", "post_feedforward_layernorm.weight", "width"),
     replace(of_layer("layer_output_scale.weight", "layer_scalar", "width"), spread=True),
+    *_of_experts(
+        of_layer("pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight", "width"),
+        of_layer("post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight", "width"),
+        of_layer("post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight", "width"),
+        of_layer("ffn_gate_inp.weight", "router.proj.weight", "experts", "width"),
+        of_layer("ffn_gate_inp.scale", "router.scale", "width"),
+        of_layer("ffn_down_exps.scale", "router.per_expert_scale", "experts"),
+        *(
+            replace(one, checkpoint=one.checkpoint and one.checkpoint.replace(".mlp.", "."))
+            for one in EXPERTS_OR_BOTH
+        ),
+    ),
 )
 GEMMA_4 = Architecture(
     title="Gemma 4",
@@ -383,8 +484,9 @@ GEMMA_4 = Architecture(
     must_be=(
         ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),
         ("attention_bias", False, "biases are"),
-        ("enable_moe_block", False, "mixtures of experts are"),
     ),
+    fused=stacks_of_checkpoints("experts.gate_up_proj", "experts.down_proj"),
+    refused=(),
     defaults={
         "hidden_size": 2304,
         "hidden_size_per_layer_input": 256,

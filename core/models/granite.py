@@ -31,7 +31,7 @@ def _layer(d: Decoder[GraniteConfig], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, x, layer, factor=c.residual_scale)
 
 
-def _scales(config: GraniteConfig) -> Scales:
+def scales_of(config: GraniteConfig) -> Scales:
     return Scales(embedding=config.embedding_scale, logits=1 / config.logit_scale)
 
 
@@ -41,5 +41,5 @@ GRANITE = Architecture(
     model_types=("granite",),
     config=GraniteConfig,
     tensors=DECODER_TENSORS,
-    graph=partial(decoder_plan, _layer, scales_of=_scales),
+    graph=partial(decoder_plan, _layer, scales_of=scales_of),
 )

@@ -142,15 +142,18 @@ class Lfm2Config(shared.DecoderConfig, frozen=True, kw_only=True):
         return replace(super().shape, recurrent_layers=layers, state_bytes=4 * each * len(layers))
 
 
-def _layer(d: Decoder[Lfm2Config], x: Tensor, layer: int) -> Tensor:
+def mixer(d: Decoder[Any], x: Tensor, layer: int) -> Tensor:
+    """[T, width] -> [T, width]: the part of a layer that sees other tokens."""
     if d.config.recurrent[layer]:
-        x = _convolution_block(d, x, layer)
-    else:
-        x = attention_block(d, x, layer, qk_norm=True)
-    return gated_block(d, x, layer)
+        return _convolution_block(d, x, layer)
+    return attention_block(d, x, layer, qk_norm=True)
 
 
-def _convolution_block(d: Decoder[Lfm2Config], x: Tensor, layer: int) -> Tensor:
+def _layer(d: Decoder[Lfm2Config], x: Tensor, layer: int) -> Tensor:
+    return gated_block(d, mixer(d, x, layer), layer)
+
+
+def _convolution_block(d: Decoder[Any], x: Tensor, layer: int) -> Tensor:
     """[T, width] -> [T, width]: each column convolved over the last tokens, between two gates."""
     at, w, c, b = f"layers.{layer}.convolution", f"blk.{layer}.", d.config, d.b
     h = d.norm(x, w + "attn_norm", at + ".norm")
@@ -184,31 +187,37 @@ _ATTENTION = (
     of_layer("attn_k_norm.weight", "self_attn.k_layernorm.weight", "head_dim"),
 )
 
+# Of layers without their feed-forwards.
+TENSORS = (
+    of_model(shared.EMBEDDING, "embed_tokens.weight", "vocabulary", "width"),
+    of_model(f"{shared.EMBEDDING_NORM}.weight", "embedding_norm.weight", "width"),
+    of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
+    *shared.ROPE_TENSORS,
+    of_layer("attn_norm.weight", "operator_norm.weight", "width"),
+    *of_states(_CONVOLUTION),
+    *_BIASES,
+    *of_attention(_ATTENTION),
+    of_layer("ffn_norm.weight", "ffn_norm.weight", "width"),
+)
+FEED_FORWARD = (
+    of_layer("ffn_gate.weight", "feed_forward.w1.weight", "feed_forward", "width"),
+    of_layer("ffn_up.weight", "feed_forward.w3.weight", "feed_forward", "width"),
+    of_layer("ffn_down.weight", "feed_forward.w2.weight", "width", "feed_forward"),
+)
+DEFAULTS = {"rope_theta": 1_000_000.0}
+
 LFM2 = Architecture(
     title="LFM2",
     gguf="lfm2",
     model_types=("lfm2",),
     config=Lfm2Config,
-    tensors=(
-        of_model(shared.EMBEDDING, "embed_tokens.weight", "vocabulary", "width"),
-        of_model(f"{shared.EMBEDDING_NORM}.weight", "embedding_norm.weight", "width"),
-        of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
-        *shared.ROPE_TENSORS,
-        of_layer("attn_norm.weight", "operator_norm.weight", "width"),
-        *of_states(_CONVOLUTION),
-        *_BIASES,
-        *of_attention(_ATTENTION),
-        of_layer("ffn_norm.weight", "ffn_norm.weight", "width"),
-        of_layer("ffn_gate.weight", "feed_forward.w1.weight", "feed_forward", "width"),
-        of_layer("ffn_up.weight", "feed_forward.w3.weight", "feed_forward", "width"),
-        of_layer("ffn_down.weight", "feed_forward.w2.weight", "width", "feed_forward"),
-    ),
+    tensors=(*TENSORS, *FEED_FORWARD),
     graph=partial(decoder_plan, _layer, final_norm=shared.EMBEDDING_NORM),
     refused=(
         ("expert_count", "mixtures of experts are"),
         ("pooling_type", "vectors of texts by this model are"),
     ),
-    defaults={"rope_theta": 1_000_000.0},
+    defaults=DEFAULTS,
     tied=True,
     own_head=True,  # `tie_embedding`, an older name of the field, may say that it has one
 )

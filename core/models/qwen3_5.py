@@ -159,9 +159,13 @@ class Qwen35Config(shared.DecoderConfig, frozen=True, kw_only=True):
         )
 
 
+def mixer(d: Decoder[Any], x: Tensor, layer: int) -> Tensor:
+    """[T, width] -> [T, width]: the part of a layer that sees other tokens."""
+    return (_state_block if d.config.recurrent[layer] else _attention_block)(d, x, layer)
+
+
 def _layer(d: Decoder[Qwen35Config], x: Tensor, layer: int) -> Tensor:
-    block = _state_block if d.config.recurrent[layer] else _attention_block
-    return gated_block(d, block(d, x, layer), layer, pre_norm="post_attention_norm")
+    return gated_block(d, mixer(d, x, layer), layer, pre_norm="post_attention_norm")
 
 
 def _attention_block(d: Decoder[Qwen35Config], x: Tensor, layer: int | str) -> Tensor:
@@ -335,22 +339,24 @@ _DRAFTING = (
     _drafting(of_model(_PREVIOUS, None, "both_widths")),
 )
 
+# Of layers without their feed-forwards, which have no block that drafts behind them.
+TENSORS = (
+    *centred(shared.MODEL_TENSORS),
+    *shared.ROPE_TENSORS,
+    *_LAYER_NORMS,
+    *of_states(_STATE),
+    *of_attention(_ATTENTION),
+)
+DEFAULTS = {"head_dim": 256, "partial_rotary_factor": 0.25}
+
 QWEN3_5 = Architecture(
     title="Qwen3.5",
     gguf="qwen35",
     model_types=("qwen3_5_text", "qwen3_5"),
     config=Qwen35Config,
-    tensors=(
-        *centred(shared.MODEL_TENSORS),
-        *shared.ROPE_TENSORS,
-        *_LAYER_NORMS,
-        *of_states(_STATE),
-        *of_attention(_ATTENTION),
-        *shared.GATED,
-        *_DRAFTING,
-    ),
+    tensors=(*TENSORS, *shared.GATED, *_DRAFTING),
     graph=_graph,
     derived=_taps,
     drafting="nextn_predict_layers",
-    defaults={"head_dim": 256, "partial_rotary_factor": 0.25},
+    defaults=DEFAULTS,
 )

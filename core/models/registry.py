@@ -34,10 +34,13 @@ from llm_lite.core.models.glm4 import GLM_4
 from llm_lite.core.models.gpt1 import GPT_1
 from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.gpt_neox import GPT_NEOX
+from llm_lite.core.models.gpt_oss import GPT_OSS
 from llm_lite.core.models.granite import GRANITE
+from llm_lite.core.models.granite_moe import GRANITE_MOE
 from llm_lite.core.models.hunyuan import HUNYUAN
 from llm_lite.core.models.internlm2 import INTERNLM_2
 from llm_lite.core.models.lfm2 import LFM2
+from llm_lite.core.models.lfm2_moe import LFM2_MOE
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
@@ -45,11 +48,14 @@ from llm_lite.core.models.model import Model, Slice
 from llm_lite.core.models.muse_glimmer import MUSE_GLIMMER
 from llm_lite.core.models.olmo import OLMO
 from llm_lite.core.models.olmo2 import OLMO_2
+from llm_lite.core.models.olmoe import OLMOE
 from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen import QWEN
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.qwen3_5 import QWEN3_5
+from llm_lite.core.models.qwen3_5_moe import QWEN3_5_MOE
+from llm_lite.core.models.qwen3_moe import QWEN3_MOE
 from llm_lite.core.models.seed_oss import SEED_OSS
 from llm_lite.core.models.smollm3 import SMOLLM3
 from llm_lite.core.models.stablelm import STABLE_LM
@@ -98,6 +104,12 @@ _ALL = (
     QWEN,
     LFM2,
     MUSE_GLIMMER,
+    QWEN3_MOE,
+    OLMOE,
+    GPT_OSS,
+    QWEN3_5_MOE,
+    GRANITE_MOE,
+    LFM2_MOE,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 # Those that GGUF files do not tell from one of these, and config.json does.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.formats.huggingface_reader import PACKED
 from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
 from llm_lite.core.hub.remote.failures import HubError, HubStatusError
 from llm_lite.core.hub.remote.files import (
@@ -143,8 +144,8 @@ def _problem(
     if architecture and architecture not in ARCHITECTURES and architecture not in MODEL_TYPES:
         return f"this program does not know the architecture {quote(architecture)}"
     quantized = config.get("quantization_config")
-    if quantized and all(file.form == "huggingface" for file in files):
-        method = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
+    method = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
+    if method and method not in PACKED and all(file.form == "huggingface" for file in files):
         return f"its weights are quantized by {quote(_word(method))}, which is not read here"
     if all(file.problem for file in files):
         return f"{quote(files[0].name)}: {files[0].problem}"

@@ -13,6 +13,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 
 _ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu", "gelu_new", "relu", "silu")  # labels
+_PASSED = ("quantize", "expert_rows")
 _PARTS = ("attention", "state", "convolution", "cross_attention", "feed_forward")
 # Labels of the first product of a part: queries, perhaps with gates of what they find, or what a
 # recurrent state or a convolution is given, or neurons
@@ -36,9 +37,10 @@ class Wiring:
         return max(found, default=None)
 
     def maker(self, op: int, operand: int = 0) -> int:
-        """Return the op that makes an operand of another, past its conversion to int8 blocks."""
+        """Return the op that makes an operand of another, past its conversion to int8 blocks and
+        its rows for experts."""
         made = self._maker[self.plan.ops[op].inputs[operand]]
-        return self.maker(made) if self.plan.ops[made].name == "quantize" else made
+        return self.maker(made) if self.plan.ops[made].name in _PASSED else made
 
     def op(self, index: int) -> Op:
         return self.plan.ops[index]
@@ -144,6 +146,8 @@ def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int | None, int, int
     """Return ff_normed, gate, up, activation, ff_output."""
     at = f"layers.{layer}.feed_forward"
     first = _known(wiring, f"{at}.up")
+    if wiring.at(f"{at}.route") is not None:
+        raise RequestError("the lesson does not show mixtures of experts yet")
     up = wiring.last_of(f"{at}.up", f"{at}.up.biased")
     activation = wiring.last_of(*(f"{at}.{name}" for name in _ACTIVATIONS))
     if up is None or activation is None:
@@ -154,7 +158,16 @@ def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int | None, int, int
 
 def added_by(wiring: Wiring, at: str) -> int:
     """Return the last op of what a part of a layer adds to the residual."""
-    ends = ("output", "output.biased", "down", "down.biased", "post_norm", "scaled")
+    ends = (
+        "output",
+        "output.biased",
+        "down",
+        "down.biased",
+        "sum",
+        "sum.shared",
+        "post_norm",
+        "scaled",
+    )
     found = wiring.last_of(*(f"{at}.{name}" for name in ends))
     if found is None:
         raise RequestError("this model's layers are built in a way that the lesson does not know")

@@ -17,6 +17,7 @@ from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
+from llm_lite.core.models.description.experts import joined_experts
 from llm_lite.core.models.description.rows import (
     CheckpointFields,
     FieldSource,
@@ -230,7 +231,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
         tied = text.flag("tie_word_embeddings", whole)
         drops = tied and not self.own_head
-        for old, tensor in tensors.items():
+        for old, tensor in joined_experts(tensors, text.path.parent).items():
             if tower := _tower(old):
                 skipped[tower] += 1
             elif self.drafting and old.startswith(_DRAFTING) and not self._is_used(tensors):
@@ -296,7 +297,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             renamed = self._in_order(renamed, row, known, folder)
         if isinstance(row, NameRow) and row.flat:
             renamed = flattened(renamed)
-        if isinstance(row, NameRow) and row.changed is not None:
+        if row.changed is not None:
             renamed = row.changed(renamed)
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor

@@ -240,6 +240,11 @@ class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
         return self.kv_heads * self.head_dim
 
     @property
+    def whole_pairs(self) -> bool:
+        """Return whether YaRN's ramp begins and ends at whole pairs of values."""
+        return True
+
+    @property
     def rotary_pairs(self) -> int:
         return self.rotary_dim // 2
 

@@ -136,6 +136,8 @@ class ScaledPositions(Protocol):
     def beta_fast(self) -> float: ...
     @property
     def beta_slow(self) -> float: ...
+    @property
+    def whole_pairs(self) -> bool: ...  # between which YaRN's ramp lies
 
 
 def yarn_factors(c: ScaledPositions) -> NDArray[np.float64]:
@@ -146,8 +148,10 @@ def yarn_factors(c: ScaledPositions) -> NDArray[np.float64]:
     def pair_of(turns: float) -> float:
         return dims * math.log(c.original_context / (turns * 2 * math.pi)) / (2 * log_base)
 
-    low = max(math.floor(pair_of(c.beta_fast)), 0)
-    high = min(math.ceil(pair_of(c.beta_slow)), dims - 1)
+    first, last = pair_of(c.beta_fast), pair_of(c.beta_slow)
+    if c.whole_pairs:
+        first, last = math.floor(first), math.ceil(last)
+    low, high = max(first, 0), min(last, dims - 1)
     ramp = np.clip((np.arange(dims // 2) - low) / (high - low if high != low else 0.001), 0, 1)
     return np.asarray(1 / (ramp / c.scaling_factor + (1 - ramp)))
 

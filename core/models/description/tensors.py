@@ -57,7 +57,7 @@ class NameRow(Struct, frozen=True):
 class FusedRow(Struct, frozen=True):
     """A matrix whose rows are those of several others, in order. interleaved: checkpoints have
     them in turns, those of a head each. grouped: in turns too, those of a key head each: its
-    queries, its key and its value."""
+    queries, its key and its value. changed: what GGUF would have of a checkpoint's tensor."""
 
     gguf: str
     checkpoint: str
@@ -65,6 +65,7 @@ class FusedRow(Struct, frozen=True):
     transposed: bool = False
     interleaved: bool = False
     grouped: bool = False
+    changed: Callable[[TensorData], TensorData] | None = None
 
 
 def bias_of(matrix: NameRow) -> NameRow:

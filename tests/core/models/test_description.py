@@ -33,6 +33,8 @@ OWN_TENSORS = {"rope_magnitude"}
 BEFORE_LAYERS = ("position_embd", "token_embd_norm")  # of BART's stacks
 OWN_TENSORS |= {"mlm.dense", "mlm.norm", "output", "dense.{i}"}  # of encoders, as heads of others
 OWN_TENSORS |= {f"{stack}.{one}" for stack in ("enc", "dec") for one in BEFORE_LAYERS}
+# Numbers of Gemma 4's router and of its experts, which llama.cpp knows and gguf does not.
+OWN_TENSORS |= {"blk.{i}.ffn_gate_inp.scale", "blk.{i}.ffn_down_exps.scale"}
 # Whose files are of another architecture, or would be, or which gguf lacks.
 OF_GGUF = {
     "distilbert": "bert",
@@ -72,7 +74,8 @@ def test_names_of_tensors_are_those_of_gguf(name):
     known |= {stem.replace("{i}", DRAFT) for stem in known}  # a block behind the layers
     known |= {stem.replace("{bid}.nextn", DRAFT) for stem in TENSOR_NAMES.values()}
     architecture = ARCHITECTURES[name]
-    fused = [row for row in architecture.fused if not row.grouped]  # apart in GGUF
+    of_checkpoint = ".of_checkpoint"  # ends names of what is apart in GGUF
+    fused = [r for r in architecture.fused if not r.grouped and not r.gguf.endswith(of_checkpoint)]
     stems = [_stem(row.gguf) for row in (*architecture.tensors, *fused)]
     parts = {_stem(part.gguf) for row in architecture.fused for part in row.parts}
     stacked = {stem.replace(".{i}", "") for stem in stems if stem.startswith("altup")}
@@ -139,7 +142,7 @@ def test_yarn_by_hand():
 
     class Fields:
         scaling, theta, rotary_dim, scaling_factor = "yarn", 16.0, 16, 8.0
-        original_context, beta_fast, beta_slow = 64, 4.0, 1.0
+        original_context, beta_fast, beta_slow, whole_pairs = 64, 4.0, 1.0, True
 
     factors = rope.yarn_factors(Fields())
     turns = 64 / (2 * np.pi * 16 ** (np.arange(8) / 8))
@@ -148,5 +151,10 @@ def test_yarn_by_hand():
     assert (turns[int(first)] >= 4, first, last) == (True, 2.0, 7.0)
     expected = [1, 1, 1] + [1 / (i / 5 / 8 + 1 - i / 5) for i in range(1, 6)]
     np.testing.assert_allclose(factors, expected)
+    Fields.whole_pairs = False
+    first, last = (8 * np.log(64 / (n * 2 * np.pi)) / np.log(16) for n in (4, 1))
+    ramp = [min(max((i - first) / (last - first), 0), 1) for i in range(8)]
+    expected = [1 / (part / 8 + 1 - part) for part in ramp]
+    np.testing.assert_allclose(rope.yarn_factors(Fields()), expected)
     assert rope.yarn_magnitude(8.0) == pytest.approx(1.2079441)
     assert rope.yarn_magnitude(0.5) == 1.0

@@ -17,7 +17,7 @@ from llm_lite.core.messages.inspecting.lesson import (
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.records import replace
 from tests.families import family_of
-from tests.family_checks import NAMES, RECURRENT, reference, write_case
+from tests.family_checks import MIXTURES, NAMES, RECURRENT, reference, write_case
 from tests.lesson_reference import LessonReference, check_trace
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
@@ -86,7 +86,22 @@ def test_of_layers_with_a_state_those_that_attend_are_opened(tmp_path):
         check_trace(middle, LessonReference(path, tokens[:11], 3, 0, context))
 
 
-@pytest.mark.parametrize("family", sorted(NAMES))
+# One that attends, of families with recurrent states; its layer has experts.
+ANY_LAYER = dict.fromkeys(MIXTURES, 0) | {"qwen3_5_moe": 3, "lfm2_moe": 1}
+
+
+@pytest.mark.parametrize("family", MIXTURES)
+def test_mixtures_of_experts_are_refused(family, tmp_path):
+    path, tokens, context = tiny(family, tmp_path)
+    sentence = "the lesson does not show mixtures of experts yet"
+    with (
+        running(path, exact("cpu", context=context)) as runner,
+        pytest.raises(RequestError, match=sentence),
+    ):
+        trace_of(runner, tokens, len(tokens) - 1, ANY_LAYER[family], ANY_HEAD)
+
+
+@pytest.mark.parametrize("family", sorted(set(NAMES) - set(MIXTURES)))
 def test_every_family_and_layer_can_be_followed(family, tmp_path):
     path, tokens, context = tiny(family, tmp_path)
     with running(path, exact("cpu", context=context)) as runner:
