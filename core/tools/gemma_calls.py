@@ -29,7 +29,7 @@ def read_gemma_call(body: str) -> tuple[str, dict[str, Any]]:
     """Return a call by its name and arguments. JsonProblem."""
     if len(body) > MOST_CHARS:
         raise JsonProblem(f"it has {len(body):,} characters, at most {MOST_CHARS:,} are read")
-    reader = _Reader(body.strip().removeprefix("call:"))
+    reader = _GemmaReader(body.strip().removeprefix("call:"))
     name = reader.name("the name of a function")
     if not reader.takes("{"):
         raise reader.problem("'{'")
@@ -44,7 +44,7 @@ def ends_in_gemma_text(body: str) -> bool:
     return body.count(QUOTE) % 2 == 1
 
 
-class _Reader(Struct):
+class _GemmaReader(Struct):
     text: str
     at: int = 0
 

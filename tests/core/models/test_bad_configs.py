@@ -33,7 +33,7 @@ BAD = {  # (family, case) -> (changes of its config, what the sentence says)
         ),
     ],
     ("gemma4", "shared"): [
-        ({"enable_moe_block": True}, "enable_moe_block is true: mixtures of experts are"),
+        ({"enable_moe_block": True}, "num_experts is missing"),
         ({"use_bidirectional_attention": "all"}, "attention to later tokens is not known"),
         ({"num_key_value_heads": 3}, "expected divisors of the 4 heads"),
         ({"head_dim": 11}, "head_dim is 11, expected an even number"),
