@@ -21,6 +21,7 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import repr_without
 
 CONFIG_FILE = "config.json"
+OF_EXPERTS = ".experts."  # in the names of what is joined when a checkpoint is opened
 PACKED = ("mxfp4",)  # methods of quantization that are read
 
 

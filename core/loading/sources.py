@@ -18,6 +18,7 @@ from llm_lite.core.files.json_text import found, read_bytes, read_object
 from llm_lite.core.formats.gguf_reader import GgufFile, open_gguf, unstacked
 from llm_lite.core.formats.huggingface_reader import (
     CONFIG_FILE,
+    OF_EXPERTS,
     HuggingFaceFolder,
     check_types,
     open_huggingface,
@@ -30,6 +31,7 @@ from llm_lite.core.formats.variant_reader import (
 )
 from llm_lite.core.loading.model_source import ModelSource, repository_of
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
+from llm_lite.core.memory import available_bytes
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.quant.tensor import TensorData
@@ -60,6 +62,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
 
 def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
     try:
+        _check_room(folder)
         model = registry.translate(folder.fields, folder.tensors)
         check_types(folder.path, model.tensors)
     except LlmLiteError:
@@ -73,6 +76,18 @@ def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
         tuple(model.notes),
         MappingProxyType(model.originals),
     )
+
+
+def _check_room(folder: HuggingFaceFolder) -> None:
+    """Raise UnsupportedError if joining the experts of a mixture takes more memory than there
+    is."""
+    needed = sum(tensor.nbytes for name, tensor in folder.tensors.items() if OF_EXPERTS in name)
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise UnsupportedError(
+            f"{folder.path}: to join its experts takes {needed / 2**30:.1f} GiB of memory, and "
+            f"{free / 2**30:.1f} GiB are free; take a GGUF file of the model in fewer bits"
+        )
 
 
 def _name_of(folder: HuggingFaceFolder) -> str:

@@ -56,6 +56,7 @@ from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.qwen3_5 import QWEN3_5
 from llm_lite.core.models.qwen3_5_moe import QWEN3_5_MOE
 from llm_lite.core.models.qwen3_moe import QWEN3_MOE
+from llm_lite.core.models.qwen3_next import QWEN3_NEXT
 from llm_lite.core.models.seed_oss import SEED_OSS
 from llm_lite.core.models.smollm3 import SMOLLM3
 from llm_lite.core.models.stablelm import STABLE_LM
@@ -110,6 +111,7 @@ _ALL = (
     QWEN3_5_MOE,
     GRANITE_MOE,
     LFM2_MOE,
+    QWEN3_NEXT,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 # Those that GGUF files do not tell from one of these, and config.json does.

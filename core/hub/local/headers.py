@@ -15,7 +15,12 @@ from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
 from llm_lite.core.formats.gguf_reader import FILE_TYPES, open_gguf, read_metadata, unstacked
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.formats.huggingface_reader import CONFIG_FILE, check_types, open_huggingface
+from llm_lite.core.formats.huggingface_reader import (
+    CONFIG_FILE,
+    OF_EXPERTS,
+    check_types,
+    open_huggingface,
+)
 from llm_lite.core.formats.variant_reader import is_variant, open_variant
 from llm_lite.core.messages.library import Form
 from llm_lite.core.models import registry
@@ -27,7 +32,6 @@ from llm_lite.core.records import replace
 
 _LONGEST = 60  # characters of a word that is shown
 _CARD = "README.md"
-_EXPERTS = ".experts."  # in names of a checkpoint's tensors
 _CARD_BYTES = 1 << 20
 _LICENCE = re.compile(rb"^license:[ \t]*[\"']?([\w .+-]{1,60})", re.MULTILINE)
 # Files that belong to a model and are none: what `general.type` and the architecture call them.
@@ -123,7 +127,7 @@ def _huggingface(folder: Path) -> Header:
         header, parameters=_count(file.tensors.values()), format=_most(file.tensors.values())
     )
     try:
-        if any(_EXPERTS in name for name in file.tensors):  # to join them, all would be read
+        if any(OF_EXPERTS in name for name in file.tensors):  # to join them, all would be read
             return _of_mixture(header, file.fields.part("text_config"))
         translated = registry.translate(file.fields, file.tensors)
         check_types(folder, translated.tensors)

@@ -345,7 +345,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         result: dict[str, TensorData] = {}
         for name, tensor in tensors.items():
             rows = {part: shape_of(row, config)[0] for part, row in fused.get(name, {}).items()}
-            views = split_rows(tensor, rows, path) if rows else [tensor]
+            ordered = self._ordered(tensor, config) if rows else tensor
+            views = split_rows(ordered, rows, path) if rows else [tensor]
             result |= {view.name: view for view in views}
         for name in scalars:
             result[name] = spread(tensors[name], config.width)
@@ -386,10 +387,17 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         is_folded = len(tensor.shape) > 1
         return is_folded and any(row.flat and row.gguf == pattern for row in self.tensors)
 
+    def _fused_row(self, name: str) -> FusedRow | None:
+        pattern = numbered(name)[0]
+        return next((row for row in self.fused if row.gguf == pattern), None)
+
+    def _ordered(self, tensor: TensorData, config: Any) -> TensorData:
+        row = self._fused_row(tensor.name)
+        return tensor if row is None or row.ordered is None else row.ordered(tensor, config)
+
     def _parts(self, name: str, tensors: Tensors) -> dict[str, NameRow]:
         """Return the parts in the rows of a fused matrix, by name; {} if it is no such matrix."""
-        pattern, number = numbered(name)
-        row = next((row for row in self.fused if row.gguf == pattern), None)
+        row, number = self._fused_row(name), numbered(name)[1]
         if row is None:
             return {}
         parts = {part.gguf.replace("{i}", number): part for part in row.parts}

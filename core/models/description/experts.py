@@ -224,6 +224,8 @@ def _of_mxfp4(name: str, blocks: TensorData, scales: TensorData, folder: Path) -
 
 def _joined(name: str, experts: Mapping[int, TensorData], folder: Path) -> TensorData:
     first = experts[min(experts)]
+    if not first.shape:
+        raise FileError(folder, f"tensor {first.name}: expected a matrix, found one value")
     for number in range(max(experts) + 1):
         if number not in experts:
             stem, _, end = name.rpartition(".experts.")

@@ -57,7 +57,9 @@ class NameRow(Struct, frozen=True):
 class FusedRow(Struct, frozen=True):
     """A matrix whose rows are those of several others, in order. interleaved: checkpoints have
     them in turns, those of a head each. grouped: in turns too, those of a key head each: its
-    queries, its key and its value. changed: what GGUF would have of a checkpoint's tensor."""
+    queries, its key and its value. changed: what GGUF would have of a checkpoint's tensor. ordered:
+    the tensor with the rows of each part one behind the other, by the config, of files of both
+    kinds that have them in turns; one of another size as it is."""
 
     gguf: str
     checkpoint: str
@@ -66,6 +68,7 @@ class FusedRow(Struct, frozen=True):
     interleaved: bool = False
     grouped: bool = False
     changed: Callable[[TensorData], TensorData] | None = None
+    ordered: Callable[[TensorData, Any], TensorData] | None = None
 
 
 def bias_of(matrix: NameRow) -> NameRow:
@@ -188,6 +191,18 @@ def part_by_part(tensor: TensorData, parts: int, heads: int) -> TensorData:
     data = np.ascontiguousarray(tensor.data.reshape(heads, parts, size).swapaxes(0, 1)).reshape(-1)
     data.flags.writeable = False
     return TensorData(tensor.name, tensor.dtype, tensor.shape, data)
+
+
+def in_groups(tensor: TensorData, groups: int, parts: Sequence[int]) -> TensorData:
+    """Return rows that each of `groups` has of every part, so many each, with those of a part one
+    behind the other; a copy, in the same type. One of another size stays."""
+    if len(tensor.shape) != 2 or tensor.shape[0] != groups * sum(parts):
+        return tensor
+    rows = tensor.data.reshape(groups, sum(parts), tensor.nbytes // tensor.shape[0])
+    ends = np.cumsum(parts)[:-1]
+    data = np.concatenate([part.reshape(-1) for part in np.split(rows, ends, axis=1)])
+    data.flags.writeable = False
+    return replace(tensor, data=data)
 
 
 def queries_first(tensor: TensorData, heads: int, groups: int) -> TensorData:

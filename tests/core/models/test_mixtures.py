@@ -5,6 +5,7 @@ import pytest
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.hub.local.headers import read_header
+from llm_lite.core.loading import sources
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.description.experts import joined_experts
 from llm_lite.core.models.registry import read_model
@@ -129,3 +130,10 @@ def test_experts_of_a_layer_may_be_one_tensor(name, tmp_path):
     folder = write_folder(tmp_path, known.config, tensors, tokens=VOCABULARY)
     with running(folder, exact("cpu"), every_output=True) as runner:
         assert np.abs(runner.session.logits(known.tokens) - known.logits).max() < TOLERANCE
+
+
+def test_experts_that_do_not_fit_into_memory_are_not_joined(tmp_path, monkeypatch):
+    folder = write_case(FAMILY, "plain", tmp_path)
+    monkeypatch.setattr(sources, "available_bytes", lambda: 1 << 10)
+    with pytest.raises(LlmLiteError, match=r"to join its experts takes .* GiB of memory, and"):
+        open_source(folder)

@@ -87,7 +87,7 @@ def test_of_layers_with_a_state_those_that_attend_are_opened(tmp_path):
 
 
 # One that attends, of families with recurrent states; its layer has experts.
-ANY_LAYER = dict.fromkeys(MIXTURES, 0) | {"qwen3_5_moe": 3, "lfm2_moe": 1}
+ANY_LAYER = dict.fromkeys(MIXTURES, 0) | {"qwen3_5_moe": 3, "qwen3_next": 3, "lfm2_moe": 1}
 
 
 @pytest.mark.parametrize("family", MIXTURES)
