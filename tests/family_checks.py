@@ -24,12 +24,10 @@ from tests.paths import FIXTURES
 from tests.runners import exact, running
 
 NAMES = sorted(path.stem for path in (FIXTURES / "families").glob("*.npz"))
-# Families some of whose layers have a recurrent state, and those with experts
-RECURRENT = ("qwen3_5", "qwen3_5_moe", "qwen3_next", "lfm2", "lfm2_moe")
-MIXTURES = (
-    *("qwen3_moe", "olmoe", "gpt_oss", "qwen3_5_moe", "qwen3_next"),
-    *("granite_moe", "lfm2_moe", "gemma4_moe"),
-)
+# Families some of whose layers have a recurrent state, those with experts, and those with both
+RECURRENT = ("qwen3_5", "lfm2")
+RECURRENT_MIXTURES = ("qwen3_5_moe", "qwen3_next", "lfm2_moe")
+MIXTURES = (*RECURRENT_MIXTURES, "qwen3_moe", "olmoe", "gpt_oss", "granite_moe", "gemma4_moe")
 TOLERANCE = 2e-3
 CUTS = ((3, 8, 9, 20, 24, 63, 66, 80), tuple(range(1, 81)))  # of texts as long as that
 

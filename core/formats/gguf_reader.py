@@ -441,7 +441,7 @@ def _decode_strings(reader: HeaderReader, count: int) -> list[str]:
 
 def unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
     """Return stacks of matrices as matrices: "altup_proj.weight" [3,N,K] becomes
-    "altup_proj.0.weight" [N,K] and so on; experts, of which products choose, stay together:
+    "altup_proj.0.weight" [N,K] and so on; experts, whose products are chosen, stay together:
     "ffn_up_exps.weight" [E,N,K] becomes [E*N,K]."""
     result = {}
     for name, tensor in tensors.items():

@@ -1,4 +1,4 @@
-"""Feed-forwards of several experts, of which a router chooses some for each token."""
+"""Feed-forwards of several experts: a router chooses some of them for each token."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _every_other(known: Known) -> tuple[bool, ...]:
 
 
 class GptOssConfig(ExpertsConfig, frozen=True, kw_only=True):
-    """Of layers every other one slides, the first among them."""
+    """Every other layer slides, the first among them."""
 
     sliding: tuple[bool, ...] = row(replace(shared.SLIDING, default=_every_other))
     expert_width: int = row(replace(EXPERT_WIDTH, checkpoint="intermediate_size"))

@@ -19,13 +19,13 @@ class Qwen3NextConfig(Qwen35MoeConfig, frozen=True, kw_only=True):
 
 
 def _queries_to_gates(tensor: TensorData, c: Qwen3NextConfig) -> TensorData:
-    """Queries, keys, values and gates of each key head -> all queries, all keys and so on."""
+    """Return rows of queries, keys, values and gates, those of each kind together."""
     values = c.inner // c.key_heads
     return in_groups(tensor, c.key_heads, (c.key_dim, c.key_dim, values, values))
 
 
 def _writes_and_decays(tensor: TensorData, c: Qwen3NextConfig) -> TensorData:
-    """What is written and what decays of each key head -> one, then the other."""
+    """Return rows that say how much is written and how much decays, those of each kind together."""
     each = c.state_heads // c.key_heads
     return in_groups(tensor, c.key_heads, (each, each))
 

@@ -7,7 +7,7 @@ them (tools/kernel_schema.py), so this module imports nothing but the standard l
 
 Shapes: T tokens of the step, O the last tokens whose logits are asked for, K inputs, N outputs, C
 positions of the cache, H query heads, G key/value heads, d head width, S streams of a residual
-(AltUp), which lie side by side in a row, E experts of which k are chosen for a token. A tensor with
+(AltUp), which lie side by side in a row, E experts, k that are chosen for a token. A tensor with
 k rows a token, [T*k,N], has them in the order of their experts. A recurrent state is a state tensor
 with a part for each slot: a sequence goes on from the part of one slot, or from zeros, and leaves
 that of another, or of the same (`Segment.states` in `core/plan/step.py`).

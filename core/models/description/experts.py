@@ -52,7 +52,7 @@ NORMALIZED = FieldRow("expert_weights_norm", "norm_topk_prob", flag, default=Tru
 
 
 class Experts(Protocol):
-    """The fields that blocks of experts read. experts: of a layer, of which `chosen` are used for a
+    """The fields that blocks of experts read. experts: of a layer; `chosen`: those used for a
     token; normalized: the shares of those chosen add up to 1."""
 
     @property
@@ -200,7 +200,7 @@ def _unpacked(tensors: Mapping[str, TensorData], folder: Path) -> Mapping[str, T
 
 
 def _of_mxfp4(name: str, blocks: TensorData, scales: TensorData, folder: Path) -> TensorData:
-    """Return codes uint8 [experts, rows, groups, 16], of which two neighbours share a byte, and
+    """Return codes uint8 [experts, rows, groups, 16], two neighbours in a byte, and
     exponents [experts, rows, groups] as one tensor [experts, rows, 32 * groups] in GGUF's blocks,
     where codes share a byte with those 16 behind them."""
     shape, half = blocks.shape, MXFP4.BLOCK_SIZE // 2

@@ -137,3 +137,18 @@ def test_experts_that_do_not_fit_into_memory_are_not_joined(tmp_path, monkeypatc
     monkeypatch.setattr(sources, "available_bytes", lambda: 1 << 10)
     with pytest.raises(LlmLiteError, match=r"to join its experts takes .* GiB of memory, and"):
         open_source(folder)
+
+
+@pytest.mark.parametrize("name", ["qwen3_moe", "qwen3_5_moe", "lfm2_moe"])
+def test_an_edit_goes_on_from_what_is_the_same(name, tmp_path):
+    """Logits behind a text that was changed, and behind more of it, are those of the whole."""
+    family = family_of(name)
+    folder, tokens = write_case(family, "plain", tmp_path), reference(family, "plain").tokens
+    edited = [*tokens[:17], *reversed(tokens[17:])]
+    with running(folder, exact("cpu")) as runner, running(folder, exact("numpy")) as other:
+        runner.session.prefill(tokens)
+        found = [runner.session.prefill(edited[:-2])]
+        found += [runner.session.decode(token) for token in edited[-2:]]
+        for count, logits in zip((-2, -1, None), found, strict=True):
+            other.session.clear()
+            assert np.abs(logits - other.session.prefill(edited[:count])).max() < TOLERANCE

@@ -8,13 +8,13 @@ from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.messages import SamplingOptions
 from tests.core.serving.clients import Asked, serve
 from tests.families import family_of
-from tests.family_checks import RECURRENT, write_case
+from tests.family_checks import RECURRENT, RECURRENT_MIXTURES, write_case
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.paths import FIXTURES
 from tests.runners import exact, running
 
 FAMILIES = {path.stem for path in (FIXTURES / "families").glob("*.npz")}
-NAMES = sorted(FAMILIES - {*RECURRENT})  # these: test_served_states.py
+NAMES = sorted(FAMILIES - {*RECURRENT, *RECURRENT_MIXTURES})  # these: test_served_states.py
 TOKENS, SEVERAL = tuple(range(30, 46)), SamplingOptions(temperature=0.0, max_new_tokens=4)
 
 
