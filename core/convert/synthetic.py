@@ -202,7 +202,11 @@ def _write_gguf(
     target: Path, metadata: Mapping[str, Any], shapes: Shapes, seed: int, progress: Progress | None
 ) -> None:
     metadata = {key: value for key, value in metadata.items() if key not in _NOT_OF_GGUF}
-    experts = metadata.get(f"{metadata['general.architecture']}.expert_count", 0)
+    architecture = metadata["general.architecture"]
+    if (length := metadata.get(f"{architecture}.attention.key_length")) is not None:
+        # llama.cpp takes values to be width / heads long where a file does not say
+        metadata.setdefault(f"{architecture}.attention.value_length", length)
+    experts = metadata.get(f"{architecture}.expert_count", 0)
     stacked = _stacked(shapes, experts)
     tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in stacked]
     with replaced(target) as file:
@@ -386,7 +390,6 @@ def _qwen3_5(changes: Mapping[str, Any], rows: int = 248_320) -> tuple[dict[str,
     del metadata["qwen35.ssm.tiled"]  # as files of others: value heads are in GGUF's order
     metadata["qwen35.full_attention_interval"] = 4
     metadata["qwen35.rope.dimension_sections"] = [11, 11, 10, 0]  # llama.cpp wants these said, too
-    metadata["qwen35.attention.value_length"] = metadata["qwen35.attention.key_length"]
     return metadata, QWEN3_5.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
 
 

@@ -120,6 +120,23 @@ def test_a_small_one_with_states_runs(fields, form, monkeypatch, tmp_path):
     assert np.abs(logits - more).max() > 0.01
 
 
+def test_a_gguf_file_says_how_long_values_are(monkeypatch, tmp_path):
+    """Heads of 32 in a width of 64 that four heads share: no reader can derive the length."""
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    common = {"norm_topk_prob": True, "max_position_embeddings": 64, "rms_norm_eps": 1e-6}
+    changes = {**heads, **experts, **sizes, **common, "rope_theta": 1e6}
+    fields = lambda: synthetic._mixture(synthetic.QWEN3_MOE, changes, 1000)  # noqa: E731
+    monkeypatch.setattr(synthetic, "_KNOWN", {"small": synthetic._KnownShape("small", fields)})
+    write_synthetic("small", tmp_path / "s.gguf", form="gguf")
+    said = open_gguf(tmp_path / "s.gguf").metadata
+    assert said["qwen3moe.attention.key_length"] == 32
+    assert said["qwen3moe.attention.value_length"] == 32
+    with running(tmp_path / "s.gguf", exact("cpu")) as runner:
+        assert np.isfinite(runner.session.prefill(list(range(20, 60)))).all()
+
+
 @pytest.mark.parametrize("form", ["variant", "gguf"])
 def test_a_small_gemma_4_runs(form, monkeypatch, tmp_path):
     changes = {**SMALL, "num_key_value_heads": 2, "global_head_dim": 32}
