@@ -34,6 +34,7 @@ from llm_lite.core.models.description.experts import (
     EXPERT_WIDTH,
     EXPERTS,
     EXPERTS_OR_BOTH,
+    ExpertRows,
     has_both,
     stacks_of_checkpoints,
 )
@@ -155,7 +156,7 @@ def _of_mixture(key: str) -> Callable[[CheckpointConfig, Known], int | None]:
     return find
 
 
-class Gemma4Config(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class Gemma4Config(ExpertRows, Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     layers: int = row(shared.LAYERS)
     context: int = row(shared.CONTEXT)
     width: int = row(shared.WIDTH)
@@ -226,18 +227,6 @@ class Gemma4Config(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     @property
     def normalized(self) -> bool:
         return True
-
-    @property
-    def inner_rows(self) -> int:
-        return self.experts * self.expert_width
-
-    @property
-    def both_rows(self) -> int:
-        return 2 * self.inner_rows
-
-    @property
-    def outer_rows(self) -> int:
-        return self.experts * self.width
 
     @property
     def shape(self) -> ModelShape:

@@ -14,6 +14,7 @@ from llm_lite.core.models.description.experts import (
     EXPERTS,
     ROUTER,
     SHARED_EXPERT,
+    ExpertRows,
     stacks_of_checkpoints,
     whole_tiles,
 )
@@ -25,7 +26,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
 
-class GraniteMoeConfig(GraniteConfig, frozen=True, kw_only=True):
+class GraniteMoeConfig(ExpertRows, GraniteConfig, frozen=True, kw_only=True):
     """The width of an expert is that of the feed-forward. shared_width: of the expert that every
     token passes; 0: there is none."""
 
@@ -46,14 +47,6 @@ class GraniteMoeConfig(GraniteConfig, frozen=True, kw_only=True):
     @property
     def expert_width(self) -> int:
         return self.feed_forward
-
-    @property
-    def inner_rows(self) -> int:
-        return self.experts * self.expert_width
-
-    @property
-    def outer_rows(self) -> int:
-        return self.experts * self.width
 
 
 def _layer(d: Decoder[GraniteMoeConfig], x: Tensor, layer: int) -> Tensor:

@@ -18,6 +18,7 @@ from llm_lite.core.models.description.experts import (
     EXPERTS,
     NORMALIZED,
     ROUTER,
+    ExpertRows,
     whole_tiles,
 )
 from llm_lite.core.models.description.rows import FieldRow, Known, UnfitError, integer, number, row
@@ -35,7 +36,7 @@ def _is_sigmoid(value: Any, known: Known) -> int:
     return value
 
 
-class Lfm2MoeConfig(dense.Lfm2Config, frozen=True, kw_only=True):
+class Lfm2MoeConfig(ExpertRows, dense.Lfm2Config, frozen=True, kw_only=True):
     """dense_layers: the first, which have a feed-forward. share: what shares are multiplied by."""
 
     width: int = row(replace(shared.WIDTH, check=whole_tiles))
@@ -51,14 +52,6 @@ class Lfm2MoeConfig(dense.Lfm2Config, frozen=True, kw_only=True):
         FieldRow("expert_weights_scale", "routed_scaling_factor", number(MULTIPLIER), default=1.0)
     )
     gating: int = row(FieldRow("expert_gating_func", None, _is_sigmoid, default=_SIGMOID))
-
-    @property
-    def inner_rows(self) -> int:
-        return self.experts * self.expert_width
-
-    @property
-    def outer_rows(self) -> int:
-        return self.experts * self.width
 
 
 def _layer(d: Decoder[Lfm2MoeConfig], x: Tensor, layer: int) -> Tensor:

@@ -20,6 +20,7 @@ from llm_lite.core.models.description.experts import (
     EXPERTS_OR_BOTH,
     ROUTER,
     SHARED_EXPERT,
+    ExpertRows,
     has_both,
     stacks_of_checkpoints,
     whole_tiles,
@@ -32,7 +33,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
 
-class Qwen35MoeConfig(dense.Qwen35Config, frozen=True, kw_only=True):
+class Qwen35MoeConfig(ExpertRows, dense.Qwen35Config, frozen=True, kw_only=True):
     """shared_width: of the hidden values of the expert that every token passes. has_both: the gate
     and the up of experts are one matrix."""
 
@@ -58,18 +59,6 @@ class Qwen35MoeConfig(dense.Qwen35Config, frozen=True, kw_only=True):
     @property
     def normalized(self) -> bool:
         return True
-
-    @property
-    def inner_rows(self) -> int:
-        return self.experts * self.expert_width
-
-    @property
-    def both_rows(self) -> int:
-        return 2 * self.inner_rows
-
-    @property
-    def outer_rows(self) -> int:
-        return self.experts * self.width
 
     @property
     def shape(self) -> ModelShape:

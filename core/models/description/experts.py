@@ -56,6 +56,8 @@ class Experts(Protocol):
     token; normalized: the shares of those chosen add up to 1."""
 
     @property
+    def width(self) -> int: ...
+    @property
     def experts(self) -> int: ...
     @property
     def chosen(self) -> int: ...
@@ -69,7 +71,28 @@ class Experts(Protocol):
     def shape(self) -> ModelShape: ...
 
 
-class ExpertsConfig(DecoderConfig, frozen=True, kw_only=True):
+class ExpertRows:
+    """The rows of the matrices of all experts of a layer, for configs that are `Experts`."""
+
+    __slots__ = ()
+
+    @property
+    def inner_rows(self: Experts) -> int:
+        """Return the rows of those into the hidden values."""
+        return self.experts * self.expert_width
+
+    @property
+    def both_rows(self: Experts) -> int:
+        """Return the rows of those of gate and up as one."""
+        return 2 * self.experts * self.expert_width
+
+    @property
+    def outer_rows(self: Experts) -> int:
+        """Return the rows of those out of the hidden values."""
+        return self.experts * self.width
+
+
+class ExpertsConfig(ExpertRows, DecoderConfig, frozen=True, kw_only=True):
     """The fields of decoders all of whose layers have experts; see `Experts`."""
 
     width: int = row(replace(WIDTH, check=whole_tiles))
@@ -77,21 +100,6 @@ class ExpertsConfig(DecoderConfig, frozen=True, kw_only=True):
     chosen: int = row(CHOSEN)
     expert_width: int = row(EXPERT_WIDTH)
     normalized: bool = row(NORMALIZED)
-
-    @property
-    def inner_rows(self) -> int:
-        """Return the rows of the matrices of all experts into their hidden values."""
-        return self.experts * self.expert_width
-
-    @property
-    def both_rows(self) -> int:
-        """Return the rows of those of gate and up as one."""
-        return 2 * self.inner_rows
-
-    @property
-    def outer_rows(self) -> int:
-        """Return the rows of those out of them."""
-        return self.experts * self.width
 
 
 BOTH = "ffn_gate_up_exps.weight"  # the gate and the up of each expert, one behind the other
