@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import Struct
-
 from llm_lite.core.tools.json_values import MOST_CHARS, MOST_LEVELS, JsonProblem, read_json
-from llm_lite.core.tools.python_calls import number_of
+from llm_lite.core.tools.python_calls import TokenReader, number_of
 
 QUOTE = '<|"|>'
 _TOKEN = re.compile(
@@ -31,8 +29,7 @@ def read_gemma_call(body: str) -> tuple[str, dict[str, Any]]:
         raise JsonProblem(f"it has {len(body):,} characters, at most {MOST_CHARS:,} are read")
     reader = _GemmaReader(body.strip().removeprefix("call:"))
     name = reader.name("the name of a function")
-    if not reader.takes("{"):
-        raise reader.problem("'{'")
+    reader.expect("{")
     arguments = reader.members(1)
     if not reader.at_end:
         raise reader.problem("the end of the call")
@@ -44,32 +41,8 @@ def ends_in_gemma_text(body: str) -> bool:
     return body.count(QUOTE) % 2 == 1
 
 
-class _GemmaReader(Struct):
-    text: str
-    at: int = 0
-
-    @property
-    def at_end(self) -> bool:
-        return not self.text[self.at :].strip()
-
-    def problem(self, expected: str) -> JsonProblem:
-        found = self.text[self.at :].lstrip()[:20]
-        return JsonProblem(f"expected {expected}, found {found!r}" if found else "it has no end")
-
-    def takes(self, sign: str) -> bool:
-        """Go on behind a sign, if it comes next."""
-        found = _TOKEN.match(self.text, self.at)
-        if found is None or found["sign"] != sign:
-            return False
-        self.at = found.end()
-        return True
-
-    def name(self, expected: str) -> str:
-        found = _TOKEN.match(self.text, self.at)
-        if found is None or found["name"] is None:
-            raise self.problem(expected)
-        self.at = found.end()
-        return found["name"]
+class _GemmaReader(TokenReader):
+    tokens = _TOKEN
 
     def key(self) -> str:
         found = _TOKEN.match(self.text, self.at)
@@ -83,12 +56,10 @@ class _GemmaReader(Struct):
         found: dict[str, Any] = {}
         while not self.takes("}"):
             key = self.key()
-            if not self.takes(":"):
-                raise self.problem("':'")
+            self.expect(":")
             found[key] = self.value(level)
             if not self.takes(","):
-                if not self.takes("}"):
-                    raise self.problem("'}'")
+                self.expect("}")
                 break
         return found
 
@@ -116,7 +87,6 @@ class _GemmaReader(Struct):
         while not self.takes("]"):
             found.append(self.value(level))
             if not self.takes(","):
-                if not self.takes("]"):
-                    raise self.problem("']'")
+                self.expect("]")
                 break
         return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -32,7 +32,7 @@ def read_python_calls(body: str, most: int) -> list[tuple[str, dict[str, Any]]]:
     """Return the first `most` calls, by name and arguments. JsonProblem."""
     if len(body) > MOST_CHARS:
         raise JsonProblem(f"it has {len(body):,} characters, at most {MOST_CHARS:,} are read")
-    reader, found = _Reader(body.strip()), list[tuple[str, dict[str, Any]]]()
+    reader, found = _PythonReader(body.strip()), list[tuple[str, dict[str, Any]]]()
     bracketed = reader.takes("[")
     while len(found) < most and not reader.at_end and not (bracketed and reader.takes("]")):
         found.append(reader.call())
@@ -56,13 +56,16 @@ def ends_in_text(body: str) -> bool:
     return bool(quote)
 
 
-class _Reader(Struct):
+class TokenReader(Struct):
+    """Reads a call from left to right. tokens: finds the next, with groups `name` and `sign`."""
+
     text: str
     at: int = 0
+    tokens: ClassVar[re.Pattern[str]]
 
     @property
     def at_end(self) -> bool:
-        return self.at == len(self.text)
+        return not self.text[self.at :].strip()
 
     def problem(self, expected: str) -> JsonProblem:
         found = self.text[self.at :].lstrip()[:20]
@@ -70,7 +73,7 @@ class _Reader(Struct):
 
     def takes(self, sign: str) -> bool:
         """Go on behind a sign, if it comes next."""
-        found = _TOKEN.match(self.text, self.at)
+        found = self.tokens.match(self.text, self.at)
         if found is None or found["sign"] != sign:
             return False
         self.at = found.end()
@@ -81,11 +84,15 @@ class _Reader(Struct):
             raise self.problem(repr(sign))
 
     def name(self, expected: str) -> str:
-        found = _TOKEN.match(self.text, self.at)
+        found = self.tokens.match(self.text, self.at)
         if found is None or found["name"] is None:
             raise self.problem(expected)
         self.at = found.end()
         return found["name"]
+
+
+class _PythonReader(TokenReader):
+    tokens = _TOKEN
 
     def call(self) -> tuple[str, dict[str, Any]]:
         name, arguments = self.name("the name of a function"), dict[str, Any]()
