@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Protocol
@@ -142,8 +143,10 @@ def room_for(sizes: Iterable[int]) -> Room:
 def _pages(nbytes: int) -> NDArray[np.uint8]:
     if nbytes == 0:
         return np.empty(0, np.uint8)
+    # Only where memory is private may the system use large pages without being set up for it.
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
     try:
-        pages = mmap.mmap(-1, nbytes)
+        pages = mmap.mmap(-1, nbytes, **private)
     except OSError as error:
         raise MemoryError(str(error)) from error
     if hasattr(mmap, "MADV_HUGEPAGE"):

@@ -1,4 +1,7 @@
 import itertools
+import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,3 +160,24 @@ def test_raised_matrices_are_converted_and_counted_so():
         modes.convert(t, "int4", promoted=modes.promoted(converted, "int4")) for t in converted
     ]
     assert all(a is b for a, b in zip(again, converted, strict=True))
+
+
+def mapping_of(address):
+    """The head of the mapping in /proc/self/smaps that an address is in, and its flags."""
+    head = ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ", line):
+            begin, end = (int(edge, 16) for edge in found.groups()[:2])
+            head = found[3] if begin <= address < end else ""
+        elif head and line.startswith("VmFlags:"):
+            return head, line.split()[1:]
+    raise AssertionError("no mapping has this address")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_converted_weights_may_lie_in_large_pages():
+    room = modes.room_for([4 << 20])
+    rights, flags = mapping_of(room(4 << 20).ctypes.data)
+    assert rights == "rw-p"  # shared memory has them only where the system is set up for it
+    if Path("/sys/kernel/mm/transparent_hugepage").exists():
+        assert "hg" in flags
