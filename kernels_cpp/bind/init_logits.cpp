@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "base/isa.h"
 #include "bind/bind.h"
+#include "logits/allowed.h"
 #include "logits/draw.h"
 
 namespace py = pybind11;
@@ -47,14 +49,17 @@ class Logits {
     check(values, 1);
     const int64_t n = values.size();
     check_mask(mask, n);
-    const int64_t bits = allowed_bits(mask.data(), n);
-    std::vector<float> kept(n);
-    kernels_.keep_allowed(values.data(), n, mask.data(), kept.data());
+    const llm::Allowed found(kernels_, values.data(), n, mask.data());
+    py::array_t<int64_t> indices(std::min(count, found.count()));
+    if (found.count() == 0) return {0, -std::numeric_limits<float>::infinity(), 0.0, indices};
+    const std::vector<float>& kept = found.values();
     std::pair<float, double> sum;
-    kernels_.sum_exp(kept.data(), n, &sum.first, &sum.second);
-    py::array_t<int64_t> indices(std::min(count, bits));
-    llm::largest(kernels_, kept.data(), n, indices.size(), indices.mutable_data());
-    return {bits, sum.first, sum.second, indices};
+    kernels_.sum_exp(kept.data(), kept.size(), &sum.first, &sum.second);
+    int64_t* const places = indices.mutable_data();
+    llm::largest(kernels_, kept.data(), kept.size(), indices.size(), places);
+    std::transform(places, places + indices.size(), places,
+                   [&](int64_t place) { return found.token(place); });
+    return {found.count(), sum.first, sum.second, indices};
   }
 
   // -> token, surprise in bits
@@ -92,14 +97,6 @@ class Logits {
     if (mask.ndim() != 1 || 32 * mask.size() < n) {
       throw std::invalid_argument("expected a mask of N bits");
     }
-  }
-
-  // How many of the first n are set
-  static int64_t allowed_bits(const uint32_t* mask, int64_t n) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < n / 32; ++i) count += __builtin_popcount(mask[i]);
-    const uint32_t rest = (1u << (n % 32)) - 1;
-    return n % 32 == 0 ? count : count + __builtin_popcount(mask[n / 32] & rest);
   }
 
   static void check_ids(const Ids& ids, int64_t n) {

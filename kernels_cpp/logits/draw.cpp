@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "logits/allowed.h"
+
 namespace llm {
 namespace {
 
@@ -124,17 +126,8 @@ Drawn draw_mirostat(const float* logits, int64_t n, const Changed& changed,
   return drawn(found, sampling.temperature, state.uniform);
 }
 
-}  // namespace
-
-Drawn draw(const LogitKernels& kernels, const float* logits, int64_t n, const Sampling& sampling,
-           const DrawState& state) {
-  std::vector<float> allowed;
-  if (state.mask != nullptr) {
-    allowed.resize(n);
-    kernels.keep_allowed(logits, n, state.mask, allowed.data());
-    logits = allowed.data();
-  }
-  const Changed changed = changed_scores(logits, sampling, state);
+Drawn draw_among(const LogitKernels& kernels, const float* logits, int64_t n,
+                 const Changed& changed, const Sampling& sampling, const DrawState& state) {
   const bool greedy = sampling.temperature == 0;
   if (sampling.mirostat && !greedy) return draw_mirostat(logits, n, changed, sampling, state);
   const int64_t k = greedy ? 1 : sampling.top_k > 0 ? std::min(sampling.top_k, n) : n;
@@ -145,6 +138,25 @@ Drawn draw(const LogitKernels& kernels, const float* logits, int64_t n, const Sa
   keep_likely(sampling, found);
   drop_top_choices(sampling, state.xtc_uniform, found);
   return drawn(found, sampling.temperature, state.uniform);
+}
+
+}  // namespace
+
+Drawn draw(const LogitKernels& kernels, const float* logits, int64_t n, const Sampling& sampling,
+           const DrawState& state) {
+  const Changed changed = changed_scores(logits, sampling, state);
+  if (state.mask == nullptr) return draw_among(kernels, logits, n, changed, sampling, state);
+  const Allowed allowed(kernels, logits, n, state.mask);
+  if (allowed.count() == 0) return {-1, 0};
+  Changed of_allowed;
+  for (const auto& [token, score] : changed) {
+    const int64_t place = allowed.place(token);
+    if (place >= 0) of_allowed[place] = score;
+  }
+  const std::vector<float>& values = allowed.values();
+  const Drawn drawn =
+      draw_among(kernels, values.data(), values.size(), of_allowed, sampling, state);
+  return {drawn.token < 0 ? -1 : allowed.token(drawn.token), drawn.surprise};
 }
 
 }  // namespace llm
