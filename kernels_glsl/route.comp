@@ -3,6 +3,7 @@
 // The experts of a token with the highest scores, and what each weighs, as core/exec/reference.py defines
 // it. A workgroup is a token; its lanes look at experts in turns.
 #include "common/step.glsl"
+#include "common/positions.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
 layout(constant_id = 2) const uint EXPERTS = 1;
@@ -15,13 +16,18 @@ layout(constant_id = 8) const uint GROUPS = 1;
 layout(constant_id = 9) const uint CHOSEN_GROUPS = 1;
 layout(constant_id = 10) const uint BIASED = 0;
 layout(constant_id = 11) const uint GAINED = 0;
+layout(constant_id = 12) const uint SWITCHED = 0;
+layout(constant_id = 13) const uint SLOT_LAYERS = 0;  // rows of switches of one sequence
+layout(constant_id = 14) const uint LAYER = 0;
 layout(binding = 1) readonly buffer Logits { float logits[]; };
 layout(binding = 2) readonly buffer Bias { float bias[]; };
 layout(binding = 3) writeonly buffer Experts { float experts[]; };
 layout(binding = 4) writeonly buffer Shares { float shares[]; };
 layout(binding = 5) readonly buffer Gains { float gains[]; };
+layout(binding = 6) readonly buffer Switches { float switches[]; };
 
 const float LOWEST = -3.402823466e38;
+const float AFTER_ALL = -3e38;  // what an expert is worth that is chosen after all others
 #define TAKEN uintBitsToFloat(0xff800000u)  // -infinity
 const uint IN_GROUP = EXPERTS / GROUPS;
 shared float worth[EXPERTS];
@@ -105,6 +111,13 @@ void main() {
   }
   barrier();
   if (GROUPS > 1) leave_groups_out();
+  uint switched = SWITCHED != 0 ? (slot_of(token) * SLOT_LAYERS + LAYER) * 2 * EXPERTS : 0;
+  for (uint e = lane; SWITCHED != 0 && e < EXPERTS; e += LANES) {
+    float choice = switches[switched + EXPERTS + e];
+    if (choice > 1.0) worth[e] = -TAKEN;
+    if (choice < 1.0) worth[e] = AFTER_ALL;
+  }
+  barrier();
   for (uint i = 0; i < COUNT; ++i) {
     uint place = take_highest();
     if (lane == 0) chosen[i] = place;
@@ -125,6 +138,7 @@ void main() {
       }
       experts[token * COUNT + i] = float(chosen[i]);
       float gain = GAINED != 0 ? gains[chosen[i]] : 1.0;
+      if (SWITCHED != 0) gain *= switches[switched + chosen[i]];
       shares[token * COUNT + i] = share / (NORMALIZED != 0 ? taken : 1.0) * FACTOR * gain;
     }
   }

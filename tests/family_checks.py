@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from gguf import MODEL_ARCH_NAMES, GGUFWriter, TensorNameMap, get_tensor_name_map
 
+from llm_lite.core.inspect.expert_routing import Routing, read_routing
 from llm_lite.core.loading.sources import open_source
+from llm_lite.core.messages import ReadRouting
 from llm_lite.core.models.registry import architecture_of
 from llm_lite.core.plan.step import PAGE
 from tests.families import VOCABULARY, Family
@@ -79,6 +81,46 @@ def check_logits(family: Family, case: str, backend: str, folder: Path, device: 
             for end in (cut for cut in cuts if cut <= len(known.tokens)):
                 found = session.prefill(known.tokens[:end])
                 assert np.abs(found - known.logits[end - 1]).max() < TOLERANCE, end
+
+
+def check_routing(family: Family, case: str, backend: str, folder: Path, device: Any) -> None:
+    """The experts that tokens chose, and their shares, as a session keeps them: of a prompt in
+    chunks, then of single tokens."""
+    known, path, arrays = (
+        reference(family, case),
+        write_case(family, case, folder),
+        stored(family.name),
+    )
+    options = exact(backend, context=family.context.get(case, 0))
+    with running(path, options, device=device) as runner:
+        session, half = runner.session, len(known.tokens) // 2
+        session.prefill(known.tokens[:half])
+        for token in known.tokens[half:]:
+            session.decode(token)
+        found = Routing.of(read_routing(ReadRouting(), session))
+        later = Routing.of(read_routing(ReadRouting(half), session))
+    assert (found.first, later.first) == (0, half)
+    np.testing.assert_array_equal(later.chosen, found.chosen[half:])
+    np.testing.assert_array_equal(found.chosen, arrays[f"{case}.experts"])
+    assert np.abs(found.shares - arrays[f"{case}.shares"]).max() < 1e-4
+
+
+def check_switched_off(family: Family, case: str, backend: str, folder: Path, device: Any) -> None:
+    """Logits where one expert counts 0, and again as before once it counts."""
+    known, path = reference(family, case), write_case(family, case, folder)
+    arrays = stored(family.name)
+    options = exact(backend, context=family.context.get(case, 0))
+    with running(path, options, device=device, every_output=True) as runner:
+        session, info = runner.session, runner.model_info
+        router, expert = arrays[f"{case}.off"].tolist()
+        gains = [list(row) for row in session.gains]
+        gains[info.layers + info.expert_layers[router]][expert] = 0.0
+        plain = session.gains
+        session.set_gains(tuple(map(tuple, gains)), throughout=True)
+        found = session.logits(known.tokens)
+        assert np.abs(found - arrays[f"{case}.off_logits"]).max() < TOLERANCE
+        session.set_gains(plain, throughout=True)
+        assert np.abs(session.logits(known.tokens) - known.logits).max() < TOLERANCE
 
 
 def check_rings(family: Family, case: str, folder: Path) -> None:

@@ -23,6 +23,7 @@ from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
+from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.loading import loader
@@ -45,6 +46,7 @@ from llm_lite.core.messages import (
     MapsExported,
     MeasureCache,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
     SetGains,
     TextsCompared,
@@ -55,7 +57,7 @@ SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be
 _CUT = (ReadAttentionRows, MeasureCache, ReadStates)  # into slices of that time
 _LONG = {MeasureCache: 1, ReadStates: 2}  # served behind the rest, in this order
 # Of these, one that waits gives way to a later one.
-_NEWEST_ONLY = (ReadAttentionRows, ReadStates, EncodeText, CompareTexts)
+_NEWEST_ONLY = (ReadAttentionRows, ReadRouting, ReadStates, EncodeText, CompareTexts)
 
 
 class StepRequestServer:
@@ -180,6 +182,9 @@ class StepRequestServer:
         else:
             handle.finish(found)
 
+    def _read_routing(self, handle: Handle, request: ReadRouting, loaded: AnyRunner) -> None:
+        handle.finish(read_routing(request, _writing(loaded).session))
+
     def _set(self, handle: Handle, request: SetGains, runner: AnyRunner) -> None:
         runner.check_gains(request.gains)
         self._gains = request.gains
@@ -243,6 +248,7 @@ _SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], 
     Inspect: StepRequestServer._lens,
     ReadAttentionRows: StepRequestServer._rows,
     MeasureCache: StepRequestServer._measure,
+    ReadRouting: StepRequestServer._read_routing,
     ReadStates: StepRequestServer._read_states,
     ExportMaps: StepRequestServer._export,
     FollowToken: StepRequestServer._trace,

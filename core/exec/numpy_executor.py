@@ -218,8 +218,8 @@ class NumpyExecutor:
                 return reference.columns(arguments[0], count=columns, **places)
             case "route":
                 params |= {name: int(value) for name, value in params.items() if name != "factor"}
-                params |= _optional(op, ("bias", "gains"), 1, arguments)
-                return reference.route(arguments[0], count=columns, **params)
+                params |= _optional(op, ("bias", "gains", "switches"), 1, arguments)
+                return self._route(arguments[0], step, columns, params)
             case "expert_places":
                 count = plan.tensors[op.outputs[1]].shape[1] - 1
                 return reference.expert_places(arguments[0], count=count)
@@ -249,6 +249,21 @@ class NumpyExecutor:
                 return reference.output_rows(arguments[0], step.output_tokens)
         function: Callable[..., F32 | tuple[F32, ...]] = getattr(reference, op.name)
         return function(*arguments, **params)
+
+    def _route(
+        self, logits: F32, step: Step, count: int, params: dict[str, Any]
+    ) -> tuple[F32, F32]:
+        """Route each sequence by its own switches."""
+        switches, pages = params.pop("switches", None), self.program.pages
+        if switches is None or pages is None:
+            return reference.route(logits, switches=switches, count=count, **params)
+        of_slot = np.split(switches, pages.slots)
+        parts = [
+            reference.route(logits[first:end], switches=of_slot[one.slot], count=count, **params)
+            for (first, end), one in zip(step.bounds, step.segments, strict=True)
+        ]
+        experts, shares = zip(*parts, strict=True)
+        return np.concatenate(experts), np.concatenate(shares)
 
     def _value(self, tensor: Tensor) -> F32:
         if tensor.kind is Kind.STATE:

@@ -294,12 +294,17 @@ def _sigmoid(x: F32) -> F32:
     return sigmoid
 
 
+_AFTER_ALL = np.float32(-3e38)  # what an expert is worth that is chosen after all others
+
+
 def route(
     logits: F32,
     bias: F32 | None = None,
     gains: F32 | None = None,
+    switches: F32 | None = None,
     *,
     count: int,
+    layer: int = 0,
     sigmoid: bool,
     late: bool,
     normalized: bool,
@@ -307,7 +312,7 @@ def route(
     groups: int,
     chosen_groups: int,
 ) -> tuple[F32, F32]:
-    """[T,E], [E], [E] -> experts and shares, [T,count] each (Shazeer et al. 2017,
+    """[T,E], [E], [E], [L,2*E] -> experts and shares, [T,count] each (Shazeer et al. 2017,
     https://arxiv.org/abs/1701.06538; groups and bias: https://arxiv.org/abs/2412.19437, section
     2.1). Without a bias logits choose as their scores would: of two that differ, the scores may be
     equal once they are rounded."""
@@ -320,6 +325,9 @@ def route(
         of_group = of_group.copy()
         np.put_along_axis(of_group, left_out[:, :, None], -np.inf, axis=1)
         worth = of_group.reshape(worth.shape)
+    if switches is not None:
+        factors, choice = np.split(switches[layer], 2)
+        worth = np.where(choice > 1, np.inf, np.where(choice < 1, _AFTER_ALL, worth))
     experts = _highest(worth, count)
     shares = np.take_along_axis(scores, experts, axis=1)
     if late:
@@ -327,6 +335,8 @@ def route(
     if normalized:
         shares = shares / shares.sum(axis=1, keepdims=True, dtype=np.float32)
     shares = shares * np.float32(factor) * (1 if gains is None else gains[experts])
+    if switches is not None:
+        shares = shares * factors[experts]
     return experts.astype(np.float32), shares.astype(np.float32)
 
 

@@ -18,7 +18,7 @@ from llm_lite.core.finite import Values, checked
 from llm_lite.core.generation.speculation.draft import Likely, likely
 from llm_lite.core.generation.speculation.lookahead import NOTHING_AHEAD, Lookahead
 from llm_lite.core.inspect.attention import ring_tensor
-from llm_lite.core.inspect.inspected import Committed, CommittedRows, HeadGains
+from llm_lite.core.inspect.inspected import Committed, CommittedRows, SequenceGains
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains
@@ -63,7 +63,7 @@ class CacheSteps:
         assert pages is not None, "a program whose sequences lie in pages"
         self._table = pages.first_table
         self._ahead = NOTHING_AHEAD
-        self._gains = HeadGains(executor)
+        self._gains = SequenceGains(executor)
         self._source: tuple[int, ...] = ()
         self.step_seconds = 0.0  # of the last step, the executor's part
         self.had_company = False  # the last step had tokens of others, too

@@ -18,7 +18,7 @@ from llm_lite.core.generation.beam_search import BeamDecoder, BeamOptions, BeamS
 from llm_lite.core.generation.prompt import utf8_bytes
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.token_texts import alternatives, completed_texts, text_of
-from llm_lite.core.inspect.inspected import HeadGains
+from llm_lite.core.inspect.inspected import SequenceGains
 from llm_lite.core.inspect.inspected_encoder import InspectedEncoder
 from llm_lite.core.messages import SourceToken, TargetToken
 from llm_lite.core.messages.translating import MOST_BEAMS
@@ -248,7 +248,7 @@ class Translator:
             self._beam, self._beam_width = self._beam_executor(width), width
         executor = self._beam
         self._encoder.hand_to(executor)
-        HeadGains(executor).write(self._session.gains)
+        SequenceGains(executor).write(self._session.gains)
         return executor
 
 

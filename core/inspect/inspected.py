@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from llm_lite.core.finite import Values
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
@@ -117,33 +118,52 @@ class CommittedRows:
         self.state = replace(self.state, version=self.state.version + 1)
 
 
-class HeadGains:
-    """The gains of the sequence in a slot of an executor."""
+class SequenceGains:
+    """The gains of the sequence in a slot of an executor: of heads, and behind them the switches of
+    experts, where the model has any."""
 
     def __init__(self, executor: Executor, slot: int = 0) -> None:
         self._executor, self._slot = executor, slot
-        self._layers, self._heads = gains_shape(executor.program)
-        self.current: Gains = ((1.0,) * self._heads,) * self._layers
+        self._shapes = gains_shapes(executor.program)
+        self.current: Gains = tuple(
+            (1.0,) * columns for rows, columns in self._shapes.values() for _ in range(rows)
+        )
 
     def check(self, gains: Gains) -> None:
-        """Raise RequestError unless there is a finite number for every head of the model."""
-        check_gains(gains, self._layers, self._heads)
+        """Raise RequestError unless there is a finite number for every head of the model, and for
+        its experts."""
+        check_gains(gains, self._shapes)
 
     def write(self, gains: Gains) -> None:
         """Write the gains that the next step uses; `current` stays what is in force."""
-        rows = np.array(gains, np.float32).view(np.uint8)
-        self._executor.write_state(HEAD_GAINS, self._slot * self._layers, rows)
+        first = 0
+        for name, (rows, _) in self._shapes.items():
+            values = np.array(gains[first : first + rows], np.float32)
+            self._executor.write_state(name, self._slot * rows, values.view(np.uint8))
+            first += rows
 
 
-def gains_shape(program: Program) -> tuple[int, int]:
-    """Return the layers and heads that a sequence has gains of."""
-    rows, heads = next(t for t in program.plans[0].tensors if t.name == HEAD_GAINS).shape
-    return rows // (program.pages.slots if program.pages else 1), heads
+GainsShapes = Mapping[str, tuple[int, int]]  # state -> rows of a sequence, and numbers of each
 
 
-def check_gains(gains: Gains, layers: int, heads: int) -> None:
-    """Raise RequestError unless there is a finite number for every head of a model."""
-    if len(gains) != layers or any(len(row) != heads for row in gains):
-        raise RequestError(f"gains: expected {layers} layers of {heads} heads each")
+def gains_shapes(program: Program) -> GainsShapes:
+    """Return the states that a sequence's gains are written to, in the order of their rows."""
+    found = {t.name: t.shape for t in program.plans[0].tensors}
+    slots = program.pages.slots if program.pages else 1
+    names = [name for name in (HEAD_GAINS, EXPERT_SWITCHES) if name in found]
+    return {name: (found[name][0] // slots, found[name][1]) for name in names}
+
+
+def check_gains(gains: Gains, shapes: GainsShapes) -> None:
+    """Raise RequestError unless there is a finite number for every head of a model, and for its
+    experts."""
+    widths = [columns for rows, columns in shapes.values() for _ in range(rows)]
+    if [len(row) for row in gains] != widths:
+        layers, heads = shapes[HEAD_GAINS]
+        behind = ""
+        if EXPERT_SWITCHES in shapes:
+            rows, columns = shapes[EXPERT_SWITCHES]
+            behind = f", and {rows} of {columns} numbers for {columns // 2} experts"
+        raise RequestError(f"gains: expected {layers} layers of {heads} heads each{behind}")
     if not all(abs(gain) <= 3e38 for row in gains for gain in row):  # of float32; NaN fails
         raise RequestError("gains: expected finite numbers")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.inspect.attention import ring_tensor
-from llm_lite.core.inspect.inspected import Committed, CommittedRows, HeadGains
+from llm_lite.core.inspect.inspected import Committed, CommittedRows, SequenceGains
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import cache_layers
 
@@ -27,7 +27,7 @@ class InspectedEncoder:
         ring = ring_tensor(executor.program)
         self._rows = CommittedRows(ring.shape[0] if ring else 0)
         self._oldest = (0,) * len(cache_layers(executor.program.plans[0]))
-        self._gains = HeadGains(executor)
+        self._gains = SequenceGains(executor)
         self._tokens: tuple[int, ...] = ()
 
     @property

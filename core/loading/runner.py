@@ -38,6 +38,7 @@ from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
+from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData
@@ -167,6 +168,7 @@ def model_info(
         formats[tensor.dtype] += tensor.nbytes
     metadata = model_file.file.metadata
     cache = cache_layout(executor.program, options.keys, options.values)
+    with_experts = expert_layers(executor.program.plans[0])
     return ModelInfo(
         name=name_of(model_file.file),
         path=str(model_file.path),
@@ -190,6 +192,9 @@ def model_info(
         translator=_translator_info(model_file.model),
         recurrent_layers=shape.recurrent_layers,
         delta_layers=tuple(state_layers(executor.program.plans[0])),
+        expert_layers=tuple(layer.layer for layer in with_experts),
+        experts=with_experts[0].experts if with_experts else 0,
+        chosen_experts=with_experts[0].chosen if with_experts else 0,
         has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,

@@ -169,6 +169,9 @@ class ModelInfo(Abilities, Struct, frozen=True):
     switches_thinking: bool = False  # the template has a switch for thoughts
     recurrent_layers: tuple[int, ...] = ()  # that have a state instead of attention
     delta_layers: tuple[int, ...] = ()  # of these, those whose heads ReadStates can ask for
+    expert_layers: tuple[int, ...] = ()  # whose tokens choose among experts
+    experts: int = 0  # of such a layer
+    chosen_experts: int = 0  # of them, for each token
     has_slice: bool = False  # a smaller model among its weights, which can draft for it
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it
@@ -215,9 +218,15 @@ class ModelInfo(Abilities, Struct, frozen=True):
         return self.encoder is not None and bool(self.encoder.mask_token)
 
     @property
+    def gain_widths(self) -> tuple[int, ...]:
+        """Return how many numbers each row of gains has, as `SetGains` has them."""
+        of_experts = (2 * self.experts,) * (self.layers if self.experts else 0)
+        return (self.heads,) * self.gain_rows + of_experts
+
+    @property
     def gain_rows(self) -> int:
-        """Return the rows of gains, as `SetGains` has them: a layer with cross-attention has
-        two."""
+        """Return the rows of gains of heads, as `SetGains` has them: a layer with cross-attention
+        has two."""
         if self.translator is None:
             return self.layers
         return 2 * self.layers + self.translator.encoder_layers

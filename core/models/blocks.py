@@ -26,6 +26,7 @@ from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHOR
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.attention_layers import DRAFT, HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES
 from llm_lite.core.plan.plan import Plan, Tensor
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
@@ -440,6 +441,28 @@ def _kept_queries(
     rows = options.rows_with(ring, windowed=options.slides(window))
     size = (rows, shape.heads * shape.head_dim)
     return [(q, b.state(f"q_ring.{number}", options.q_dtype, size, ring=ring))]
+
+
+def keep_choices(d: Decoder[_S], experts: Tensor, shares: Tensor, layer: int) -> None:
+    """Keep which experts a layer's tokens chose, and what each weighs, [T, chosen] each, of as many
+    positions as queries are kept of."""
+    if d.b.sliced or not d.options.query_rows:
+        return
+    ring = d.options.query_ring
+    size = (d.options.rows_with(ring), experts.shape[1])
+    kept = [
+        (rows, d.b.state(f"{name}_ring.{layer}", "f32", size, ring=ring))
+        for rows, name in ((experts, "experts"), (shares, "shares"))
+    ]
+    d.b.store(kept, f"layers.{layer}.feed_forward.route.store")
+
+
+def expert_switches(d: Decoder[_S], experts: int) -> Tensor:
+    """Return what each sequence says of the experts of every layer, [slots * layers, 2 * experts],
+    1 at first, which changes nothing."""
+    slots = d.options.pages.slots if d.options.pages else 1
+    size = (slots * d.config.shape.layers, 2 * experts)
+    return d.b.state(EXPERT_SWITCHES, "f32", size, fill=1.0)
 
 
 def _gains(b: PlanBuilder, shape: ModelShape, options: BuildOptions) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from llm_lite.core.models.blocks import Decoder
+from llm_lite.core.models.blocks import Decoder, expert_switches, keep_choices
 from llm_lite.core.models.description.experts import Experts
 from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Tensor
@@ -29,7 +29,7 @@ def expert_block(
     at, w, b = f"layers.{layer}.feed_forward", f"blk.{layer}.", d.b
     h = d.norm(x, w + pre_norm, at + ".norm")
     logits = router_logits(b, h, w, at)
-    y = mixture(b, d.config, h, logits, layer, late=late, sigmoid=sigmoid, share=share, clamp=clamp)
+    y = mixture(d, h, logits, layer, late=late, sigmoid=sigmoid, share=share, clamp=clamp)
     if b.has(w + "ffn_up_shexp.weight"):
         y = b.add(y, _shared_expert(d, h, layer), at + ".sum.shared")
     return d.residual(x, y, at, factor)
@@ -46,8 +46,7 @@ def router_logits(b: PlanBuilder, h: Tensor, w: str, at: str) -> Tensor:
 
 
 def mixture(
-    b: PlanBuilder,
-    c: Experts,
+    d: Decoder[_C],
     h: Tensor,
     logits: Tensor,
     layer: int,
@@ -64,6 +63,7 @@ def mixture(
     biases where there are some. `late`: shares are of the chosen experts' logits alone; `sigmoid`:
     each of its own logit; times `share`, and `gains` [experts]. `gelu`: gates by GELU; `clamp`:
     alpha and limit of a `clamped_silu_mul`; else by SiLU."""
+    b, c = d.b, d.config
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
     bias = w + "exp_probs_b.bias"
     experts, shares = b.route(
@@ -72,11 +72,14 @@ def mixture(
         count=c.chosen,
         bias=b.weight(bias) if b.has(bias) else None,
         gains=gains,
+        switches=expert_switches(d, c.experts),
+        layer=layer,
         sigmoid=sigmoid,
         late=late,
         normalized=c.normalized,
         factor=share,
     )
+    keep_choices(d, experts, shares, layer)
     places, starts = b.expert_places(experts, at + ".places", count=c.experts)
 
     def product(of: Tensor, name: str) -> Tensor:

@@ -25,7 +25,12 @@ from msgspec import Struct
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_COUNT, ROPE_BASE, ROPE_FACTOR, SOFTCAP
-from llm_lite.core.models.blocks import cached_attention, residual_stream, through_head
+from llm_lite.core.models.blocks import (
+    Decoder,
+    cached_attention,
+    residual_stream,
+    through_head,
+)
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
@@ -285,7 +290,7 @@ def plan(
     x = b.embed(b.weight(shared.EMBEDDING), "embedding")
     x = b.scale(x, "embedding.scaled", factor=math.sqrt(config.width))
     inputs = per_layer_inputs(b, config, x) if config.layer_width else None
-    x = residual_stream(b, config.shape, x, partial(_layer, b, config, options, inputs))
+    x = residual_stream(b, config.shape, x, partial(_layer, Decoder(b, config, options), inputs))
     x = b.output_rows(x, "output.rows")
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
     logits = through_head(b, x)
@@ -294,37 +299,28 @@ def plan(
     return b.finish(logits)
 
 
-def _layer(
-    b: PlanBuilder,
-    config: Gemma4Config,
-    options: BuildOptions,
-    inputs: Tensor | None,
-    x: Tensor,
-    layer: int,
-) -> Tensor:
-    at, w = f"layers.{layer}", f"blk.{layer}."
+def _layer(d: Decoder[Gemma4Config], inputs: Tensor | None, x: Tensor, layer: int) -> Tensor:
+    at, w, b, config = f"layers.{layer}", f"blk.{layer}.", d.b, d.config
     h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), config.eps, at + ".attention.norm")
-    y = _attention(b, config, options, h, layer)
+    y = _attention(d, h, layer)
     y = b.rms_norm(
         y, b.weight(w + "post_attention_norm.weight"), config.eps, at + ".attention.post_norm"
     )
     x = b.add(x, y, at + ".attention.residual")
-    x = _feed_forward(b, config, x, layer)
+    x = _feed_forward(d, x, layer)
     if inputs is not None:
         x = _per_layer(b, config, x, inputs, layer)
     return b.scale(x, at + ".scaled", weight=b.weight(w + "layer_output_scale.weight"))
 
 
-def _attention(
-    b: PlanBuilder, config: Gemma4Config, options: BuildOptions, h: Tensor, layer: int
-) -> Tensor:
-    at, w, eps = f"layers.{layer}.attention", f"blk.{layer}.", config.eps
-    shape, slides = config.shape_at(layer), config.sliding[layer]
-    d = shape.head_dim
+def _attention(d: Decoder[Gemma4Config], h: Tensor, layer: int) -> Tensor:
+    at, w, b, config = f"layers.{layer}.attention", f"blk.{layer}.", d.b, d.config
+    shape, slides, eps = config.shape_at(layer), config.sliding[layer], config.eps
+    width = shape.head_dim
     rotate = partial(
         b.rope,
-        head_dim=d,
-        rotary_dim=d,
+        head_dim=width,
+        rotary_dim=width,
         theta=config.sliding_theta if slides else config.theta,
         half_split=True,
         factors=None if slides else b.weight(rope.FACTORS),
@@ -339,15 +335,16 @@ def _attention(
         if b.has(w + "attn_v.weight"):
             v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
         k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), eps, at + ".k_norm")
-        kv = rotate(k, at + ".k_rope"), b.rms_norm(v, None, eps, at + ".v_norm", width=d)
+        kv = rotate(k, at + ".k_rope"), b.rms_norm(v, None, eps, at + ".v_norm", width=width)
     window = config.window if slides else 0
     y = cached_attention(
-        b, shape, options, q, kv, at, layer=layer, owner=owner, window=window, scale=1.0
+        b, shape, d.options, q, kv, at, layer=layer, owner=owner, window=window, scale=1.0
     )
     return b.matmul(y, b.weight(w + "attn_output.weight"), at + ".output")
 
 
-def _feed_forward(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -> Tensor:
+def _feed_forward(d: Decoder[Gemma4Config], x: Tensor, layer: int) -> Tensor:
+    b, config = d.b, d.config
     at, w, dense = (
         f"layers.{layer}.feed_forward",
         f"blk.{layer}.",
@@ -360,7 +357,7 @@ def _feed_forward(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -
     y = b.matmul(h, b.weight(w + "ffn_down.weight"), f"{at}{dense}.down")
     if config.experts:
         y = _norm(b, config, y, layer, "post_ffw_norm_1")
-        y = b.add(y, _mixture(b, config, x, layer), at + ".sum.dense")
+        y = b.add(y, _mixture(d, x, layer), at + ".sum.dense")
     y = b.rms_norm(y, b.weight(w + "post_ffw_norm.weight"), config.eps, at + ".post_norm")
     return b.add(x, y, at + ".residual")
 
@@ -370,16 +367,16 @@ def _norm(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int, name: str
     return b.rms_norm(x, weight, config.eps, f"layers.{layer}.feed_forward.{name}")
 
 
-def _mixture(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -> Tensor:
+def _mixture(d: Decoder[Gemma4Config], x: Tensor, layer: int) -> Tensor:
     """[T, width] -> [T, width]: what the chosen experts find beside the dense feed-forward. The
     router reads a norm of its own."""
-    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    at, w, b, config = f"layers.{layer}.feed_forward", f"blk.{layer}.", d.b, d.config
     own = b.rms_norm(x, b.weight(w + "ffn_gate_inp.scale"), config.eps, at + ".router.norm")
     own = b.scale(own, at + ".router.scaled", factor=config.width**-0.5)
     logits = router_logits(b, own, w, at)
     h = _norm(b, config, x, layer, "pre_ffw_norm_2")
     gains = b.weight(w + "ffn_down_exps.scale")
-    y = mixture(b, config, h, logits, layer, gains=gains, gelu=True)
+    y = mixture(d, h, logits, layer, gains=gains, gelu=True)
     return _norm(b, config, y, layer, "post_ffw_norm_2")
 
 

@@ -300,6 +300,8 @@ class PlanBuilder:
         count: int,
         bias: Tensor | None = None,
         gains: Tensor | None = None,
+        switches: Tensor | None = None,
+        layer: int = 0,
         sigmoid: bool = False,
         late: bool = False,
         normalized: bool = False,
@@ -317,9 +319,13 @@ class PlanBuilder:
         expect(enough, f"{label}: {count} of {experts} experts, {chosen_groups} of {groups} groups")
         for vector in (one for one in (bias, gains) if one is not None):
             expect(vector.shape == (experts,), f"{label}: {vector.shape} for {experts} experts")
+        if switches is not None:
+            fits = switches.shape[1] == 2 * experts and 0 <= layer < switches.shape[0]
+            expect(fits, f"{label}: layer {layer} of {switches.shape} for {experts} experts")
         chosen = self._scratch(f"{label}.experts", count)
         outputs = chosen, self._scratch(f"{label}.shares", count)
         params = {
+            "layer": layer,
             "sigmoid": int(sigmoid),
             "late": int(late),
             "normalized": int(normalized),
@@ -327,7 +333,7 @@ class PlanBuilder:
             "groups": groups,
             "chosen_groups": chosen_groups,
         }
-        inputs = _without_trailing(logits, bias, gains)
+        inputs = _without_trailing(logits, bias, gains, switches)
         self._append("route", inputs, outputs, label, params)
         return outputs
 

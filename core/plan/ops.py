@@ -160,15 +160,18 @@ _TABLE = (
     ),
     OpSpec(
         "route",
-        ("logits", "bias?", "gains?"),
+        ("logits", "bias?", "gains?", "switches?"),
         ("experts", "shares"),
         "experts[T,k], shares[T,k]: the k experts with the highest scores, the highest first, of "
         "equals the first, and what each weighs. Scores are softmax(logits[T,E]), or if sigmoid "
         "sigmoid(logits); shares are the scores of the chosen, or if late softmax(their logits), "
         "divided by their sum if normalized, times factor and the gains[E] of the chosen. bias[E] "
         "counts in the choice only. With groups > 1 experts are chosen from the chosen_groups "
-        "groups with the highest sums of their two highest scores",
+        "groups with the highest sums of their two highest scores. switches[layer,2*E] of the "
+        "token's sequence: E factors of shares, and E that are 1 where scores decide, above 1 "
+        "where an expert is chosen before others, below 1 where after all others",
         {
+            "layer": "int",
             "sigmoid": "flag",
             "late": "flag",
             "normalized": "flag",

@@ -34,6 +34,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Read,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
     Shutdown,
     SpellTokens,
@@ -182,6 +183,9 @@ class RemoteEngine:
         elif isinstance(command, ReadStates):
             held = self._inspected("what its states hold")
             handle.emit(self.inspection.states(held, command, exchange))
+        elif isinstance(command, ReadRouting):
+            held = self._inspected("which experts its tokens choose")
+            handle.emit(self.inspection.routing(held, command, exchange))
         elif isinstance(command, FollowToken):
             held = self._inspected("what a token becomes")
             handle.emit(TokenFollowed(self.inspection.trace(held, command, exchange)))

@@ -23,7 +23,9 @@ from llm_lite.core.messages import (
     MeasureCache,
     PromptToken,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
+    RoutingRead,
     StatesRead,
     TokenTrace,
 )
@@ -39,6 +41,7 @@ F32 = NDArray[np.float32]
 MOST_VALUES = 8 << 20  # of one array
 MOST_TOKENS = 1 << 17
 MOST_LAYERS = 1024
+MOST_EXPERTS = 1 << 16
 MOST_HEADS = 1 << 14  # of all layers: the largest models have about so many
 SECONDS = 60.0
 LONG_SECONDS = 600.0  # for what takes a pass over all keys, behind what others ask
@@ -211,6 +214,18 @@ class RemoteInspection:
                 f"{self._host} tells nothing usable of its states: {shortened(str(error), 200)}"
             ) from None
 
+    def routing(self, held: RemoteResponse, asked: ReadRouting, exchange: Exchange) -> RoutingRead:
+        """Return the experts that tokens chose. RemoteError if the server's numbers do not belong
+        together."""
+        path = f"/inspect/experts?{urlencode({'response': held.response, 'first': asked.first})}"
+        reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
+        try:
+            return routing_of(reply, asked, len(held.tokens))
+        except ValidationError as error:
+            raise RemoteError(
+                f"{self._host} tells nothing usable of its experts: {shortened(str(error), 200)}"
+            ) from None
+
     @property
     def _host(self) -> str:
         return self._client.address.host
@@ -280,6 +295,46 @@ def states_of(found: Any, asked: ReadStates, length: int) -> StatesRead:
         states.shares,
         states.of_start,
         lives,
+    )
+
+
+class _Experts(Struct):
+    """`RoutingRead` in JSON."""
+
+    first: int
+    layers: tuple[int, ...]
+    experts: int
+    chosen: tuple[tuple[tuple[int, ...], ...], ...]
+    shares: tuple[tuple[tuple[float, ...], ...], ...]
+
+
+def routing_of(found: Any, asked: ReadRouting, length: int) -> RoutingRead:
+    """Return the experts that tokens chose from JSON, of a text of `length` tokens. ValidationError
+    where it is none, or its parts do not belong together."""
+    told = convert(found, _Experts)
+    count, layers = length - told.first, len(told.layers)
+    each = len(told.chosen[0][0]) if told.chosen and told.chosen[0] else 0
+    numbers = [n for token in told.chosen for layer in token for n in layer]
+    shares = [n for token in told.shares for layer in token for n in layer]
+    for what, belongs in (
+        ("positions", asked.first <= told.first < length),
+        ("layers", 0 < layers <= MOST_LAYERS),
+        ("tokens", len(told.chosen) == len(told.shares) == count),
+        ("choices", 0 < each <= told.experts <= MOST_EXPERTS),
+        ("choices", len(numbers) == len(shares) == count * layers * each),
+        ("choices", all(0 <= one < told.experts for one in numbers)),
+        ("shares", all(isfinite(share) for share in shares)),
+    ):
+        if not belongs:
+            raise ValidationError(f"its {what} do not belong together")
+    return RoutingRead(
+        told.first,
+        0,
+        told.experts,
+        each,
+        told.layers,
+        np.array(numbers, "<u2").tobytes(),
+        np.array(shares, "<f4").tobytes(),
     )
 
 

@@ -36,7 +36,9 @@ from llm_lite.core.messages import (
     Measure,
     ModelInfo,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
+    RoutingRead,
     ServingStatus,
     StatesRead,
     TokenTrace,
@@ -246,6 +248,11 @@ class AnswerService:
         tokens, reading = self._queue.call(begun)
         self._run_parts(response, tokens, reading.parts, is_unwanted)
         return reading.result()
+
+    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
+        return self._queue.call(
+            lambda batch: inspect.routing(batch, self._held(response, batch), asked)
+        )
 
     def trace(self, response: str, asked: FollowToken) -> TokenTrace:
         batch, found = self._queue.call(

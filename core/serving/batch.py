@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor, StopCheck
-from llm_lite.core.inspect.inspected import HeadGains
+from llm_lite.core.inspect.inspected import SequenceGains
 from llm_lite.core.loading.client_room import context_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Gains, StartServing
@@ -42,7 +42,7 @@ class GainSlots:
         slot = self._slots.pop(gains, None)
         if slot is None:
             slot = self._free.pop() if self._free else self._slots.popitem(last=False)[1]
-            HeadGains(self._executor, slot).write(gains)
+            SequenceGains(self._executor, slot).write(gains)
         self._slots[gains] = slot
         return slot
 

@@ -50,7 +50,9 @@ from llm_lite.core.messages import (
     Mode,
     ModelInfo,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
+    RoutingRead,
     ServedRequest,
     ServingStatus,
     StatesRead,
@@ -149,6 +151,9 @@ class RunnerService:
     def states(
         self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
     ) -> StatesRead:
+        self._refuse()
+
+    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
         self._refuse()
 
     def trace(self, response: str, asked: FollowToken) -> TokenTrace:

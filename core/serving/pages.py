@@ -32,7 +32,8 @@ def first_name(gains: Gains | None) -> Name:
     1 everywhere."""
     if gains is None:
         return b""
-    return blake2b(np.array(gains, np.float32).tobytes(), digest_size=16).digest()
+    numbers = np.array([gain for row in gains for gain in row], np.float32)
+    return blake2b(numbers.tobytes(), digest_size=16).digest()
 
 
 def name_of(before: Name, tokens: Sequence[int]) -> Name:

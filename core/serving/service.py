@@ -24,7 +24,9 @@ from llm_lite.core.messages import (
     ModelInfo,
     ModeSwitch,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
+    RoutingRead,
     ServingStatus,
     StatesRead,
     TokenTrace,
@@ -176,6 +178,10 @@ class Service(Protocol):
     ) -> StatesRead:
         """Return what a head of a recurrent state holds of the last tokens of a response, as for
         the chat. CancelledError once `is_unwanted` is true."""
+        ...
+
+    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
+        """Return the experts of a mixture that tokens of a response chose, as for the chat."""
         ...
 
     def trace(self, response: str, asked: FollowToken) -> TokenTrace:

@@ -20,6 +20,8 @@ from llm_lite.desktop.features.cache.view import draw as draw_cache
 from llm_lite.desktop.features.chat import model as chat
 from llm_lite.desktop.features.chat.view import draw as draw_chat
 from llm_lite.desktop.features.encoder import model as encoder
+from llm_lite.desktop.features.experts import model as experts
+from llm_lite.desktop.features.experts.view import draw as draw_experts
 from llm_lite.desktop.features.feature import Feature, Place, View
 from llm_lite.desktop.features.file_chooser import model as file_chooser
 from llm_lite.desktop.features.file_chooser.view import draw as draw_file_chooser
@@ -62,6 +64,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_DATABASE,
     ICON_EYE,
     ICON_GRID,
+    ICON_LAYERS,
     ICON_LENS,
     ICON_LOG,
     ICON_NUMBERS,
@@ -156,6 +159,22 @@ FEATURES = (
         ),
         remember=attention.remember,
         restore=attention.restore,
+    ),
+    Feature(
+        "experts",
+        experts.HANDLERS,
+        replies=experts.REPLIES,
+        views=(
+            View(
+                "experts",
+                mark("Experts"),
+                ICON_LAYERS,
+                "upper right",
+                "conversation",
+                draw_experts,
+                turn=1,
+            ),
+        ),
     ),
     Feature(
         "tokens",

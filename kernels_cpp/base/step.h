@@ -82,6 +82,7 @@ struct Step {
   }
   int64_t parts() const { return shared() ? n_segments : 1; }
   int64_t position(int64_t token) const { return shared() ? positions[token] : start + token; }
+  int64_t slot(int64_t token) const { return shared() ? slots[segments[token]] : 0; }
   int64_t output(int64_t index) const { return shared() ? outputs[index] : first_output + index; }
   // The row of a cache in which what a token leaves lies.
   int64_t cache_row(int64_t token, const CacheRows& rows) const {

@@ -9,6 +9,7 @@ namespace llm {
 namespace LLM_ISA {
 
 constexpr int64_t kExpertsWorthSharing = 4096;  // logits, as kValuesWorthSharing
+constexpr float kAfterAll = -3e38f;  // what an expert is worth that is chosen after all others
 
 // x[i] = e^(x[i] - most), and their sum
 static float exp_of(float* x, int64_t n) {
@@ -81,6 +82,13 @@ static const float* vector_of(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : row<const float>(*tensor, 0);
 }
 
+// What a sequence says of the experts of this layer, null if nothing can be said: factors of shares,
+// and behind them who is chosen before or after all others.
+static const float* switches_of(const Op& op, const Step& step, int64_t token) {
+  if (op.in[3] == nullptr) return nullptr;
+  return row<const float>(*op.in[3], step.slot(token) * op.slot_layers + op.params.route.layer);
+}
+
 static void route(const Op& op, const Step& step, const Task& task) {
   const Tensor &logits = *op.in[0], &chosen = *op.out[0];
   const RouteParams& params = op.params.route;
@@ -100,6 +108,11 @@ static void route(const Op& op, const Step& step, const Task& task) {
       }
     }
     if (params.groups > 1) leave_groups_out(params, worth, n, sums);
+    const float* switches = switches_of(op, step, t);
+    for (int64_t i = 0; switches != nullptr && i < n; ++i) {
+      if (switches[n + i] > 1.0f) worth[i] = INFINITY;
+      if (switches[n + i] < 1.0f) worth[i] = kAfterAll;
+    }
     float *experts = row<float>(chosen, t), *shares = row<float>(*op.out[1], t);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t expert = take_highest(worth, n);
@@ -116,6 +129,7 @@ static void route(const Op& op, const Step& step, const Task& task) {
     for (int64_t i = 0; i < count; ++i) {
       const float gain = gains == nullptr ? 1.0f : gains[static_cast<int64_t>(experts[i])];
       shares[i] = shares[i] / whole * params.factor * gain;
+      if (switches != nullptr) shares[i] *= switches[static_cast<int64_t>(experts[i])];
     }
   }
 }

@@ -166,6 +166,11 @@ bool route(const Op& op) {
   for (const Tensor* vector : {op.in[1], op.in[2]}) {
     if (vector != nullptr && (!is_f32(vector) || vector->n_cols != n)) return false;
   }
+  const Tensor* switches = op.in[3];
+  const int64_t layer = op.params.route.layer;
+  if (switches != nullptr) {
+    if (!is_state(switches, 2 * n) || layer < 0 || layer >= switches->n_rows) return false;
+  }
   if (groups < 1 || n % groups != 0 || chosen < 1 || chosen > groups) return false;
   return count <= n / groups * chosen && same_size(experts, op.out[1]) &&
          logits->n_rows == experts->n_rows;

@@ -34,6 +34,12 @@ bool depends(const Op& later, const Op& earlier) {
   return false;
 }
 
+// The tensor of an op that has rows of every layer for one sequence after the other: gains of heads,
+// switches of experts; null if there is none.
+const Tensor* of_slots(const Op& op) {
+  return op.code == OpCode::kAttention || op.code == OpCode::kRoute ? op.in[3] : nullptr;
+}
+
 }  // namespace
 
 Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
@@ -58,7 +64,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_states(op, i);
     op.segments = shape.segments;
     op.positions = shape.segments > 0 ? shape.table * kPage : 0;
-    if (op.code == OpCode::kAttention) op.slot_layers = op.in[3]->n_rows / shape.slots;
+    if (const Tensor* by_slot = of_slots(op)) op.slot_layers = by_slot->n_rows / shape.slots;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));
@@ -110,11 +116,13 @@ void Plan::check_source(const Op& op, size_t index) const {
   }
 }
 
-// Gains of every layer, for one sequence after the other.
 void Plan::check_slots(const Op& op, size_t index) const {
-  if (op.code != OpCode::kAttention) return;
-  const int64_t rows = op.in[3]->n_rows, slots = shape_.slots;
-  if (slots < 1 || rows % slots != 0 || op.params.attention.layer >= rows / slots) {
+  const Tensor* by_slot = of_slots(op);
+  if (by_slot == nullptr) return;
+  const bool attends = op.code == OpCode::kAttention;
+  const int64_t layer = attends ? op.params.attention.layer : op.params.route.layer;
+  const int64_t rows = by_slot->n_rows, slots = shape_.slots;
+  if (slots < 1 || rows % slots != 0 || layer >= rows / slots) {
     throw std::invalid_argument("the gains of op " + std::to_string(index) + " lack slots");
   }
 }

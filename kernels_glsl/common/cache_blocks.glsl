@@ -5,7 +5,7 @@ const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_I8 = 2, TYPE_I4 = 3;
 
 // Lanes that a row takes.
 uint items_of(uint type, uint columns, uint block) {
-  return type >= TYPE_I8 ? (columns / block + 1) / 2 : columns / 2;
+  return type >= TYPE_I8 ? (columns / block + 1) / 2 : (columns + 1) / 2;
 }
 
 // The scale, rounded to float16, of a block whose largest magnitude is `levels` of it.

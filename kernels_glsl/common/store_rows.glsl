@@ -16,7 +16,8 @@ float VALUE(uint t, uint column) {
 void STORE(uint t, uint item) {
   uint row = cache_row(places_of(t), position_of(t), CACHE_ROWS, RING_ROWS);
   if (TYPE < TYPE_I8) {
-    vec2 pair = vec2(VALUE(t, 2 * item), VALUE(t, 2 * item + 1));
+    bool whole = 2 * item + 1 < COLUMNS;  // a row of an odd number of float32 ends with half a pair
+    vec2 pair = vec2(VALUE(t, 2 * item), whole ? VALUE(t, 2 * item + 1) : 0.0);
 #ifdef KEPT
     if (TURN != 0) {
       KEPT[t * COLUMNS + 2 * item] = pair.x;
@@ -27,7 +28,7 @@ void STORE(uint t, uint item) {
       CACHE[row * (COLUMNS / 2) + item] = packHalf2x16(pair);
     } else {
       CACHE[row * COLUMNS + 2 * item] = floatBitsToUint(pair.x);
-      CACHE[row * COLUMNS + 2 * item + 1] = floatBitsToUint(pair.y);
+      if (whole) CACHE[row * COLUMNS + 2 * item + 1] = floatBitsToUint(pair.y);
     }
     return;
   }

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
@@ -97,6 +97,18 @@ def _is_list(given: Any) -> bool:
 def gains_of(values: NDArray[Any]) -> Gains:
     """Return the rows of an array [layers, heads] as plain numbers."""
     return tuple(tuple(map(float, row)) for row in values)
+
+
+def numbers_of(what: str, given: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return given numbers. RequestError unless they are finite and of the shape, or a single
+    one."""
+    numbers = np.asarray(given)
+    if numbers.shape not in ((), shape) or numbers.dtype.kind not in "biuf":
+        found = f"{numbers.dtype} {list(numbers.shape)}"
+        raise RequestError(f"{what}: expected {list(shape)} numbers, found {found}")
+    if not np.isfinite(numbers.astype(np.float32)).all():
+        raise RequestError(f"{what}: expected finite numbers")
+    return numbers
 
 
 def chosen_of(what: str, chosen: Chosen, count: int) -> Sequence[int]:

@@ -20,6 +20,7 @@ from llm_lite.api.given import (
     chosen_of,
     gains_of,
     messages_of,
+    numbers_of,
     place_of,
     sampling_options,
 )
@@ -38,6 +39,7 @@ from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader, check_rollout
 from llm_lite.core.inspect.cache_statistics import Measuring
+from llm_lite.core.inspect.expert_routing import Routing, read_routing
 from llm_lite.core.inspect.hidden_states import hidden_states
 from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import (
@@ -58,10 +60,12 @@ from llm_lite.core.messages import (
     EngineOptions,
     ExecutorInfo,
     FollowToken,
+    Gains,
     Measure,
     MeasureCache,
     ModelInfo,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
     SamplingOptions,
     StatesRead,
@@ -91,8 +95,11 @@ class Model(ClosedByWith):
         self._lock = threading.RLock()
         self._answer: Answer | None = None  # whose tokens are in the cache
         self._closed = False
-        self._gains = np.ones((self.info.layers, self.info.heads), np.float32)
-        self._in_force = self._gains.copy()
+        info = self.info
+        self._gains = np.ones((info.layers, info.heads), np.float32)
+        experts = (info.layers if info.experts else 0, 2, info.experts)
+        self._switches = np.ones(experts, np.float32)
+        self._in_force = self._gains.copy(), self._switches.copy()
 
     def _start(self) -> None:
         self._runner = loader.start(
@@ -126,15 +133,25 @@ class Model(ClosedByWith):
     def gains(self, gains: ArrayLike) -> None:
         """Set the gains. RequestError unless they are finite numbers [layers, heads], or one number
         for all."""
-        given = np.asarray(gains)
-        if given.shape not in ((), self._gains.shape) or given.dtype.kind not in "biuf":
-            expected = f"{list(self._gains.shape)} numbers"
-            raise RequestError(
-                f"gains: expected {expected}, found {given.dtype} {list(given.shape)}"
-            )
-        if not np.isfinite(given.astype(np.float32)).all():
-            raise RequestError("gains: expected finite numbers")
-        self._gains[:] = given
+        self._gains[:] = numbers_of("gains", gains, self._gains.shape)
+
+    @property
+    def expert_switches(self) -> NDArray[np.float32]:
+        """What counts of the experts of a mixture, float32 [layers, 2, experts]: factors of their
+        shares, where 0 switches an expert off, and whether they are chosen, 1: as the router says,
+        2: always, 0: after all others. Set them as `gains`; [0, 2, 0] for models without experts.
+        """
+        return self._switches
+
+    @expert_switches.setter
+    def expert_switches(self, switches: ArrayLike) -> None:
+        """Set the switches. RequestError unless they are finite numbers of that shape, or one."""
+        self._switches[:] = numbers_of("expert switches", switches, self._switches.shape)
+
+    @property
+    def _all_gains(self) -> Gains:
+        layers, _, experts = self._switches.shape
+        return gains_of(self._gains) + gains_of(self._switches.reshape(layers, 2 * experts))
 
     def generate(
         self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
@@ -309,6 +326,16 @@ class Model(ClosedByWith):
         assert found is not None, "there is no limit of time"
         return found
 
+    def experts(self, text: Text) -> Routing:
+        """Return which experts of a mixture each token of a text chose: `.chosen` uint16 [n,
+        layers, k], the highest score first, `.shares` float32 [n, layers, k], what each weighs;
+        `.layers` are the layers that have experts. RequestError for models without."""
+        ids = self._ids(text)
+        with self._using(), self._attending(ids) as (_, session):
+            assert isinstance(session, Session)
+            session.prefill(ids)
+            return Routing.of(read_routing(ReadRouting(), session))
+
     def trace(
         self, text: Text, position: int = -1, layer: int = 0, head: int | None = None
     ) -> TokenTrace:
@@ -406,9 +433,10 @@ class Model(ClosedByWith):
             raise RequestError("the model is closed: load it again")
 
     def _use_gains(self, *, throughout: bool) -> None:
-        if throughout or not np.array_equal(self._gains, self._in_force):
-            self._runner.session.set_gains(gains_of(self._gains), throughout=throughout)
-            self._in_force = self._gains.copy()
+        wanted = self._gains, self._switches
+        if throughout or not all(map(np.array_equal, wanted, self._in_force)):
+            self._runner.session.set_gains(self._all_gains, throughout=throughout)
+            self._in_force = self._gains.copy(), self._switches.copy()
 
     @contextmanager
     def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
@@ -429,7 +457,7 @@ class Model(ClosedByWith):
         )
         runner = loader.start(self._file, options, None, lambda *_: None)
         try:
-            runner.session.set_gains(gains_of(self._gains))
+            runner.session.set_gains(self._all_gains)
             yield runner.attention, runner.session
         finally:
             runner.close()

@@ -15,11 +15,13 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
+from llm_lite.core.inspect.expert_routing import Routing
 from llm_lite.core.messages import (
     Direction,
     FollowToken,
     Measure,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
     StatesRead,
     TokenTrace,
@@ -131,6 +133,10 @@ class StatesQuery(CacheQuery, kw_only=True):
     ] = 256
 
 
+class ExpertsQuery(CacheQuery, kw_only=True):
+    first: Annotated[Position, about("The first position whose choices are told.")] = 0
+
+
 class StatisticsQuery(CacheQuery, kw_only=True):
     what: Annotated[
         Measure,
@@ -213,6 +219,20 @@ class States(Struct, kw_only=True):
         about("The part of what a token reads that was there before the first."),
     ]
     half_lives: Annotated[list[HalfLives], about("Of all layers that have a state.")]
+
+
+class Experts(Struct, kw_only=True):
+    response: str
+    first: Annotated[Count, about("Position of the first token.")]
+    layers: Annotated[list[Count], about("Those that have experts.")]
+    experts: Annotated[Count, about("How many a layer has.")]
+    chosen: Annotated[
+        list[list[list[Count]]],
+        about("[tokens, layers, chosen]: the experts of each token, the highest score first."),
+    ]
+    shares: Annotated[
+        list[list[list[float]]], about("[tokens, layers, chosen]: what each of them weighs.")
+    ]
 
 
 class Statistics(Struct, kw_only=True):
@@ -337,6 +357,37 @@ async def states(call: Call) -> Response:
     )
     write = _state_arrays if as_arrays else _states_in_json
     return await call.in_thread(lambda _: write(query.response, made))
+
+
+async def experts(call: Call) -> Response:
+    """Return which experts each token chose."""
+    query: ExpertsQuery = call.query
+    as_arrays = _wants_arrays(call)
+    made = await call.in_thread(
+        lambda _: call.service.routing(query.response, ReadRouting(query.first))
+    )
+    routing = Routing.of(made)
+    chosen, shares = routing.chosen, routing.shares
+    if not as_arrays and chosen.size > _MOST_IN_JSON:
+        each = chosen.shape[1] * chosen.shape[2]
+        most = _MOST_IN_JSON // each
+        raise CheckError("first", f"expected the last {most} tokens at most in JSON, or npz")
+    told = Experts(
+        response=query.response,
+        first=made.first,
+        layers=list(made.layers),
+        experts=made.experts,
+        chosen=[],
+        shares=[],
+    )
+
+    def written() -> Response:
+        if as_arrays:
+            return _arrays({**asdict(told), "chosen": chosen, "shares": shares})
+        told.chosen, told.shares = chosen.tolist(), _rounded(shares)
+        return json_response(told)
+
+    return await call.in_thread(lambda _: written())
 
 
 async def trace(call: Call) -> Response:

@@ -170,6 +170,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
+        "/inspect/experts",
+        "Which experts of a mixture the tokens of a response chose.",
+        inspect.experts,
+        _arrays("The experts of each token in each layer, and their shares.", inspect.Experts),
+        query=inspect.ExpertsQuery,
+        finds=_A_RESPONSE,
+    ),
+    Endpoint(
+        "GET",
         "/inspect/trace",
         "What one token of a response becomes on its way through the model.",
         inspect.trace,

@@ -329,17 +329,21 @@ def _delta_rule(c: Call) -> list[Dispatch]:
 def _route(c: Call) -> list[Dispatch]:
     """Dispatch a workgroup for each token."""
     logits, (experts, shares) = c.inputs[0], c.outputs
-    bias, gains = c.optional("bias"), c.optional("gains")
+    bias, gains, switches = (c.optional(name) for name in ("bias", "gains", "switches"))
     buffers = {
         "Logits": c.binder.tensor(logits),
         "Bias": c.binder.vector(bias.name) if bias else c.binder.tensor(logits),
         "Gains": c.binder.vector(gains.name) if gains else c.binder.tensor(logits),
+        "Switches": c.binder.tensor(switches or logits),
         "Experts": c.binder.tensor(experts),
         "Shares": c.binder.tensor(shares),
     }
     count, columns = experts.shape[1], logits.shape[1]
     sizes = {"EXPERTS": columns, "COUNT": count, **c.constants()}
-    sizes |= {"BIASED": int(bias is not None), "GAINED": int(gains is not None)}
+    sizes |= {"BIASED": int(bias is not None), "GAINED": int(gains is not None), **c.pages()}
+    if switches is not None:
+        pages = c.binder.program.pages
+        sizes |= {"SWITCHED": 1, "SLOT_LAYERS": switches.shape[0] // (pages.slots if pages else 1)}
     work, lanes = c.rows * columns * count, c.binder.tuning.reduce_lanes
     return [c.dispatch("route", buffers, (c.rows, 1), work, LANES=lanes, **sizes)]
 

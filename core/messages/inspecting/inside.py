@@ -22,7 +22,9 @@ class SetGains(StepRequest, frozen=True):
 
     A row for each layer. An encoder-decoder has three parts: the rows of its decoder's
     self-attention, then of its cross-attention, then of its encoder, which count from the next
-    source on.
+    source on. A mixture of experts has a second row for each layer behind them: a factor for the
+    share of each expert, then for each whether it is chosen: 1: as the router says, 2: always, 0:
+    after all others.
 
     An answer that has gains of its own keeps them to its end. A new model begins with all 1.
     """
@@ -66,6 +68,13 @@ class ReadStates(StepRequest, frozen=True):
     layer: int
     head: int
     positions: int = 256
+
+
+class ReadRouting(StepRequest, frozen=True):
+    """Ask for RoutingRead: the experts that the tokens from position `first` on chose. Served
+    between two tokens of an answer; a later request takes the place of one that still waits."""
+
+    first: int = 0
 
 
 class ExportMaps(StepRequest, frozen=True):
@@ -132,6 +141,27 @@ class StatesRead(Event, frozen=True):
     # By layer with a state, by head: after how many tokens half of a state is left, by the mean of
     # the logarithm of `kept`; inf where nothing is forgotten
     half_lives: tuple[tuple[int, tuple[float, ...]], ...]
+
+
+class RoutingRead(Event, frozen=True):
+    """The answer to ReadRouting, of the tokens at positions `first`.. up to the last; the first of
+    them may be a later one than was asked for, where the choices of earlier ones are gone.
+
+    Arrays are bytes, little-endian: `Routing` of core/inspect/expert_routing.py reads them.
+    """
+
+    first: int
+    epoch: int  # grows when equal tokens may have chosen others than before
+    experts: int  # of a layer
+    chosen: int  # of them, for each token
+    layers: tuple[int, ...]  # that have experts, by number
+    experts_chosen: bytes  # uint16 [tokens, layers, chosen], the one with the highest score first
+    shares: bytes  # float32 [tokens, layers, chosen], what they weigh in the layer's result
+
+    @property
+    def count(self) -> int:
+        """Return of how many tokens it is."""
+        return len(self.experts_chosen) // (2 * len(self.layers) * self.chosen)
 
 
 class MapsExported(Event, frozen=True):

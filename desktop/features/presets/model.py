@@ -102,9 +102,7 @@ def _fit(preset: Preset, state: AppState) -> bool:
     if preset.gains is None:
         return True
     model = state.model
-    return (
-        model is not None and [len(row) for row in preset.gains] == [model.heads] * model.gain_rows
-    )
+    return model is not None and tuple(map(len, preset.gains)) == model.gain_widths
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

@@ -51,6 +51,7 @@ from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.cache.state import CacheState
 from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.encoder.state import EncodingState
+from llm_lite.desktop.features.experts.state import RoutingLook
 from llm_lite.desktop.features.file_chooser.state import FilesState
 from llm_lite.desktop.features.history.state import HistoryState
 from llm_lite.desktop.features.layouts.state import Layouts
@@ -375,6 +376,7 @@ class AppState(Switches, frozen=True):
     attention_rows: AttentionRows | None = of("reading", None)
     lens: Lens = made("reading", Lens)
     states: StatesLook = made("reading", StatesLook)
+    routing: RoutingLook = made("reading", RoutingLook)
     lesson: LessonState = divided(LessonState)
     steering: Steering = divided(Steering)
     gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1

@@ -37,6 +37,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Read,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
     Reconfigure,
     ResumeKept,
@@ -136,7 +137,9 @@ class RemoteComparison:
         return True
 
 
-_INSPECTION = Inspect | ReadAttentionRows | ReadStates | ExportMaps | MeasureCache | FollowToken
+_INSPECTION = (
+    Inspect | ReadAttentionRows | ReadRouting | ReadStates | ExportMaps | MeasureCache | FollowToken
+)
 _SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | MakeTitle | Task
 # Of a cache that lies here, and is not of the conversation in the chat.
 _LOCAL_CACHE_ONLY = KeepConversation | CheckKept | ResumeKept | CompareGains

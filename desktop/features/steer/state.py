@@ -31,10 +31,10 @@ class Steering(Struct, frozen=True):
 
     def fit(self, model: ModelInfo) -> Steering:
         """Put the conversation's gains in force if they belong to the heads of the model in use."""
-        kept, rows = self.kept, model.gain_rows
+        kept = self.kept
         if kept is None or kept.path != model.path or not model.continues:
             return self
-        if len(kept.gains) != rows or any(len(row) != model.heads for row in kept.gains):
+        if tuple(map(len, kept.gains)) != model.gain_widths:
             return self
         return replace(self, gains=kept.gains, stale=True)
 

@@ -318,7 +318,7 @@ def rows_of(model: ModelInfo, part: AttentionPart) -> slice:
 
 def all_gains(model: ModelInfo, gains: Gains | None) -> Gains:
     """Return the gains in force; None stands for 1 everywhere."""
-    return gains or ((1.0,) * model.heads,) * model.gain_rows
+    return gains or tuple((1.0,) * width for width in model.gain_widths)
 
 
 def with_part(gains: Gains, rows: slice, part: Gains) -> Gains:

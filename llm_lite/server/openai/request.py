@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
@@ -141,6 +142,22 @@ class HeadGain(Struct):
     gain: Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)]
 
 
+_CHOICES = {"router": 1.0, "always": 2.0, "last": 0.0}  # as `SetGains` has them
+
+
+class ExpertSwitch(Struct):
+    layer: Annotated[int, Meta(ge=0)]
+    expert: Annotated[int, Meta(ge=0)]
+    gain: Annotated[
+        Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)],
+        about("What its share is multiplied by: 0 switches it off."),
+    ] = 1.0
+    choice: Annotated[
+        Literal["router", "always", "last"],
+        about("Whether the router chooses, tokens always do, or only after all others."),
+    ] = "router"
+
+
 class AnswerBody(UserBody, kw_only=True):
     """This is a request for an answer that a model writes."""
 
@@ -148,6 +165,10 @@ class AnswerBody(UserBody, kw_only=True):
     head_gains: Annotated[
         Annotated[list[HeadGain], Meta(max_length=MOST_LISTED)] | None,
         about("What outputs of heads are multiplied by: 0 ablates a head, all others have 1."),
+    ] = None
+    expert_switches: Annotated[
+        Annotated[list[ExpertSwitch], Meta(max_length=MOST_LISTED)] | None,
+        about("Experts of a mixture that count otherwise than the router says."),
     ] = None
     # What OpenAI's own service has and a machine of one's own has no use for. It may be given.
     metadata: Annotated[
@@ -178,15 +199,31 @@ class AnswerBody(UserBody, kw_only=True):
 
 
 def gains_of(body: AnswerBody, model: ModelInfo) -> Gains | None:
-    """Return the gains of all heads of the model, None for 1 everywhere; CheckError where it has no
-    such head."""
-    gains = [[1.0] * model.heads for _ in range(model.layers)]
+    """Return the gains of all heads of the model, and the switches of its experts, None for 1
+    everywhere; CheckError where it has no such head or expert."""
+    gains = [[1.0] * width for width in model.gain_widths]
     for index, wanted in enumerate(body.head_gains or ()):
-        for name, most in (("layer", model.layers), ("head", model.heads)):
-            number = getattr(wanted, name)
-            if number >= most:
-                problem = f"expected 0 to {most - 1}, found {number}"
-                raise CheckError(f"head_gains[{index}].{name}", problem)
+        where = f"head_gains[{index}]"
+        _check_number(f"{where}.layer", wanted.layer, range(model.layers))
+        _check_number(f"{where}.head", wanted.head, range(model.heads))
         gains[wanted.layer][wanted.head] = wanted.gain
+    for index, switch in enumerate(body.expert_switches or ()):
+        where = f"expert_switches[{index}]"
+        _check_number(f"{where}.layer", switch.layer, model.expert_layers)
+        _check_number(f"{where}.expert", switch.expert, range(model.experts))
+        row = gains[model.gain_rows + switch.layer]
+        row[switch.expert] = switch.gain
+        row[model.experts + switch.expert] = _CHOICES[switch.choice]
     is_plain = all(gain == 1.0 for row in gains for gain in row)
     return None if is_plain else tuple(map(tuple, gains))
+
+
+def _check_number(param: str, number: int, known: Sequence[int]) -> None:
+    if number in known:
+        return
+    if not known:
+        raise CheckError(param, "the model has no experts")
+    expected = f"{known[0]} to {known[-1]}"
+    if len(known) != known[-1] - known[0] + 1:
+        expected = f"one of {', '.join(map(str, known))}"
+    raise CheckError(param, f"expected {expected}, found {number}")

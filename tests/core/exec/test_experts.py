@@ -37,6 +37,9 @@ ROUTES = {
     "both": (9, 4, {"gains": True, "bias": True, "sigmoid": True}),
     "groups of one": (6, 2, {"groups": 6, "chosen_groups": 3}),
     "many": (256, 8, {"normalized": True}),
+    "switches": (9, 4, {"switches": True, "normalized": True, "layer": 1}),
+    "all that there is": (12, 4, {"switches": True, "gains": True, "late": True}),
+    "groups and switches": (24, 5, {"switches": True, "groups": 4, "chosen_groups": 2}),
 }
 
 
@@ -49,6 +52,9 @@ class Mixture:
         sizes = {"x": (VOCABULARY, columns), "logits": (VOCABULARY, experts)}
         sizes |= {"bias": (experts,), "gains": (experts,), "biases": (experts * outputs,)}
         self.weights = {n: weight(n, "f32", rng.normal(0, 1, size)) for n, size in sizes.items()}
+        switches = rng.choice([0, 0.5, 1, 1, 1, 2], (3, 2 * experts))
+        switches[:, experts:] = rng.choice([0, 1, 1, 2], (3, experts))
+        self.switches = switches.astype(np.float32)
         values = rng.normal(0, 0.1, (experts * outputs, columns))
         self.weights["w"] = weight("w", dtype, values)
 
@@ -57,6 +63,8 @@ class Mixture:
         x, logits = (b.embed(b.weight(name), f"{name}.rows") for name in ("x", "logits"))
         how = dict(self.how)
         vectors = {n: b.weight(n) for n in ("bias", "gains") if how.pop(n, False)}
+        if how.pop("switches", False):
+            vectors["switches"] = b.state("switches", "f32", self.switches.shape, fill=1.0)
         experts, shares = b.route(logits, "route", count=self.chosen, **vectors, **how)
         places, starts = b.expert_places(experts, "places", count=self.experts)
         rows = b.expert_rows(x, places, b.weight("w"), "rows")
@@ -78,6 +86,9 @@ def steps(*counts):
 
 def check(model, executor, *counts):
     numpy = NumpyExecutor(model.program(), model.weights)
+    if model.how.get("switches"):
+        for one in (numpy, executor):
+            one.write_state("switches", 0, model.switches.view(np.uint8))
     for step in steps(*counts):
         assert compare(numpy, executor, step) is None
 

@@ -425,6 +425,22 @@ def test_route(how, biased):
     assert np.allclose(gained, shares * gains[experts.astype(int)])
 
 
+def test_route_by_switches():
+    logits = np.array([[3, 2, 1, 0, -1]], np.float32)
+    switches = np.ones((2, 10), np.float32)
+    switches[1, :5] = [0.5, 0, 1, 1, 1]
+    how = dict(count=3, sigmoid=True, late=False, normalized=False, factor=1.0)  # noqa: C408
+    how |= {"groups": 1, "chosen_groups": 1}
+    plain, shares = reference.route(logits, None, None, switches, **how)
+    assert plain.tolist() == [[0, 1, 2]]
+    found, less = reference.route(logits, None, None, switches, layer=1, **how)
+    assert found.tolist() == [[0, 1, 2]] and np.allclose(less, shares * [[0.5, 0, 1]])
+    switches[1, 5:] = [0, 1, 1, 1, 2]  # the first after all others, the last before
+    found, less = reference.route(logits, None, None, switches, layer=1, **how)
+    scores = 1 / (1 + np.exp(-logits[0]))
+    assert found.tolist() == [[4, 1, 2]] and np.allclose(less, [[scores[4], 0, scores[2]]])
+
+
 def test_expert_places():
     experts = np.array([[2, 0], [0, 3], [2, 2]], np.float32)
     places, starts = reference.expert_places(experts, count=5)

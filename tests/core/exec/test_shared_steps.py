@@ -7,7 +7,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.formats.gguf_reader import open_gguf
-from llm_lite.core.inspect.inspected import HeadGains
+from llm_lite.core.inspect.inspected import SequenceGains
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
@@ -103,14 +103,14 @@ def test_each_sequence_has_the_gains_of_its_slot(request, model, backend):
     gains = [None, generator.normal(1, 1, (LAYERS, HEADS)).astype(np.float32), ABLATED]
     executor = executor_of(request, backend, program(description, PAGES), tensors)
     for slot in (1, 2):
-        HeadGains(executor, slot).write(gains[slot])
+        SequenceGains(executor, slot).write(gains[slot])
     parts = [(own, 0, len(own), [page], page) for page, own in enumerate(tokens)]
     together = np.split(executor.run(shared(parts)), np.cumsum([9, 5]))
     for slot, part in enumerate(parts):
         np.testing.assert_array_equal(executor.run(shared([part])), together[slot])
         plain = NumpyExecutor(program(description), tensors)
         if gains[slot] is not None:
-            HeadGains(plain).write(gains[slot])
+            SequenceGains(plain).write(gains[slot])
         expected = alone(plain, tokens[slot], (len(tokens[slot]),))
         assert np.allclose(together[slot], expected, atol=1e-3)
     assert not np.allclose(together[0], together[2], atol=0.01)

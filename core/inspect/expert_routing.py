@@ -1,0 +1,87 @@
+"""Which experts of a mixture each token chose in each layer, and what they weighed: as the steps
+kept it, of the chat or of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.inspected import InspectedSession
+from llm_lite.core.kv_cache.contents import values_of
+from llm_lite.core.messages import ReadRouting, RoutingRead
+from llm_lite.core.plan.expert_layers import ExpertLayer, expert_layers
+from llm_lite.core.plan.plan import Plan
+
+F32 = NDArray[np.float32]
+NOT_KEPT = (
+    "the choices of experts are not kept: the memory budget of queries, with which they are kept, "
+    "is too small"
+)
+
+
+class Routing(Struct, frozen=True):
+    """The experts that tokens chose, and what each weighs in its layer's result."""
+
+    first: int  # position of the first token
+    layers: tuple[int, ...]  # that have experts, by number
+    experts: int  # of a layer
+    chosen: NDArray[np.uint16]  # [tokens, layers, k], the highest score first
+    shares: F32  # [tokens, layers, k]
+
+    @staticmethod
+    def of(read: RoutingRead) -> Routing:
+        """Return the arrays of a message."""
+        shape = (-1, len(read.layers), read.chosen)
+        chosen = np.frombuffer(read.experts_chosen, "<u2").reshape(shape)
+        shares = np.frombuffer(read.shares, "<f4").reshape(shape)
+        return Routing(read.first, read.layers, read.experts, chosen, shares)
+
+
+def read_routing(asked: ReadRouting, session: InspectedSession) -> RoutingRead:
+    """Return the choices of the tokens that a session holds, between two steps. RequestError where
+    the model has no experts, or nothing is kept of their choices."""
+    executor, committed = session.executor, session.committed
+    plan = executor.program.plans[0]
+    layers = kept_layers(plan)
+    tensors = {tensor.name: tensor for tensor in plan.tensors}
+    first = min(max(asked.first, committed.rows.start), committed.length)
+    positions = range(first, committed.length)
+    return routing_of(
+        layers,
+        positions,
+        committed.epoch,
+        lambda name: values_of(executor, tensors[name], positions),
+    )
+
+
+def kept_layers(plan: Plan) -> tuple[ExpertLayer, ...]:
+    """Return the layers with experts. RequestError if there are none, or nothing is kept of what
+    they choose."""
+    layers = expert_layers(plan)
+    if not layers:
+        raise RequestError("the model has no experts: every token passes all of its weights")
+    if any(layer.kept_experts is None for layer in layers):
+        raise RequestError(NOT_KEPT)
+    return layers
+
+
+def routing_of(
+    layers: Sequence[ExpertLayer], positions: range, epoch: int, values: Callable[[str], F32]
+) -> RoutingRead:
+    """Return the choices at some positions; `values` returns float32 [positions, chosen] of a state
+    by its name."""
+    experts = np.stack([values(layer.kept_experts or "") for layer in layers], axis=1)
+    shares = np.stack([values(layer.kept_shares or "") for layer in layers], axis=1)
+    return RoutingRead(
+        positions.start,
+        epoch,
+        layers[0].experts,
+        layers[0].chosen,
+        tuple(layer.layer for layer in layers),
+        experts.astype("<u2").tobytes(),
+        shares.astype("<f4").tobytes(),
+    )

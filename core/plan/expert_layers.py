@@ -1,0 +1,52 @@
+"""The layers of a mixture of experts, and what a step keeps of their choices: found in a plan's
+ops, for any model."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from llm_lite.core.plan.plan import Plan
+
+# State f32 [slots * layers, 2 * experts], by layer the switches of the op `route`; all 1: untouched
+EXPERT_SWITCHES = "expert_switches"
+
+
+class ExpertLayer(Struct, frozen=True):
+    """A layer whose router chooses among experts for each token."""
+
+    layer: int
+    experts: int
+    chosen: int  # for each token
+    # State f32 [R, chosen], position p in row p mod R: who was chosen, and what each weighed. None:
+    # not kept
+    kept_experts: str | None = None
+    kept_shares: str | None = None
+    ring_rows: int = 0  # R
+
+
+def expert_layers(plan: Plan) -> tuple[ExpertLayer, ...]:
+    """Return the layers with experts in the order of the layers; () for a dense model."""
+    stored = {
+        source: plan.tensors[target]
+        for op in plan.ops
+        if op.name == "store"
+        for source, target in zip(op.inputs, op.outputs, strict=True)
+    }
+    found = []
+    for index, op in enumerate(plan.ops):
+        if op.name != "route":
+            continue
+        layer = sum(end < index for end in plan.layer_ends)
+        of_experts, of_shares = (stored.get(output) for output in op.outputs)
+        logits, chosen = plan.tensors[op.inputs[0]], plan.tensors[op.outputs[0]]
+        found.append(
+            ExpertLayer(
+                layer,
+                logits.shape[1],
+                chosen.shape[1],
+                of_experts.name if of_experts else None,
+                of_shares.name if of_shares else None,
+                of_experts.ring_rows if of_experts else 0,
+            )
+        )
+    return tuple(found)
