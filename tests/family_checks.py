@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from gguf import MODEL_ARCH_NAMES, GGUFWriter, TensorNameMap, get_tensor_name_map
 
-from llm_lite.core.inspect.expert_routing import Routing, read_routing
+from llm_lite.core.inspect.expert_choices import Routing
+from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import ReadRouting
 from llm_lite.core.models.registry import architecture_of

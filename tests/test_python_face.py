@@ -309,6 +309,8 @@ def test_hidden_states_times_the_head_are_the_logits(model):
         (lambda m: m.lens("a b").probability("a b c"), "'a b c' is 3 tokens: expected a text of"),
         (lambda m: m.generate("Hi", json_schema="{"), "the JSON schema is broken in line 1"),
         (lambda m: m.states("a b c", 0, 0), "the model has no recurrent states"),
+        (lambda m: m.experts("a b c"), "the model has no experts"),
+        (lambda m: setattr(m, "expert_switches", [1.0]), "expert switches: expected [0, 2, 0]"),
         (lambda m: m.highlight("a b c", [1.0]), "weights: expected"),
         (lambda m: setattr(m, "gains", [1, 2]), "gains: expected"),
         (lambda m: setattr(m, "gains", np.nan), "gains: expected finite numbers"),

@@ -1,12 +1,11 @@
-"""Which experts of a mixture each token chose in each layer, and what they weighed: as the steps
-kept it, of the chat or of a response."""
+"""Reads which experts of a mixture each token chose in each layer, and what they weighed, as the
+steps of the chat or of a response kept it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -21,24 +20,6 @@ NOT_KEPT = (
     "the choices of experts are not kept: the memory budget of queries, with which they are kept, "
     "is too small"
 )
-
-
-class Routing(Struct, frozen=True):
-    """The experts that tokens chose, and what each weighs in its layer's result."""
-
-    first: int  # position of the first token
-    layers: tuple[int, ...]  # that have experts, by number
-    experts: int  # of a layer
-    chosen: NDArray[np.uint16]  # [tokens, layers, k], the highest score first
-    shares: F32  # [tokens, layers, k]
-
-    @staticmethod
-    def of(read: RoutingRead) -> Routing:
-        """Return the arrays of a message."""
-        shape = (-1, len(read.layers), read.chosen)
-        chosen = np.frombuffer(read.experts_chosen, "<u2").reshape(shape)
-        shares = np.frombuffer(read.shares, "<f4").reshape(shape)
-        return Routing(read.first, read.layers, read.experts, chosen, shares)
 
 
 def read_routing(asked: ReadRouting, session: InspectedSession) -> RoutingRead:

@@ -311,28 +311,28 @@ class _Experts(Struct):
 def routing_of(found: Any, asked: ReadRouting, length: int) -> RoutingRead:
     """Return the experts that tokens chose from JSON, of a text of `length` tokens. ValidationError
     where it is none, or its parts do not belong together."""
-    told = convert(found, _Experts)
-    count, layers = length - told.first, len(told.layers)
-    each = len(told.chosen[0][0]) if told.chosen and told.chosen[0] else 0
-    numbers = [n for token in told.chosen for layer in token for n in layer]
-    shares = [n for token in told.shares for layer in token for n in layer]
+    routing = convert(found, _Experts)
+    count, layers = length - routing.first, len(routing.layers)
+    each = len(routing.chosen[0][0]) if routing.chosen and routing.chosen[0] else 0
+    numbers = [n for token in routing.chosen for layer in token for n in layer]
+    shares = [n for token in routing.shares for layer in token for n in layer]
     for what, belongs in (
-        ("positions", asked.first <= told.first < length),
+        ("positions", asked.first <= routing.first < length),
         ("layers", 0 < layers <= MOST_LAYERS),
-        ("tokens", len(told.chosen) == len(told.shares) == count),
-        ("choices", 0 < each <= told.experts <= MOST_EXPERTS),
+        ("tokens", len(routing.chosen) == len(routing.shares) == count),
+        ("choices", 0 < each <= routing.experts <= MOST_EXPERTS),
         ("choices", len(numbers) == len(shares) == count * layers * each),
-        ("choices", all(0 <= one < told.experts for one in numbers)),
+        ("choices", all(0 <= one < routing.experts for one in numbers)),
         ("shares", all(isfinite(share) for share in shares)),
     ):
         if not belongs:
             raise ValidationError(f"its {what} do not belong together")
     return RoutingRead(
-        told.first,
+        routing.first,
         0,
-        told.experts,
+        routing.experts,
         each,
-        told.layers,
+        routing.layers,
         np.array(numbers, "<u2").tobytes(),
         np.array(shares, "<f4").tobytes(),
     )

@@ -161,22 +161,6 @@ FEATURES = (
         restore=attention.restore,
     ),
     Feature(
-        "experts",
-        experts.HANDLERS,
-        replies=experts.REPLIES,
-        views=(
-            View(
-                "experts",
-                mark("Experts"),
-                ICON_LAYERS,
-                "upper right",
-                "conversation",
-                draw_experts,
-                turn=1,
-            ),
-        ),
-    ),
-    Feature(
         "tokens",
         views=(
             View("lens", mark("Lens"), ICON_LENS, "upper right", "conversation", draw_lens, turn=1),
@@ -237,6 +221,22 @@ FEATURES = (
                 "conversation",
                 draw_steer,
                 turn=3,
+            ),
+        ),
+    ),
+    Feature(
+        "experts",
+        experts.HANDLERS,
+        replies=experts.REPLIES,
+        views=(
+            View(
+                "experts",
+                mark("Experts"),
+                ICON_LAYERS,
+                "lower right",
+                "conversation",
+                draw_experts,
+                turn=2,
             ),
         ),
     ),

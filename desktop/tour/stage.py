@@ -306,6 +306,25 @@ class Stage:
         model = driver.state.model
         if model is not None and model.delta_layers:
             self._look_at_states(model.delta_layers)
+        if model is not None and model.experts:
+            self._look_at_experts()
+
+    def _look_at_experts(self) -> None:
+        """Show which experts the tokens chose, and one that is switched off."""
+        driver = self.driver
+        driver.click("tab.experts")
+        driver.wait("the experts", lambda s: s.routing.read is not None)
+        driver.point("experts.grid")
+        self._picture("04-experts")
+        driver.click("experts.grid")
+        scroll_to(driver, "experts.switch.off", "experts")
+        driver.click("experts.switch.off")
+        driver.leave()
+        driver.wait("its effect", lambda s: s.steering.effect is not None)
+        self._picture("04-experts-off")
+        driver.click("experts.reset")
+        driver.wait("the gains", lambda s: s.steering.gains is None and not s.steering.stale)
+        driver.click("tab.attention")
 
     def _look_at_states(self, layers: Sequence[int]) -> None:
         """Show a head of a recurrent state, with the pointer on its map, and in the large view."""

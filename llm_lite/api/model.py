@@ -39,7 +39,8 @@ from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader, check_rollout
 from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.inspect.expert_routing import Routing, read_routing
+from llm_lite.core.inspect.expert_choices import Routing
+from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.inspect.hidden_states import hidden_states
 from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import (
@@ -137,7 +138,7 @@ class Model(ClosedByWith):
 
     @property
     def expert_switches(self) -> NDArray[np.float32]:
-        """What counts of the experts of a mixture, float32 [layers, 2, experts]: factors of their
+        """Return the switches of the experts of a mixture, float32 [layers, 2, experts]: factors of
         shares, where 0 switches an expert off, and whether they are chosen, 1: as the router says,
         2: always, 0: after all others. Set them as `gains`; [0, 2, 0] for models without experts.
         """

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
-from llm_lite.core.inspect.expert_routing import Routing
+from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import (
     Direction,
     FollowToken,
@@ -372,7 +372,7 @@ async def experts(call: Call) -> Response:
         each = chosen.shape[1] * chosen.shape[2]
         most = _MOST_IN_JSON // each
         raise CheckError("first", f"expected the last {most} tokens at most in JSON, or npz")
-    told = Experts(
+    reply = Experts(
         response=query.response,
         first=made.first,
         layers=list(made.layers),
@@ -383,9 +383,9 @@ async def experts(call: Call) -> Response:
 
     def written() -> Response:
         if as_arrays:
-            return _arrays({**asdict(told), "chosen": chosen, "shares": shares})
-        told.chosen, told.shares = chosen.tolist(), _rounded(shares)
-        return json_response(told)
+            return _arrays({**asdict(reply), "chosen": chosen, "shares": shares})
+        reply.chosen, reply.shares = chosen.tolist(), _rounded(shares)
+        return json_response(reply)
 
     return await call.in_thread(lambda _: written())
 

@@ -17,8 +17,10 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
     ResumeKept,
+    RoutingRead,
     StatesRead,
     TokensCounted,
 )
@@ -128,6 +130,16 @@ def read_states(command: ReadStates, tokens: int, layers: Sequence[int]) -> Stat
     rows = tuple(map(tuple, shares.tolist()))
     first, norms = tokens - count, tuple(range(1, count + 1))
     return StatesRead(command.layer, command.head, first, half, half, norms, rows, half, lives)
+
+
+def read_routing(command: ReadRouting, tokens: int, layers: Sequence[int]) -> RoutingRead:
+    """A token chooses the expert of its place among four, and the last of five."""
+    places = np.arange(command.first, tokens)[:, None].repeat(len(layers), axis=1)
+    chosen = np.stack([places % 4, np.full_like(places, 4)], axis=-1).astype("<u2")
+    shares = np.broadcast_to(np.array([0.75, 0.25], "<f4"), chosen.shape)
+    return RoutingRead(
+        command.first, 0, 5, 2, tuple(layers), chosen.tobytes(), shares.astype("<f4").tobytes()
+    )
 
 
 def lens() -> tuple[LensRow, ...]:

@@ -38,7 +38,9 @@ from llm_lite.core.messages import (
     ModelInfo,
     PromptToken,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
+    RoutingRead,
     ServedRequest,
     ServingStatus,
     StatesRead,
@@ -59,7 +61,7 @@ from llm_lite.core.serving.service import (
 )
 from tests.children import PATIENCE
 from tests.desktop import lesson_fake
-from tests.desktop.fake_answers import read_states
+from tests.desktop.fake_answers import read_routing, read_states
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
 from tests.server.scripted_words import BEGIN, END, Words, echo
@@ -278,6 +280,9 @@ class ScriptedService:
         found = read_states(asked, len(self._kept_tokens(response)[0]), (0, 2))
         (layer, lives), other = found.half_lives
         return replace(found, half_lives=((layer, (lives[0], math.inf)), other))
+
+    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
+        return read_routing(asked, len(self._kept_tokens(response)[0]), (1, 2))
 
     def lens(
         self,

@@ -8,7 +8,14 @@ import pytest
 from msgspec import convert
 
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.core.messages import FollowToken, ReadAttentionRows, ReadStates, TokenTrace
+from llm_lite.core.inspect.expert_choices import Routing
+from llm_lite.core.messages import (
+    FollowToken,
+    ReadAttentionRows,
+    ReadRouting,
+    ReadStates,
+    TokenTrace,
+)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +105,18 @@ def test_states_are_of_the_last_tokens(served, response):
     assert found["half_lives"].tolist() == [[2.0, np.inf], [4.0, 500.0]]
     refused = get(served, "states", response=response, layer=1, head=0)
     assert refused.status_code == 400 and "no recurrent state" in refused.text
+
+
+def test_experts_are_of_tokens(served, response):
+    told = get(served, "experts", response=response, first=2).json()
+    exact = Routing.of(served.service.routing(response, ReadRouting(2)))
+    assert (told["first"], told["layers"], told["experts"]) == (2, [1, 2], 5)
+    assert np.array_equal(told["chosen"], exact.chosen)
+    assert np.allclose(told["shares"], exact.shares)
+    found = arrays(get(served, "experts", response=response, first=2, format="npz"))
+    assert np.array_equal(found["chosen"], exact.chosen) and found["chosen"].dtype == np.uint16
+    assert np.array_equal(found["shares"], exact.shares)
+    assert found["layers"].tolist() == [1, 2] and found["first"] == 2
 
 
 def test_a_trace_is_of_one_token(served, response):

@@ -147,7 +147,7 @@ class RoutingRead(Event, frozen=True):
     """The answer to ReadRouting, of the tokens at positions `first`.. up to the last; the first of
     them may be a later one than was asked for, where the choices of earlier ones are gone.
 
-    Arrays are bytes, little-endian: `Routing` of core/inspect/expert_routing.py reads them.
+    Arrays are bytes, little-endian: `Routing` of core/inspect/expert_choices.py reads them.
     """
 
     first: int
@@ -160,7 +160,7 @@ class RoutingRead(Event, frozen=True):
 
     @property
     def count(self) -> int:
-        """Return of how many tokens it is."""
+        """Return how many tokens there are."""
         return len(self.experts_chosen) // (2 * len(self.layers) * self.chosen)
 
 

@@ -202,13 +202,18 @@ def _draw_link(ui: Ui, name: str, words: str, hint: str, at: ImVec2, end: float)
 
 
 def steered(state: AppState) -> str:
-    """Return a note about gains of heads in force: they change every answer of the conversation."""
-    changed = state.steering.changed
-    if not changed or not state.holds_conversations:
+    """Return a note about gains of heads and switches of experts in force: they change every answer
+    of the conversation."""
+    model, notes = state.model, []
+    if model is None or not state.holds_conversations:
         return ""
-    return trn("Head gains: {n:,} head changed", "Head gains: {n:,} heads changed", changed).format(
-        n=changed
-    )
+    if heads := state.steering.changed_heads(model):
+        words = trn("Head gains: {n:,} head changed", "Head gains: {n:,} heads changed", heads)
+        notes.append(words.format(n=heads))
+    if experts := state.steering.switched_experts(model):
+        words = trn("{n:,} expert switched", "{n:,} experts switched", experts)
+        notes.append(words.format(n=experts))
+    return "  ·  ".join(notes)
 
 
 def _form(state: AppState) -> str:

@@ -1,1 +1,1 @@
-"""Which experts of a mixture the tokens of the conversation chose, and switches for them."""
+"""Shows which experts of a mixture the tokens of the conversation chose, and switches experts."""

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.core.inspect.expert_routing import Routing
+from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import Gains, ModelInfo
 
 F32 = NDArray[np.float32]
@@ -77,13 +77,13 @@ def words_of(routing: Routing, row: int, expert: int, texts: Sequence[str]) -> l
     """Return the words whose tokens chose an expert, those first that did most often beyond what is
     usual in the text; `texts` are by position."""
     took = (routing.chosen[:, row] == expert).any(axis=1)
-    said, taken = Counter[str](), Counter[str]()
+    spoken, taken = Counter[str](), Counter[str]()
     for place, text in enumerate(texts[routing.first : routing.first + len(took)]):
         word = text.strip() or text
-        said[word] += 1
+        spoken[word] += 1
         taken[word] += bool(took[place])
     usual = took.mean() if len(took) else 0.0
-    found = [Word(word, count, said[word]) for word, count in taken.items() if count]
+    found = [Word(word, count, spoken[word]) for word, count in taken.items() if count]
     return sorted(found, key=lambda one: usual * one.of - one.count)
 
 
@@ -105,14 +105,6 @@ def with_switches(
     row = list(gains[index])
     row[expert], row[model.experts + expert] = switches
     return (*gains[:index], tuple(row), *gains[index + 1 :])
-
-
-def switched(model: ModelInfo, gains: Gains | None) -> int:
-    """Return how many experts are switched, in all layers."""
-    if gains is None or not model.experts:
-        return 0
-    rows = np.array(gains[model.gain_rows :], np.float32).reshape(-1, 2, model.experts)
-    return int((rows != 1).any(axis=1).sum())
 
 
 def without_switches(model: ModelInfo, gains: Gains) -> Gains:

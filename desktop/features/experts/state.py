@@ -1,4 +1,4 @@
-"""What is known of the experts that tokens chose."""
+"""The choices of experts that the window has read."""
 
 from __future__ import annotations
 

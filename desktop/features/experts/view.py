@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from llm_lite.core.inspect.expert_routing import Routing
+from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import Gains, ModelInfo, RoutingRead
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
@@ -21,7 +21,6 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.features.translator.model import all_gains
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
-from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
 from llm_lite.desktop.widgets.pixel_image import PixelImage
@@ -37,7 +36,7 @@ Floats = NDArray[np.float32]
 
 SHARP = 512  # pixels that the image of the grid has at least
 BALANCE = 14.0  # width of the bars, in spacing units
-IN_SIGHT = 0.45  # of the panel's height, for the grid
+IN_SIGHT = 0.35  # of the panel's height, for the grid
 LISTED = 12  # words
 MOST_TOKENS = 2000  # of the text below, the last ones
 EVERY_LAYERS = 16  # while an answer is written, tokens are read so many layers' worth at a time
@@ -92,7 +91,7 @@ BALANCED = mark(
 
 
 class ExpertsShown(Struct):
-    """What is chosen in the view, and what was made of the choices that were read last."""
+    """The expert and the measure that a person chose, and figures of the choices that were read."""
 
     measure: Measure = "load"
     row: int = 0  # among the layers with experts
@@ -123,20 +122,17 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if ui.maps is not None and not state.is_inspected:  # a server has not answered yet
         wrapped(ui, ui.maps.problem)
         return []
-    actions, look = requests(state), state.routing
-    if look.read is None or not look.read.count:
-        wrapped(ui, look.problem or tr(_why_none(state)))
+    actions, found = requests(state), state.routing
+    if found.read is None or not found.read.count:
+        wrapped(ui, found.problem or tr(_why_none(state)))
         return actions
     shown = ui.local(ExpertsShown)
-    routing = _routing_of(shown, look.read)
+    routing = _routing_of(shown, found.read)
     _draw_facts(state, ui, routing)
     hints = [tr(hint) for hint in MEASURE_HINTS]
     shown.measure = chooser(ui, "experts.measure", tr_labels(MEASURES), shown.measure, hints)
     _draw_grid(state, ui, shown, routing)
-    imgui.begin_child("experts.below", ImVec2(0, 0), FLAT)
-    actions += _draw_expert(state, ui, shown, routing)
-    imgui.end_child()
-    return actions
+    return actions + _draw_expert(state, ui, shown, routing)
 
 
 def key_of(state: AppState) -> tuple[object, ...]:
@@ -181,13 +177,13 @@ def _routing_of(shown: ExpertsShown, read: RoutingRead) -> Routing:
 def _draw_facts(state: AppState, ui: Ui, routing: Routing) -> None:
     tokens, layers, chosen = routing.chosen.shape
     words = tr("{chosen} of {experts} experts for each token, in {layers} layers.")
-    said = words.format(chosen=chosen, experts=routing.experts, layers=layers)
+    choices = words.format(chosen=chosen, experts=routing.experts, layers=layers)
     held = trn("{n:,} token", "{n:,} tokens", tokens).format(n=tokens)
     if routing.first:
         held = tr("Tokens {first:,} to {last:,}: choices of those before are not kept.").format(
             first=routing.first, last=routing.first + tokens - 1
         )
-    wrapped(ui, f"{said} {held}" if routing.first else f"{said} {held}.")
+    wrapped(ui, f"{choices} {held}" if routing.first else f"{choices} {held}.")
     if state.routing.problem:
         wrapped(ui, state.routing.problem)
 
@@ -267,7 +263,7 @@ def _draw_grid(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -
     imgui.invisible_button("experts.grid", ImVec2(width, high.y - low.y))
     ui.mark("experts.grid")
     _use_pointer(ui, shown, routing, low, (width / routing.experts, step))
-    _frame(ui, (shown.row, shown.expert), low, (width / routing.experts, step), "accent")
+    _frame(ui, (shown.row, shown.expert), low, (width / routing.experts, step), "text")
     imgui.set_cursor_screen_pos(ImVec2(beside, low.y))
     imgui.invisible_button("experts.balance", ImVec2(ui.u(BALANCE), high.y - low.y))
     if imgui.is_item_hovered():
@@ -281,7 +277,7 @@ def _draw_grid(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -
 def _frame(ui: Ui, at: tuple[int, int], low: ImVec2, size: tuple[float, float], color: str) -> None:
     """Draw a line around a cell."""
     x, y = low.x + at[1] * size[0], low.y + at[0] * size[1]
-    out = max(1.0, ui.u(0.3))
+    out = max(1.0, ui.u(0.4))
     corners = ImVec2(x - out, y - out), ImVec2(x + size[0] + out, y + size[1] + out)
     imgui.get_window_draw_list().add_rect(*corners, ui.color(color), 0.0, out)
 
@@ -295,7 +291,7 @@ def _use_pointer(
     mouse = imgui.get_mouse_pos()
     row = min(max(int((mouse.y - low.y) / size[1]), 0), len(routing.layers) - 1)
     expert = min(max(int((mouse.x - low.x) / size[0]), 0), routing.experts - 1)
-    _frame(ui, (row, expert), low, size, "text")
+    _frame(ui, (row, expert), low, size, "muted")
     if imgui.is_mouse_clicked(0):
         shown.row, shown.expert = row, expert
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
@@ -334,6 +330,7 @@ def _draw_key(state: AppState, ui: Ui, shown: ExpertsShown) -> None:
 def _draw_expert(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -> list[Action]:
     """Draw the expert that is chosen: its switches, its words, and who it handled in the text."""
     layer, expert, model = routing.layers[shown.row], shown.expert, state.model
+    imgui.align_text_to_frame_padding()
     text(ui, expert_name(layer, expert), bold=True)
     ui.mark("experts.name")
     _draw_steps(ui, shown, routing)
@@ -375,7 +372,7 @@ def _draw_switches(
         known = all_gains(model, gains)
         changed = figures.with_switches(model, known, layer, expert, _VALUES[wanted])
         actions.append(Steer(_unless_plain(changed)))
-    switched = figures.switched(model, gains)
+    switched = state.steering.switched_experts(model)
     if button(ui, "experts.reset", tr("Reset"), ICON_UNDO, tr("All experts as the router says"),
               enabled=bool(switched)):  # fmt: skip
         actions.append(Steer(_unless_plain(figures.without_switches(model, gains or ()))))
@@ -388,7 +385,7 @@ def _draw_switches(
     imgui.align_text_to_frame_padding()
     words = tr("All experts as the router says")
     if switched:
-        words = trn("{n} expert switched", "{n} experts switched", switched).format(n=switched)
+        words = trn("{n:,} expert switched", "{n:,} experts switched", switched).format(n=switched)
     text(ui, words, "text" if switched else "muted", "small")
     return actions
 

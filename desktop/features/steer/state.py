@@ -18,10 +18,18 @@ class Steering(Struct, frozen=True):
     stale: bool = False  # the gains changed since, or what they act on
     kept: ModelGains | None = None
 
-    @property
-    def changed(self) -> int:
+    def changed_heads(self, model: ModelInfo) -> int:
         """Return how many heads have another gain than 1."""
-        return sum(gain != 1.0 for row in self.gains or () for gain in row)
+        return sum(gain != 1.0 for row in (self.gains or ())[: model.gain_rows] for gain in row)
+
+    def switched_experts(self, model: ModelInfo) -> int:
+        """Return how many experts of a mixture count otherwise than the router says."""
+        rows, count = (self.gains or ())[model.gain_rows :], model.experts
+        return sum(
+            (row[expert], row[count + expert]) != (1.0, 1.0)
+            for row in rows
+            for expert in range(count)
+        )
 
     def of_next_conversation(self) -> Steering:
         return Steering()

@@ -111,7 +111,8 @@ def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
 def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     """Draw how far the next token's distribution moves, and buttons to reset or answer again."""
     gains, effect = state.steering.gains, state.steering.effect
-    changed = sum(gain != 1.0 for row in gains or () for gain in row)
+    heads = (gains or ())[: state.model.gain_rows] if state.model else ()
+    changed = sum(gain != 1.0 for row in heads for gain in row)
     actions: list[Action] = []
     hint = tr("All gains back to 1")
     if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):

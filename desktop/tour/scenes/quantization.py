@@ -204,9 +204,9 @@ def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: s
     driver.point("view.performance")
 
 
-def scroll_to(driver: InputDriver, name: str) -> None:
-    """Turn the wheel in the panel `performance` until a part's top is just below its upper edge."""
-    x0, y0, x1, _ = driver.rect("view.performance")
+def scroll_to(driver: InputDriver, name: str, panel: str = "performance") -> None:
+    """Turn the wheel in a panel until a part's top is just below its upper edge."""
+    x0, y0, x1, _ = driver.rect(f"view.{panel}")
     for _ in range(40):
         driver.point_at((x0 + x1) / 2, y0 + 40)
         below = driver.rect(name)[1] - y0 if driver.shows(name) else 1000.0

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.expert_routing import Routing, read_routing
+from llm_lite.core.inspect.expert_choices import Routing
+from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.messages import ReadRouting
 from tests.families import family_of
 from tests.family_checks import MIXTURES, check_routing, check_switched_off, reference, write_case

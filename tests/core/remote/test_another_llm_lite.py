@@ -29,7 +29,9 @@ from llm_lite.core.messages import (
     LensResult,
     MeasureCache,
     ReadAttentionRows,
+    ReadRouting,
     ReadStates,
+    RoutingRead,
     SamplingOptions,
     StatesRead,
     TokenDecoded,
@@ -44,7 +46,7 @@ from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.inspection import RemoteInspection, states_of, trace_of
+from llm_lite.core.remote.inspection import RemoteInspection, routing_of, states_of, trace_of
 from llm_lite.core.tools.calls import read_calls
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
@@ -128,6 +130,8 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     with pytest.raises(RequestError, match="no recurrent state"):
         engine.submit(ReadStates(1, 0)).result(PATIENCE)
     engine.poll()
+    routing = result_of(engine, ReadRouting(3), RoutingRead)
+    assert routing == served.service.routing(held.response, ReadRouting(3))
     layer = engine.info.cache.layers[2]
     assert (len(engine.info.cache.layers), layer.layer, layer.rows) == (4, 2, engine.info.context)
     asked_token = FollowToken(6, 1, 2)
@@ -201,6 +205,21 @@ def test_traces_that_lie() -> None:
     for nothing in (None, [], "trace", {}):
         with pytest.raises(ValidationError):
             trace_of(nothing, asked)
+
+
+def test_experts_that_lie() -> None:
+    asked = ReadRouting(3)
+    chosen, shares = [[[0, 4]] * 2] * 6, [[[0.5, 0.5]] * 2] * 6
+    good: dict[str, Any] = {"first": 3, "layers": [1, 2], "experts": 5}
+    good |= {"chosen": chosen, "shares": shares}
+    assert routing_of(good, asked, 9).count == 6
+    for name, value in (
+        ("first", 2), ("first", 9), ("layers", []), ("layers", [1]), ("experts", 4),
+        ("chosen", chosen[1:]), ("chosen", [[[0, -1]] * 2] * 6), ("chosen", [[[0]] * 2] * 6),
+        ("shares", shares[1:]), ("shares", [[[0.5, np.inf]] * 2] * 6), ("chosen", "none"),
+    ):  # fmt: skip
+        with pytest.raises(ValidationError):
+            routing_of({**good, name: value}, asked, 9)
 
 
 def test_states_that_lie() -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.expert_routing import Routing, read_routing
+from llm_lite.core.inspect.expert_choices import Routing
+from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.messages import ReadRouting
 from tests.core.serving.clients import Asked, serve
 from tests.families import VOCABULARY, family_of

@@ -1,0 +1,164 @@
+"""Which experts tokens chose, as the window asks for it and shows it, and switches of experts."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.history import ConversationTree
+from llm_lite.core.inspect.expert_choices import Routing
+from llm_lite.core.messages import Ended, ReadRouting, RoutingRead
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
+from llm_lite.desktop.features.chat.composer import steered
+from llm_lite.desktop.features.experts import figures
+from llm_lite.desktop.features.experts.model import (
+    REPLIES,
+    LookAtExperts,
+    known_tokens,
+    look_at_experts,
+)
+from llm_lite.desktop.features.experts.state import RoutingLook
+from llm_lite.desktop.features.experts.view import key_of, requests
+from llm_lite.desktop.features.program.state import AppState, Message, Running
+from tests.desktop.fake_model import EXECUTOR, MODEL
+
+TOKENS, LAYERS, EXPERTS, CHOSEN = 40, (1, 3), 8, 2
+MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+STATE = AppState(
+    model=replace(MODEL, expert_layers=LAYERS, experts=EXPERTS, chosen_experts=CHOSEN),
+    executor=EXECUTOR,
+    context_used=TOKENS,
+    owners=(0,) * TOKENS,
+    positions=tuple(("sun", " moon", " sun", " star")[n % 4] for n in range(TOKENS)),
+    tree=ConversationTree(MESSAGES),
+)
+
+
+def read(first, last, epoch=0):
+    """A token chooses the expert of its place, and the last one; the second layer others."""
+    places = np.arange(first, last)
+    chosen = np.stack([places % 4, np.full_like(places, 7)], axis=1)
+    chosen = np.stack([chosen, 7 - chosen], axis=1).astype("<u2")
+    shares = np.broadcast_to(np.array([0.75, 0.25], "<f4"), chosen.shape)
+    return RoutingRead(
+        first, epoch, EXPERTS, CHOSEN, LAYERS, chosen.tobytes(), shares.astype("<f4").tobytes()
+    )
+
+
+def with_one_more(state):
+    words, owners = (*state.positions, " end"), (*state.owners, 0)
+    return replace(state, positions=words, owners=owners, context_used=TOKENS + 1)
+
+
+def shown_with(headless, state=STATE):
+    key = key_of(state)
+    one = headless(replace(state, routing=RoutingLook(key, None, read(0, TOKENS), key)))
+    one.driver.click("tab.experts")
+    one.driver.frames(3)
+    return one
+
+
+def test_only_tokens_that_are_new_are_asked():
+    (asked,) = requests(STATE)
+    state, (command,) = look_at_experts(asked, STATE, 0.0)
+    assert command == ReadRouting(0)
+    assert look_at_experts(asked, state, 0.0) == (state, ()), "one question at a time"
+    state = REPLIES[ReadRouting](read(0, TOKENS), command, state, 0.0)
+    state = REPLIES[ReadRouting](Ended(), command, state, 0.0)
+    assert requests(state) == []
+    more = with_one_more(state)
+    state, (command,) = look_at_experts(*requests(more), more, 0.0)
+    assert command == ReadRouting(TOKENS)
+    state = REPLIES[ReadRouting](read(TOKENS, TOKENS + 1), command, state, 0.0)
+    assert state.routing.read == read(0, TOKENS + 1)
+    edited = replace(state, positions=("other", *state.positions[1:]))
+    assert known_tokens(state.routing, key_of(edited)) == 0
+    shorter = replace(state, positions=(*state.positions[:9], "x"), context_used=10)
+    assert known_tokens(state.routing, key_of(shorter)) == 9
+
+
+def test_choices_of_another_epoch_are_asked_again():
+    held = RoutingLook(key_of(STATE), None, read(0, TOKENS), key_of(STATE))
+    more = with_one_more(replace(STATE, routing=held))
+    state, (command,) = look_at_experts(*requests(more), more, 0.0)
+    state = REPLIES[ReadRouting](read(TOKENS, TOKENS + 1, epoch=1), command, state, 0.0)
+    state = REPLIES[ReadRouting](Ended(), command, state, 0.0)
+    assert state.routing.read is None
+    _, (command,) = look_at_experts(*requests(state), state, 0.0)
+    assert command == ReadRouting(0)
+
+
+def test_nothing_is_asked_that_cannot_be_told():
+    for state in (
+        replace(STATE, context_used=0),
+        replace(STATE, owners=(0,) * 5),  # the rest is of another conversation
+    ):
+        assert requests(state) == []
+    running = replace(STATE, running=Running(1, -1))
+    assert requests(running), "choices are kept as steps go on"
+
+
+def test_figures_of_routing():
+    routing = Routing.of(read(0, TOKENS))
+    loads = figures.loads(routing)
+    assert loads[0].tolist() == [1, 1, 1, 1, 0, 0, 0, 4] and loads.mean() == 1
+    weights = figures.weights(routing)
+    assert np.allclose(weights.sum(axis=1), 1) and weights[0, 7] == pytest.approx(0.25)
+    even = figures.balance(np.array([[5, 5, 5, 5], [9, 0, 0, 0]], np.float32))
+    assert np.allclose(even, [1, 0])
+    shares = figures.shares_of(routing, 0, 1)
+    assert shares[:4].tolist() == [0, 0.75, 0, 0]
+    words = figures.words_of(routing, 0, 1, STATE.positions)
+    assert [(w.text, w.count, w.of) for w in words] == [("moon", 10, 10)]
+    words = figures.words_of(routing, 0, 2, STATE.positions)
+    assert [(w.text, w.count, w.of) for w in words] == [("sun", 10, 20)]
+
+
+def test_a_click_shows_an_expert_and_its_words(headless):
+    one = shown_with(headless)
+    x0, y0, x1, y1 = one.driver.rect("experts.grid")
+    one.driver.point_at(x0 + (x1 - x0) * 1.5 / EXPERTS, y0 + (y1 - y0) * 0.25)
+    one.driver.press_button(0)
+    one.driver.frames(3)
+    assert one.driver.shows("experts.word.0") and not one.driver.shows("experts.word.1")
+    one.driver.click("experts.next")
+    one.driver.click("experts.down")
+    one.driver.frames(3)
+    assert not one.driver.shows("experts.word.0"), "expert 2 of layer 3 has none"
+    for measure in ("weight", "last", "load"):
+        one.driver.click(f"experts.measure.{measure}")
+
+
+def test_an_expert_is_switched(headless):
+    one = shown_with(headless)
+    one.driver.click("experts.switch.off")
+    (steer,) = one.did(Steer)
+    model = one.state.model
+    assert steer.gains is not None
+    assert figures.switches_of(model, steer.gains, 1, 0) == (0.0, figures.ROUTER)
+    assert [len(row) for row in steer.gains] == list(model.gain_widths)
+    assert steered(one.state) == "1 expert switched"
+    one.driver.click("experts.switch.always")
+    gains = one.state.steering.gains
+    assert figures.switches_of(model, gains, 1, 0) == (1.0, figures.ALWAYS)
+    one.driver.click("experts.again")
+    assert one.did(AnswerSteered)
+
+
+def test_reset_keeps_the_gains_of_heads(headless):
+    model = STATE.model
+    gains = [[1.0] * width for width in model.gain_widths]
+    gains[0][1], gains[model.gain_rows][2] = 0.5, 0.0
+    kept = tuple(map(tuple, gains))
+    state = replace(STATE, steering=replace(STATE.steering, gains=kept))
+    assert steered(state) == "Head gains: 1 head changed  ·  1 expert switched"
+    one = shown_with(headless, state)
+    one.driver.click("experts.reset")
+    (steer,) = one.did(Steer)
+    assert steer.gains[0][1] == 0.5 and steer.gains[model.gain_rows][2] == 1.0
+
+
+def test_a_dense_model_has_none(headless):
+    one = headless(replace(STATE, model=MODEL))
+    one.driver.click("tab.experts")
+    one.driver.frames(3)
+    assert not one.driver.shows("experts.grid") and not one.did(LookAtExperts)
