@@ -18,6 +18,7 @@ from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.quant.formats import FORMATS
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # Bytes that a page of a mapped file brings with it: 64 KiB on Linux as it was, 0.7 to 1.3 MiB
 # measured on 6.18, whose page cache has larger pieces.
 _AROUND = 1 << 20
+# States that maps and views need, by what their names begin with
+_KEPT_TO_SEE = ("q_ring.", "experts_ring.", "shares_ring.", HEAD_GAINS, EXPERT_SWITCHES)
 _ROWS_HELD = 64  # rows of a table behind which the C++ executor lets it go, beside those of a step
 
 
@@ -41,7 +44,7 @@ class ExecutorMemory(Struct, frozen=True):
     weights: int
     device_weights: int
     cache: int
-    maps: int  # kept queries and gains of heads
+    maps: int  # kept queries, choices of experts, and gains
     scratch: int
     host_scratch: int  # beside a device
     loading: int  # of the host's, weights only
@@ -272,7 +275,7 @@ def _state_bytes(program: Program) -> int:
 
 def _map_bytes(program: Program) -> int:
     states = _states(program)
-    kept = [t for name, t in states.items() if name.startswith("q_ring.") or name == HEAD_GAINS]
+    kept = [t for name, t in states.items() if name.startswith(_KEPT_TO_SEE)]
     return sum(t.shape[0] * tensor_row_bytes(t) for t in kept)
 
 

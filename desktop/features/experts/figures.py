@@ -3,6 +3,8 @@ words."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Sequence
 
@@ -85,6 +87,21 @@ def words_of(routing: Routing, row: int, expert: int, texts: Sequence[str]) -> l
     usual = took.mean() if len(took) else 0.0
     found = [Word(word, count, spoken[word]) for word, count in taken.items() if count]
     return sorted(found, key=lambda one: usual * one.of - one.count)
+
+
+def as_csv(routing: Routing, texts: Sequence[str]) -> str:
+    """Return the choices as a table: a line for each token and layer, experts and shares in the
+    order of scores, with blanks between."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(("position", "token", "layer", "experts", "shares"))
+    for place, (chosen, shares) in enumerate(zip(routing.chosen, routing.shares, strict=True)):
+        position = routing.first + place
+        token = texts[position] if position < len(texts) else ""
+        for layer, experts, weighed in zip(routing.layers, chosen, shares, strict=True):
+            numbers = " ".join(f"{share:.6g}" for share in weighed)
+            table.writerow((position, token, layer, " ".join(map(str, experts)), numbers))
+    return file.getvalue()
 
 
 def switches_of(

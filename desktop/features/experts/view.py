@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Literal
 
 import numpy as np
@@ -9,26 +10,41 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.places import expanded
 from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import Gains, ModelInfo, RoutingRead
+from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, is_held
 from llm_lite.desktop.features.experts import figures
 from llm_lite.desktop.features.experts.model import LookAtExperts
+from llm_lite.desktop.features.figures.view import LONGEST, default_path
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.features.translator.model import all_gains
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.widgets.controls import chooser
-from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
+from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD, ICON_REGENERATE, ICON_UNDO
 from llm_lite.desktop.widgets.pixel_image import PixelImage
 from llm_lite.desktop.widgets.plots.axes import upright_name
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, fit, help_mark, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    fit,
+    help_mark,
+    icon_button,
+    popover,
+    primary_button,
+    text,
+    tip,
+    wrapped,
+)
 
 Measure = Literal["load", "weight", "last"]
 Switch = Literal["", "router", "off", "always", "last"]  # "": otherwise, as a request may say
@@ -40,6 +56,9 @@ IN_SIGHT = 0.35  # of the panel's height, for the grid
 LISTED = 12  # words
 MOST_TOKENS = 2000  # of the text below, the last ones
 EVERY_LAYERS = 16  # while an answer is written, tokens are read so many layers' worth at a time
+SAVE_PANEL = "experts.save.panel"
+SAVE = mark("Save the choices of experts as a table")
+TABLE = mark("A line for each token and layer, with the experts and their shares (.csv).")
 ABOUT = mark(
     "Each layer has many feed-forward networks, its experts. A router chooses a few of them for "
     "each token, so that a token reads only a part of the weights. A row is a layer, a column an "
@@ -109,6 +128,12 @@ class ExpertsShown(Struct):
     page: TokenPage | None = None
 
 
+class SavePanel(Struct):
+    """The path in the panel that saves the choices."""
+
+    path: str = ""
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Experts"), bold=True)
     help_mark(ui, tr(ABOUT))
@@ -128,11 +153,38 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         return actions
     shown = ui.local(ExpertsShown)
     routing = _routing_of(shown, found.read)
+    actions += _draw_save(state, ui, routing)
     _draw_facts(state, ui, routing)
     hints = [tr(hint) for hint in MEASURE_HINTS]
     shown.measure = chooser(ui, "experts.measure", tr_labels(MEASURES), shown.measure, hints)
     _draw_grid(state, ui, shown, routing)
     return actions + _draw_expert(state, ui, shown, routing)
+
+
+def _draw_save(state: AppState, ui: Ui, routing: Routing) -> list[Action]:
+    """Draw a button at the right that opens a panel, which saves the choices as a table."""
+    side, panel = ui.u(7), ui.local(SavePanel)
+    imgui.same_line(ui.right(side))
+    if icon_button(ui, "experts.save", ICON_DOWNLOAD, tr(SAVE), side=side):
+        panel.path = one_line(str(default_path(state, "experts", "csv")))
+        ui.opened = SAVE_PANEL
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))
+    with popover(ui, SAVE_PANEL, tr(SAVE), at, ui.u(104)) as opened:
+        if not opened:
+            return []
+        wrapped(ui, tr(TABLE))
+        imgui.set_next_item_width(-1)
+        _, path = imgui.input_text(f"##{SAVE_PANEL}.path", panel.path)
+        ui.mark(f"{SAVE_PANEL}.path")
+        panel.path = path = path[:LONGEST]
+        wanted = path.strip()
+        if not primary_button(ui, f"{SAVE_PANEL}.write", tr("Save"), enabled=bool(wanted)):
+            return []
+        imgui.close_current_popup()
+        with suppress(FileError):  # of a home directory that is unknown the writer tells
+            wanted = str(expanded(wanted))
+        return [SaveText(wanted, figures.as_csv(routing, state.positions))]
 
 
 def key_of(state: AppState) -> tuple[object, ...]:

@@ -70,10 +70,10 @@ def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Ac
         return _draw_panel(ui, view, panel, tr(note)) if shown else []
 
 
-def default_path(state: AppState, view: FigureName) -> Path:
+def default_path(state: AppState, view: str, ending: str = "png") -> Path:
     """Return a path in the documents folder, named after the model, the view and the moment."""
     model = re.sub(r"[^\w.-]+", "-", state.model.name) if state.model else "model"
-    name = f"{model}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.png"
+    name = f"{model}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
     return user_folder("documents") / name
 
 

@@ -1,5 +1,8 @@
 """Which experts tokens chose, as the window asks for it and shows it, and switches of experts."""
 
+import csv
+import io
+
 import numpy as np
 import pytest
 
@@ -18,6 +21,7 @@ from llm_lite.desktop.features.experts.model import (
 )
 from llm_lite.desktop.features.experts.state import RoutingLook
 from llm_lite.desktop.features.experts.view import key_of, requests
+from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -51,7 +55,8 @@ def with_one_more(state):
 
 def shown_with(headless, state=STATE):
     key = key_of(state)
-    one = headless(replace(state, routing=RoutingLook(key, None, read(0, TOKENS), key)))
+    held = RoutingLook(key, None, read(0, TOKENS), key)
+    one = headless(replace(state, routing=held), size=(1280, 1200))
     one.driver.click("tab.experts")
     one.driver.frames(3)
     return one
@@ -155,6 +160,19 @@ def test_reset_keeps_the_gains_of_heads(headless):
     one.driver.click("experts.reset")
     (steer,) = one.did(Steer)
     assert steer.gains[0][1] == 0.5 and steer.gains[model.gain_rows][2] == 1.0
+
+
+def test_the_choices_are_saved_as_a_table(headless, tmp_path):
+    one = shown_with(headless)
+    one.driver.click("experts.save")
+    one.driver.frames(3)
+    one.driver.click("experts.save.panel.write")
+    (saved,) = one.did(SaveText)
+    assert saved.path.endswith(".csv") and "-experts-" in saved.path
+    head, first, second, *rest = csv.reader(io.StringIO(saved.text))
+    assert head == ["position", "token", "layer", "experts", "shares"]
+    assert first == ["0", "sun", "1", "0 7", "0.75 0.25"]
+    assert second == ["0", "sun", "3", "7 0", "0.75 0.25"] and len(rest) == 2 * TOKENS - 2
 
 
 def test_a_dense_model_has_none(headless):
