@@ -102,6 +102,7 @@ class Fit(Struct, frozen=True):
     device_free: int | None  # of the device's heap; None without a device, or unified
     speed: float | None  # tokens/s in decode that the measured bandwidth allows; None: unmeasured
     instead: str = ""  # what would fit where this does not, a sentence; "" where it fits
+    active_bytes: int = 0  # that a token of a mixture of experts reads; 0: it reads all
 
     @property
     def fits(self) -> bool:

@@ -82,8 +82,8 @@ static const float* vector_of(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : row<const float>(*tensor, 0);
 }
 
-// What a sequence says of the experts of this layer, null if nothing can be said: factors of shares,
-// and behind them who is chosen before or after all others.
+// What a sequence says of the experts of this layer, null if nothing can be said: factors of
+// shares, and behind them who is chosen before or after all others.
 static const float* switches_of(const Op& op, const Step& step, int64_t token) {
   if (op.in[3] == nullptr) return nullptr;
   return row<const float>(*op.in[3], step.slot(token) * op.slot_layers + op.params.route.layer);

@@ -34,8 +34,8 @@ bool depends(const Op& later, const Op& earlier) {
   return false;
 }
 
-// The tensor of an op that has rows of every layer for one sequence after the other: gains of heads,
-// switches of experts; null if there is none.
+// The tensor of an op that has rows of every layer for one sequence after the other: gains of
+// heads, switches of experts; null if there is none.
 const Tensor* of_slots(const Op& op) {
   return op.code == OpCode::kAttention || op.code == OpCode::kRoute ? op.in[3] : nullptr;
 }

@@ -18,7 +18,7 @@ from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
-from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES
+from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES, expert_layers
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.quant.formats import FORMATS
@@ -106,6 +106,7 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
         tuple(parts),
         *free,
         speed=speed_of(plan.program, gb_s),
+        active_bytes=_active_bytes(plan.program),
     )
 
 
@@ -129,6 +130,12 @@ def speed_of(program: Program, gb_s: float | None) -> float | None:
     if gb_s is None:
         return None
     return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)
+
+
+def _active_bytes(program: Program) -> int:
+    """Return the bytes that a token reads with an empty cache, where it chooses among experts."""
+    plan = program.plans[0]
+    return token_read_bytes(plan, 0) if expert_layers(plan) else 0
 
 
 def _parts(plan: Planned, machine: Machine, memory: ExecutorMemory) -> list[MemoryPart]:

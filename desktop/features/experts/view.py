@@ -128,8 +128,8 @@ class ExpertsShown(Struct):
     page: TokenPage | None = None
 
 
-class SavePanel(Struct):
-    """The path in the panel that saves the choices."""
+class ChoicesFile(Struct):
+    """The path of the table in the panel that saves it."""
 
     path: str = ""
 
@@ -163,7 +163,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_save(state: AppState, ui: Ui, routing: Routing) -> list[Action]:
     """Draw a button at the right that opens a panel, which saves the choices as a table."""
-    side, panel = ui.u(7), ui.local(SavePanel)
+    side, panel = ui.u(7), ui.local(ChoicesFile)
     imgui.same_line(ui.right(side))
     if icon_button(ui, "experts.save", ICON_DOWNLOAD, tr(SAVE), side=side):
         panel.path = one_line(str(default_path(state, "experts", "csv")))

@@ -183,6 +183,10 @@ def _draw_verdict(ui: Ui, taken: int, free: int | None) -> None:
 
 
 def _draw_speed(ui: Ui, fit: Fit) -> None:
+    if fit.active_bytes:
+        whole = sum(part.host + part.device for part in fit.parts if part.name == "weights")
+        words = tr("A token reads {active} of {whole}: only the experts that it chooses.")
+        wrapped(ui, words.format(active=size(fit.active_bytes), whole=size(whole)))
     if fit.speed is None:
         wrapped(ui, tr("Speed: unknown, as this machine's memory was not measured yet."))
         return

@@ -15,6 +15,8 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions
 from llm_lite.core.processor import emulated_isas
 from llm_lite.core.records import replace
+from tests.families import family_of
+from tests.family_checks import write_case as write_mixture
 from tests.fixtures.seq2seq import marian
 from tests.runners import exact, running
 from tests.seq2seq_checks import write_case
@@ -197,3 +199,15 @@ def test_an_encoder_decoder_counts_its_encoder_and_its_beam(tmp_path, device):
 def translate_with_beam(runner):
     translator = translator_of(runner)
     translator.translate([5, 6, 7], translator.options(3, 4))
+
+
+def test_a_mixture_tells_what_a_token_reads(tmp_path, source):
+    path = write_mixture(family_of("qwen3_moe"), "plain", tmp_path)
+    options, choice = EngineOptions(backend="cpu", context=64), backends.ExecutorChoice("cpu", "")
+    mixture = open_source(path)
+    fit = estimate(planned(mixture, options, choice, Machine(None)), Machine(None), None)
+    mixture.close()
+    weights = next(part.host for part in fit.parts if part.name == "weights")
+    assert 0 < fit.active_bytes < weights
+    dense = estimate(planned(source, options, choice, Machine(None)), Machine(None), None)
+    assert dense.active_bytes == 0
