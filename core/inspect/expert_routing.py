@@ -16,6 +16,7 @@ from llm_lite.core.plan.expert_layers import ExpertLayer, expert_layers
 from llm_lite.core.plan.plan import Plan
 
 F32 = NDArray[np.float32]
+CHOICES = "the choices of experts"
 NOT_KEPT = (
     "the choices of experts are not kept: the memory budget of queries, with which they are kept, "
     "is too small"
@@ -24,7 +25,8 @@ NOT_KEPT = (
 
 def read_routing(asked: ReadRouting, session: InspectedSession) -> RoutingRead:
     """Return the choices of the tokens that a session holds, between two steps. RequestError where
-    the model has no experts, or nothing is kept of their choices."""
+    the model has no experts, or nothing is kept of their choices; NotFiniteError where shares are
+    no numbers."""
     executor, committed = session.executor, session.committed
     plan = executor.program.plans[0]
     layers = kept_layers(plan)
@@ -35,7 +37,7 @@ def read_routing(asked: ReadRouting, session: InspectedSession) -> RoutingRead:
         layers,
         positions,
         committed.epoch,
-        lambda name: values_of(executor, tensors[name], positions),
+        lambda name: session.checked(values_of(executor, tensors[name], positions), CHOICES),
     )
 
 

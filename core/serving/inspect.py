@@ -23,7 +23,7 @@ from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import check_rollout
-from llm_lite.core.inspect.expert_routing import kept_layers, routing_of
+from llm_lite.core.inspect.expert_routing import CHOICES, kept_layers, routing_of
 from llm_lite.core.inspect.lesson.collecting import trace_run
 from llm_lite.core.inspect.lesson.recording import TracedRun, check_position
 from llm_lite.core.messages import (
@@ -344,13 +344,16 @@ class TracedResponse(Struct, frozen=True):
 
 def routing(batch: Batch, held: CachedResponse, asked: ReadRouting) -> RoutingRead:
     """Return the experts that tokens of a response chose. RequestError as of `kept_layers`, and
-    for a position that it does not have."""
+    for a position that it does not have; NotFiniteError where shares are no numbers."""
     held.check(asked.first, len(held.tokens))
     plan, positions = batch.program.plans[0], range(asked.first, len(held.tokens))
     tensors = {tensor.name: tensor for tensor in plan.tensors}
-    return routing_of(
-        kept_layers(plan), positions, 0, lambda name: _values(batch, held, tensors[name], positions)
-    )
+
+    def values(name: str) -> F32:
+        found = _values(batch, held, tensors[name], positions)
+        return batch.runner.session.checked(found, CHOICES)
+
+    return routing_of(kept_layers(plan), positions, 0, values)
 
 
 def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
