@@ -17,17 +17,15 @@ class ExpertLayer(Struct, frozen=True):
     layer: int
     experts: int
     chosen: int  # for each token
-    # State f32 [R, chosen], position p in row p mod R: who was chosen, and what each weighed. None:
-    # not kept
-    kept_experts: str | None = None
-    kept_shares: str | None = None
-    ring_rows: int = 0  # R
+    # States f32 [R, chosen], position p in row p mod R: who was chosen, and what each weighed.
+    # None: not kept
+    kept: tuple[str, str] | None = None
 
 
 def expert_layers(plan: Plan) -> tuple[ExpertLayer, ...]:
     """Return the layers with experts in the order of the layers; () for a dense model."""
     stored = {
-        source: plan.tensors[target]
+        source: plan.tensors[target].name
         for op in plan.ops
         if op.name == "store"
         for source, target in zip(op.inputs, op.outputs, strict=True)
@@ -37,16 +35,14 @@ def expert_layers(plan: Plan) -> tuple[ExpertLayer, ...]:
         if op.name != "route":
             continue
         layer = sum(end < index for end in plan.layer_ends)
-        of_experts, of_shares = (stored.get(output) for output in op.outputs)
+        kept = tuple(stored[output] for output in op.outputs if output in stored)
         logits, chosen = plan.tensors[op.inputs[0]], plan.tensors[op.outputs[0]]
         found.append(
             ExpertLayer(
                 layer,
                 logits.shape[1],
                 chosen.shape[1],
-                of_experts.name if of_experts else None,
-                of_shares.name if of_shares else None,
-                of_experts.ring_rows if of_experts else 0,
+                (kept[0], kept[1]) if len(kept) == 2 else None,
             )
         )
     return tuple(found)

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.core.errors import FileError
-from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.files.places import user_folder
 from llm_lite.core.messages import ACTIVATIONS, MODES, AnswerRun
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import SetSystemPrompt
+from llm_lite.desktop.features.figures.view import draw_path
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink, OpenModel, SaveText, SetOptions
 from llm_lite.desktop.features.program.state import AppState
@@ -33,7 +32,6 @@ NOTE = mark(
 )
 DEFAULT = "You are a helpful assistant."
 LINK_PANEL, SAVE_PANEL = "link", "code.save"
-LONGEST = 4096  # characters of a path
 OUTSIDE = mark(
     "It is shown by your browser, outside this program. The model wrote it: it may not lead where "
     "its words say."
@@ -160,17 +158,8 @@ def _draw_save(ui: Ui, panel: SavePanel, code: str) -> list[Action]:
         if not shown:
             panel.code = None
             return []
-        imgui.set_next_item_width(-1)
-        _, path = imgui.input_text(f"##{SAVE_PANEL}.path", panel.path)
-        ui.mark(f"{SAVE_PANEL}.path")
-        panel.path = path = path[:LONGEST]
-        wanted = path.strip()
-        if not primary_button(ui, f"{SAVE_PANEL}.write", tr("Save"), enabled=bool(wanted)):
-            return []
-        imgui.close_current_popup()
-        with suppress(FileError):  # of a home directory that is unknown the writer tells
-            wanted = str(expanded(wanted))
-        return [SaveText(wanted, code + "\n")]
+        panel.path, wanted = draw_path(ui, SAVE_PANEL, panel.path)
+        return [SaveText(wanted, code + "\n")] if wanted else []
 
 
 class OtherWriter(Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from llm_lite.core.messages import Ended, Event, ReadRouting, RoutingRead
 from llm_lite.core.records import replace
@@ -25,22 +25,48 @@ def look_at_experts(action: LookAtExperts, state: AppState, now: float) -> Resul
     if routing.asked is not None or routing.key == action.key:
         return state, ()
     asked = ReadRouting(known_tokens(routing, action.key))
-    return replace(state, routing=replace(routing, key=action.key, asked=asked)), (asked,)
+    true = without_changed(routing, action.key)
+    return replace(state, routing=replace(true, key=action.key, asked=asked)), (asked,)
 
 
 def known_tokens(routing: RoutingLook, key: tuple[object, ...]) -> int:
     """Return how many of the first tokens are those that were read, on the same executor."""
     read = routing.read
-    if read is None or not routing.read_of or routing.read_of[1:] != key[1:]:
+    if read is None or routing.read_of[1:] != key[1:]:
         return 0
-    before, after = routing.read_of[0], key[0]
-    assert isinstance(before, tuple) and isinstance(after, tuple)
-    same = next(
-        (i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]),
-        min(len(before), len(after)),
+    same = _same_tokens(routing, key)
+    return min(same, read.first + read.count) if same > read.first else 0
+
+
+def without_changed(routing: RoutingLook, key: tuple[object, ...]) -> RoutingLook:
+    """Return what was read without the tokens that are others now: they are not in front."""
+    read, same = routing.read, _same_tokens(routing, key)
+    if read is None or same >= read.first + read.count:
+        return routing
+    if same <= read.first:
+        return replace(routing, read=None, read_of=())
+    texts = texts_read(routing)[:same]
+    return replace(routing, read=_cut(read, same), read_of=(texts, *routing.read_of[1:]))
+
+
+def texts_read(routing: RoutingLook) -> tuple[str, ...]:
+    """Return the texts of the tokens whose choices were read, by position."""
+    return cast(tuple[str, ...], routing.read_of[0]) if routing.read_of else ()
+
+
+def _same_tokens(routing: RoutingLook, key: tuple[object, ...]) -> int:
+    """Return how many of the first tokens have the texts that they had when they were read."""
+    before, after = texts_read(routing), cast(tuple[str, ...], key[0])
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(before), len(after)))
+
+
+def _cut(read: RoutingRead, end: int) -> RoutingRead:
+    """Return the choices of the tokens before a position."""
+    each = len(read.layers) * read.chosen * (end - read.first)
+    return replace(
+        read, experts_chosen=read.experts_chosen[: 2 * each], shares=read.shares[: 4 * each]
     )
-    end = read.first + read.count
-    return min(same, end) if same > read.first else 0
 
 
 def joined(held: RoutingRead | None, found: RoutingRead, asked: ReadRouting) -> RoutingRead | None:
@@ -50,12 +76,12 @@ def joined(held: RoutingRead | None, found: RoutingRead, asked: ReadRouting) -> 
         return found
     if held is None or found.epoch != held.epoch or found.first != asked.first:
         return None
-    each = len(held.layers) * held.chosen * (asked.first - held.first)
+    before = _cut(held, asked.first)
     return replace(
         found,
         first=held.first,
-        experts_chosen=held.experts_chosen[: 2 * each] + found.experts_chosen,
-        shares=held.shares[: 4 * each] + found.shares,
+        experts_chosen=before.experts_chosen + found.experts_chosen,
+        shares=before.shares + found.shares,
     )
 
 

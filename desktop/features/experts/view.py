@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Literal
 
 import numpy as np
@@ -10,17 +9,16 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import FileError
-from llm_lite.core.files.places import expanded
 from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import Gains, ModelInfo, RoutingRead
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, is_held
 from llm_lite.desktop.features.experts import figures
-from llm_lite.desktop.features.experts.model import LookAtExperts
-from llm_lite.desktop.features.figures.view import LONGEST, default_path
+from llm_lite.desktop.features.experts.model import LookAtExperts, texts_read
+from llm_lite.desktop.features.figures.view import default_path, draw_path
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState
@@ -40,7 +38,6 @@ from llm_lite.desktop.widgets.widgets import (
     help_mark,
     icon_button,
     popover,
-    primary_button,
     text,
     tip,
     wrapped,
@@ -70,6 +67,7 @@ NONE = mark(
 )
 NO_MODEL = mark("Load a mixture of experts to see which of them its tokens choose.")
 NOTHING = mark("There is nothing in it yet: say something in the chat.")
+READING = mark("Reading which experts its tokens chose.")
 UNREAD = mark("The cache does not hold this conversation: its choices come with the next message.")
 MEASURES: tuple[tuple[Measure, str], ...] = (
     ("load", mark("Load")),
@@ -174,17 +172,10 @@ def _draw_save(state: AppState, ui: Ui, routing: Routing) -> list[Action]:
         if not opened:
             return []
         wrapped(ui, tr(TABLE))
-        imgui.set_next_item_width(-1)
-        _, path = imgui.input_text(f"##{SAVE_PANEL}.path", panel.path)
-        ui.mark(f"{SAVE_PANEL}.path")
-        panel.path = path = path[:LONGEST]
-        wanted = path.strip()
-        if not primary_button(ui, f"{SAVE_PANEL}.write", tr("Save"), enabled=bool(wanted)):
-            return []
-        imgui.close_current_popup()
-        with suppress(FileError):  # of a home directory that is unknown the writer tells
-            wanted = str(expanded(wanted))
-        return [SaveText(wanted, figures.as_csv(routing, state.positions))]
+        panel.path, wanted = draw_path(ui, SAVE_PANEL, panel.path)
+        return (
+            [SaveText(wanted, figures.as_csv(routing, texts_read(state.routing)))] if wanted else []
+        )
 
 
 def key_of(state: AppState) -> tuple[object, ...]:
@@ -211,7 +202,7 @@ def requests(state: AppState) -> list[Action]:
 
 def _why_none(state: AppState) -> str:
     if state.context_used and is_held(state, state.context_used - 1):
-        return NOTHING
+        return READING
     return UNREAD if state.messages else NOTHING
 
 
@@ -246,11 +237,7 @@ def _values(shown: ExpertsShown, routing: Routing) -> Floats:
         return figures.loads(routing)
     if shown.measure == "weight":
         return figures.weights(routing)
-    return figures.weights(
-        Routing(
-            routing.first, routing.layers, routing.experts, routing.chosen[-1:], routing.shares[-1:]
-        )
-    )
+    return figures.weights(replace(routing, chosen=routing.chosen[-1:], shares=routing.shares[-1:]))
 
 
 def shown_value(measure: Measure, value: float) -> str:
@@ -263,7 +250,7 @@ def _draw_image(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) 
     shown.image.begin()
     colors = state.attention.colors, is_light(ui)
     key = (shown.read, shown.measure, *colors)
-    if shown.drawn and all(a is b or a == b for a, b in zip(shown.drawn, key, strict=True)):
+    if shown.drawn == key:
         return
     values = shown.values = _values(shown, routing)
     top = max(float(values.max()), 1e-9)
@@ -449,11 +436,10 @@ def _unless_plain(gains: Gains) -> Gains | None:
 
 def _draw_words(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -> None:
     """Draw the words whose tokens chose the expert, those that did more often than others first."""
-    key = (shown.read, state.positions, shown.row, shown.expert)
-    if not shown.words_key or any(
-        a is not b and a != b for a, b in zip(shown.words_key, key, strict=True)
-    ):
-        shown.words = figures.words_of(routing, shown.row, shown.expert, state.positions)
+    texts = texts_read(state.routing)
+    key = (shown.read, texts, shown.row, shown.expert)
+    if shown.words_key != key:
+        shown.words = figures.words_of(routing, shown.row, shown.expert, texts)
         shown.words_key = key
     if not shown.words:
         return
@@ -475,13 +461,12 @@ def _draw_words(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) 
 def _draw_text(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -> None:
     """Draw the text, each token in the colour of what the expert weighed for it."""
     first = max(routing.first, routing.first + len(routing.chosen) - MOST_TOKENS)
-    last = min(routing.first + len(routing.chosen), len(state.positions))
+    texts = texts_read(state.routing)
+    last = min(routing.first + len(routing.chosen), len(texts))
     width = imgui.get_content_region_avail().x
-    key = (state.positions, first, last, width, ui.theme)
-    if shown.page is None or any(
-        a is not b and a != b for a, b in zip(shown.page_key, key, strict=True)
-    ):
-        words = state.positions[first:last]
+    key = (texts, first, last, width, ui.theme)
+    if shown.page is None or shown.page_key != key:
+        words = texts[first:last]
         ends = np.cumsum([len(word) for word in words]).tolist()
         spans = tuple(zip([0, *ends[:-1]], ends, strict=True)) if ends else ()
         shown.page, shown.page_key = lay_out(ui, "".join(words), spans, width), key
@@ -513,7 +498,7 @@ def _draw_token_tip(state: AppState, ui: Ui, routing: Routing, row: int, positio
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if not imgui.begin_tooltip():
             return
-    label = visible(state.positions[position])
+    label = visible(texts_read(state.routing)[position])
     words = tr("“{label}” at {n:,}, layer {layer}")
     text(ui, words.format(label=label, n=position, layer=routing.layers[row]), bold=True)
     pairs = zip(routing.chosen[place, row], routing.shares[place, row], strict=True)

@@ -100,6 +100,20 @@ def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]
     return [ExportAttention(view, kind, f"{wanted}.{kind}")]
 
 
+def draw_path(ui: Ui, panel: str, path: str) -> tuple[str, str]:
+    """Draw the field of a path in an open panel, and a button that saves there and closes it.
+    Return the path as it stands in the field, and once the button was pressed where to save."""
+    imgui.set_next_item_width(-1)
+    _, path = imgui.input_text(f"##{panel}.path", path)
+    ui.mark(f"{panel}.path")
+    path = path[:LONGEST]
+    wanted = path.strip()
+    if not primary_button(ui, f"{panel}.write", tr("Save"), enabled=bool(wanted)):
+        return path, ""
+    imgui.close_current_popup()
+    return path, str(_expanded(wanted))
+
+
 def _expanded(path: str) -> Path:
     """Return the path as it is where no home folder is known: the writer explains what is wrong."""
     try:

@@ -28,6 +28,7 @@ class Steering(Struct, frozen=True):
         return sum(
             (row[expert], row[count + expert]) != (1.0, 1.0)
             for row in rows
+            if row.count(1.0) < len(row)  # most rows are plain, and each frame counts
             for expert in range(count)
         )
 

@@ -18,6 +18,7 @@ from llm_lite.desktop.features.experts.model import (
     LookAtExperts,
     known_tokens,
     look_at_experts,
+    texts_read,
 )
 from llm_lite.desktop.features.experts.state import RoutingLook
 from llm_lite.desktop.features.experts.view import key_of, requests
@@ -79,6 +80,22 @@ def test_only_tokens_that_are_new_are_asked():
     assert known_tokens(state.routing, key_of(edited)) == 0
     shorter = replace(state, positions=(*state.positions[:9], "x"), context_used=10)
     assert known_tokens(state.routing, key_of(shorter)) == 9
+
+
+def test_tokens_that_were_edited_are_not_shown():
+    """Until their choices are read, those of the tokens before them are."""
+    key = key_of(STATE)
+    held = replace(STATE, routing=RoutingLook(key, None, read(0, TOKENS), key))
+    words = (*STATE.positions[:9], "x")
+    edited = replace(held, positions=words, owners=(0,) * 10, context_used=10)
+    state, (command,) = look_at_experts(*requests(edited), edited, 0.0)
+    assert command == ReadRouting(9)
+    assert state.routing.read == read(0, 9) and texts_read(state.routing) == words[:9]
+    state = REPLIES[ReadRouting](read(9, 10), command, state, 0.0)
+    assert state.routing.read == read(0, 10) and texts_read(state.routing) == words
+    other = replace(edited, positions=("y", *words[1:]))
+    state, (command,) = look_at_experts(*requests(other), other, 0.0)
+    assert (command, state.routing.read) == (ReadRouting(0), None)
 
 
 def test_choices_of_another_epoch_are_asked_again():
