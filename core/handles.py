@@ -37,14 +37,16 @@ class Handle:
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] = lambda: None  # an engine's; it must not wait
         self._deliver = deliver
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # held from a report to what it changes here
         self._over = threading.Event()
         self._problem = ""
         self._last: Event | None = None
 
     @property
     def is_over(self) -> bool:
-        return self._over.is_set()
+        """Whether the command has ended; true for whoever has read its Ended."""
+        with self._lock:
+            return self._over.is_set()
 
     def cancel(self) -> None:
         """End the command soon, if it has not ended; what it did until then stays."""

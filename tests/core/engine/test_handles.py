@@ -7,7 +7,7 @@ import pytest
 from llm_lite.core.engine import step_requests
 from llm_lite.core.engine import tokenizing_thread as tokenizing
 from llm_lite.core.errors import DeviceLostError, RequestError
-from llm_lite.core.handles import CANCELLED, CLOSING, Handle
+from llm_lite.core.handles import CANCELLED, CLOSING, Handle, Report
 from llm_lite.core.inspect import attention_export
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
@@ -187,6 +187,20 @@ def test_behind_its_end_a_handle_tells_nothing():
     assert [report.event for report in reports] == [Ended("it went wrong")]
     with pytest.raises(RequestError, match="it went wrong"):
         handle.result()
+
+
+def test_who_has_read_the_end_finds_the_handle_over():
+    seen: list[bool] = []
+    reader = threading.Thread(target=lambda: seen.append(handle.is_over))
+
+    def deliver(report: Report) -> None:
+        reader.start()  # it has the report, while the engine's thread is not yet back
+        reader.join(0.1)
+
+    handle = Handle(Inspect(0), deliver)
+    handle.end()
+    reader.join(PATIENCE)
+    assert seen == [True]
 
 
 def test_an_answer_that_waits_is_cancelled(client, tiny_llama, hook):
