@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.quant.formats import ACTIVATIONS, FORMATS, KERNEL_FORMATS
 
+_WORTH_THREADS = 1 << 20  # bytes: to start threads takes some 50 microseconds
 DTYPES = (*KERNEL_FORMATS, *ACTIVATIONS)  # as the enum that is generated for C++
 
 
@@ -20,7 +21,11 @@ def to_tiles(
     ValueError if sizes do not fit."""
     from llm_lite_kernels import _cpp
 
+    from llm_lite.core.processor import default_threads
+
     if out is None:
         out = np.empty(FORMATS[FORMATS[dtype].tiles].nbytes(shape), np.uint8)
-    _cpp.to_tiles(DTYPES.index(dtype), np.ascontiguousarray(data), *shape, out)
+    rows, columns = shape
+    threads = default_threads() if out.nbytes >= _WORTH_THREADS else 1
+    _cpp.to_tiles(DTYPES.index(dtype), np.ascontiguousarray(data), rows, columns, out, threads)
     return out

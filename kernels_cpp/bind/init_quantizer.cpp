@@ -35,7 +35,7 @@ Bytes quantize(const std::string& format, const Floats& values, const Floats& im
 }
 
 void to_tiles(int type, const Bytes& rows, int64_t n_rows, int64_t n_cols,
-              py::array_t<uint8_t> tiles) {
+              py::array_t<uint8_t> tiles, int threads) {
   if (type < 0 || type >= static_cast<int>(std::size(llm::kFormats))) {
     throw std::invalid_argument("no such type");
   }
@@ -46,10 +46,11 @@ void to_tiles(int type, const Bytes& rows, int64_t n_rows, int64_t n_cols,
       tiles.size() != whole * llm::row_bytes(to, n_cols)) {
     throw std::invalid_argument("expected whole rows of blocks, and room for their tiles");
   }
+  if (threads < 1) throw std::invalid_argument("threads must be at least 1");
   uint8_t* out = tiles.mutable_data();
   const uint8_t* in = rows.data();
   const py::gil_scoped_release unlocked;
-  llm::to_tiles(from, in, n_rows, n_cols, out);
+  llm::to_tiles(from, in, n_rows, n_cols, out, threads);
 }
 
 }  // namespace
@@ -60,6 +61,6 @@ void init_quantizer(py::module_& module) {
              "float32 [N, K] -> the tiles of \"int4\" or \"int8\" with the least squared error, "
              "weighted by importance [K].");
   module.def("to_tiles", &to_tiles, py::arg("type"), py::arg("rows"), py::arg("n_rows"),
-             py::arg("n_cols"), py::arg("tiles"),
+             py::arg("n_cols"), py::arg("tiles"), py::arg("threads"),
              "Rows of blocks, of a type that has a twin in tiles -> those tiles.");
 }

@@ -23,14 +23,14 @@ inline void dequantize_tiles(const uint8_t* tiles, int row, int64_t n, float* to
   }
 }
 
-// A block at a time becomes the first row of a tile: few rows are read so, of tables on disk.
+// A block at a time becomes the first rows of a tile: few rows are read so, of tables on disk.
 template <typename Format>
 inline void dequantize_rows(const uint8_t* from, int64_t n, float* to) {
   typedef typename Format::Tiles Tiles;
   constexpr int kBlock = kTileColumns * Tiles::kParts;
   uint8_t tile[Tiles::kTileBytes];
   for (int64_t i = 0; i < n; i += kBlock, from += Format::kBytes) {
-    Format::to_tile(from, 0, tile);
+    Format::to_tile({{from, from, from, from}}, 0, tile);
     dequantize_tiles<Tiles>(tile, 0, kBlock, to + i);
   }
 }

@@ -25,8 +25,8 @@ struct IQ4_NLRows {
   typedef IQ4_NLTiles Tiles;
   static constexpr int kBytes = 2 + 32 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    block_to_tile<1, 4>(block, row, tile);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<1, 4>(blocks, row, tile);
   }
 };
 

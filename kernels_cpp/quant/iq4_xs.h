@@ -27,14 +27,17 @@ struct IQ4_XSRows {
   typedef IQ4_XSTiles Tiles;
   static constexpr int kBytes = 2 + 2 + 4 + 256 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    put_half(block, row, tile);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    put_half(blocks, row, tile);
     for (int i = 0; i < kSuperParts; ++i) {
       uint8_t* part = Tiles::part_of(tile, i);
-      const int low = block[4 + i / 2] >> (i % 2 * 4) & 15,
-                high = block[2 + i / 4] >> (i % 4 * 2) & 3;
-      part[row] = static_cast<uint8_t>((low | high << 4) - 32);
-      block_to_tile<0, 4>(block + 8 + 16 * i, row, part + kTileRows);
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        const uint8_t* block = blocks.of[r];
+        const int low = block[4 + i / 2] >> (i % 2 * 4) & 15,
+                  high = block[2 + i / 4] >> (i % 4 * 2) & 3;
+        part[row + r] = static_cast<uint8_t>((low | high << 4) - 32);
+      }
+      blocks_to_tile<0, 4>(blocks.behind(8 + 16 * i), row, part + kTileRows);
     }
   }
 };

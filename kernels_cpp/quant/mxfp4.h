@@ -40,9 +40,9 @@ struct MXFP4Rows {
   typedef MXFP4Tiles Tiles;
   static constexpr int kBytes = 1 + 32 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    tile[row] = block[0];
-    block_to_tile<0, 4>(block + 1, row, tile + kTileRows);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    put_byte(blocks, row, tile);
+    blocks_to_tile<0, 4>(blocks.behind(1), row, tile + kTileRows);
   }
 };
 

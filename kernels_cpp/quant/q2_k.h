@@ -37,14 +37,17 @@ struct Q2_KRows {
   typedef Q2_KTiles Tiles;
   static constexpr int kBytes = 16 + 256 / 4 + 2 + 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    put_half(block + 80, row, tile);
-    put_half(block + 82, row, tile + 2 * kTileRows);
-    for (int i = 0; i < kSuperParts; ++i) {
-      uint8_t* part = Tiles::part_of(tile, i);
-      part[row] = block[2 * i];
-      part[kTileRows + row] = block[2 * i + 1];
-      put_twos(block + 16 + i / 4 * 32, i % 4 * 2, row, part + Tiles::kGroups);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<2, 0>(blocks.behind(80), row, tile);
+    FourWords both[4];
+    turn_words(blocks, both);
+    for (int i = 0; i < 4; ++i) put_two_scales<Tiles>(both[i], i, row, tile);
+    for (int h = 0; h < 2; ++h) {
+      FourWords levels[8];
+      turn_words(blocks.behind(16 + 32 * h), levels);
+      for (int p = 0; p < 4; ++p) {
+        put_twos(levels, 2 * p, row, Tiles::part_of(tile, 4 * h + p) + Tiles::kGroups);
+      }
     }
   }
 };

@@ -38,18 +38,30 @@ struct Q3_KRows {
   typedef Q3_KTiles Tiles;
   static constexpr int kBytes = 256 / 8 + 256 / 4 + 12 + 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    const uint8_t *thirds = block, *lower = block + 32, *packed = block + 96;
-    put_half(block + 108, row, tile);
-    for (int i = 0; i < kSuperParts; ++i) {
-      uint8_t* part = Tiles::part_of(tile, i);
-      for (int k = 2 * i; k < 2 * i + 2; ++k) {
-        const int low = packed[k % 8] >> (k / 8 * 4) & 15;
-        const int high = packed[8 + k % 4] >> (k / 4 * 2) & 3;
-        part[k % 2 * kTileRows + row] = static_cast<uint8_t>((low | high << 4) - 32);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    put_half(blocks.behind(108), row, tile);
+    put_scales(blocks.behind(96), row, tile);
+    FourWords thirds[8], lower[8];
+    turn_words(blocks, thirds);
+    for (int h = 0; h < 2; ++h) {
+      turn_words(blocks.behind(32 + 32 * h), lower);
+      for (int p = 0; p < 4; ++p) {
+        uint8_t* part = Tiles::part_of(tile, 4 * h + p);
+        put_bits(thirds, 4 * h + p, row, part + Tiles::kThird);
+        put_twos(lower, 2 * p, row, part + Tiles::kLower);
       }
-      put_bits(thirds, i, row, part + Tiles::kThird);
-      put_twos(lower + i / 4 * 32, i % 4 * 2, row, part + Tiles::kLower);
+    }
+  }
+
+  static void put_scales(const Blocks& packed, int row, uint8_t* tile) {
+    const FourWords lower[2] = {first_words(packed), first_words(packed.behind(4))};
+    const FourWords upper = first_words(packed.behind(8));
+    for (int i = 0; i < 4; ++i) {
+      const FourWords low = lower[i % 2] >> (i / 2 * 4) & 0x0f0f0f0f;
+      const FourWords high = upper >> 2 * i & 0x03030303;
+      // 32 less, a byte each: none borrows of the next one, whose highest bit is set
+      const FourWords scales = ((low | high << 4 | 0x80808080) - 0x20202020) ^ 0x80808080;
+      put_two_scales<Tiles>(scales, i, row, tile);
     }
   }
 };

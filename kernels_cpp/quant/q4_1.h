@@ -26,8 +26,8 @@ struct Q4_1Rows {
   typedef Q4_1Tiles Tiles;
   static constexpr int kBytes = 2 + 2 + 32 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    block_to_tile<2, 4>(block, row, tile);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<2, 4>(blocks, row, tile);
   }
 };
 

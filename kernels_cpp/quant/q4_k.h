@@ -28,17 +28,15 @@ struct Q4_KRows {
   typedef Q4_KTiles Tiles;
   static constexpr int kBytes = 2 + 2 + 12 + 256 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    put_half(block, row, tile);
-    put_half(block + 2, row, tile + 2 * kTileRows);
-    const uint8_t *packed = block + 4, *levels = block + 16;
-    for (int i = 0; i < kSuperParts; ++i) {
-      uint8_t* part = Tiles::part_of(tile, i);
-      part[row] = six_bit_scale(packed, i);
-      part[kTileRows + row] = six_bit_minimum(packed, i);
-      uint8_t own[32];
-      for (int j = 0; j < 32; ++j) own[j] = levels[i / 2 * 32 + j] >> (i % 2 * 4);
-      put_nibbles(own, row, part + 2 * kTileRows);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<2, 0>(blocks, row, tile);
+    put_six_bits<Tiles>(blocks.behind(4), row, tile);
+    for (int j = 0; j < kSuperParts / 2; ++j) {
+      FourWords levels[8];
+      turn_words(blocks.behind(16 + 32 * j), levels);
+      for (int p = 0; p < 2; ++p) {
+        put_nibbles(levels, 4 * p, row, Tiles::part_of(tile, 2 * j + p) + 2 * kTileRows);
+      }
     }
   }
 };

@@ -29,9 +29,9 @@ struct Q5_0Rows {
   typedef Q5_0Tiles Tiles;
   static constexpr int kBytes = 2 + 4 + 32 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    block_to_tile<1, 5>(block, row, tile);
-    fifth_bits_to_tile(block + 2, row, tile + 2 * kTileRows);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<1, 0>(blocks, row, tile);
+    fives_to_tile(blocks.behind(2), row, tile + 2 * kTileRows);
   }
 };
 

@@ -30,9 +30,9 @@ struct Q5_1Rows {
   typedef Q5_1Tiles Tiles;
   static constexpr int kBytes = 2 + 2 + 4 + 32 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    block_to_tile<2, 5>(block, row, tile);
-    fifth_bits_to_tile(block + 4, row, tile + 4 * kTileRows);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<2, 0>(blocks, row, tile);
+    fives_to_tile(blocks.behind(4), row, tile + 4 * kTileRows);
   }
 };
 

@@ -29,19 +29,18 @@ struct Q5_KRows {
   typedef Q5_KTiles Tiles;
   static constexpr int kBytes = 2 + 2 + 12 + 256 / 8 + 256 / 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    put_half(block, row, tile);
-    put_half(block + 2, row, tile + 2 * kTileRows);
-    const uint8_t *packed = block + 4, *fifths = block + 16, *levels = block + 48;
-    for (int i = 0; i < kSuperParts; ++i) {
-      uint8_t* part = Tiles::part_of(tile, i);
-      part[row] = six_bit_scale(packed, i);
-      part[kTileRows + row] = six_bit_minimum(packed, i);
-      uint8_t own[32];
-      for (int j = 0; j < 32; ++j) own[j] = levels[i / 2 * 32 + j] >> (i % 2 * 4);
-      uint8_t* groups = part + 2 * kTileRows;
-      put_bits(fifths, i, row, groups);
-      put_nibbles(own, row, groups + kGroupBytes);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<2, 0>(blocks, row, tile);
+    put_six_bits<Tiles>(blocks.behind(4), row, tile);
+    FourWords fifths[8], levels[8];
+    turn_words(blocks.behind(16), fifths);
+    for (int j = 0; j < kSuperParts / 2; ++j) {
+      turn_words(blocks.behind(48 + 32 * j), levels);
+      for (int p = 0; p < 2; ++p) {
+        uint8_t* groups = Tiles::part_of(tile, 2 * j + p) + 2 * kTileRows;
+        put_bits(fifths, 2 * j + p, row, groups);
+        put_nibbles(levels, 4 * p, row, groups + kGroupBytes);
+      }
     }
   }
 };

@@ -37,21 +37,20 @@ struct Q6_KRows {
   typedef Q6_KTiles Tiles;
   static constexpr int kBytes = 256 / 2 + 256 / 4 + 16 + 2;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    const uint8_t *lower = block, *upper = block + 128, *scales = block + 192;
-    put_half(block + 208, row, tile);
-    for (int i = 0; i < kSuperParts; ++i) {
-      uint8_t* part = Tiles::part_of(tile, i);
-      part[row] = scales[2 * i];
-      part[kTileRows + row] = scales[2 * i + 1];
-      const int h = i / 4, p = i % 4;  // half, and part of it
-      uint8_t own[32], high[32];
-      for (int j = 0; j < 32; ++j) {
-        own[j] = lower[64 * h + p % 2 * 32 + j] >> (p / 2 * 4);
-        high[j] = upper[32 * h + j];
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    put_half(blocks.behind(208), row, tile);
+    FourWords scales[4];
+    turn_words(blocks.behind(192), scales);
+    for (int i = 0; i < 4; ++i) put_two_scales<Tiles>(scales[i], i, row, tile);
+    for (int h = 0; h < 2; ++h) {
+      FourWords lower[2][8], upper[8];
+      for (int i = 0; i < 2; ++i) turn_words(blocks.behind(64 * h + 32 * i), lower[i]);
+      turn_words(blocks.behind(128 + 32 * h), upper);
+      for (int p = 0; p < 4; ++p) {
+        uint8_t* part = Tiles::part_of(tile, 4 * h + p);
+        put_twos(upper, 2 * p, row, part + Tiles::kUpper);
+        put_nibbles(lower[p % 2], p / 2 * 4, row, part + Tiles::kLower);
       }
-      put_twos(high, 2 * p, row, part + Tiles::kUpper);
-      put_nibbles(own, row, part + Tiles::kLower);
     }
   }
 };

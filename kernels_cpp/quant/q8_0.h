@@ -10,8 +10,8 @@ struct Q8_0Rows {
   typedef Int8Tiles Tiles;
   static constexpr int kBytes = 2 + 32;
 
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    block_to_tile<1, 8>(block, row, tile);
+  static void to_tile(const Blocks& blocks, int row, uint8_t* tile) {
+    blocks_to_tile<1, 8>(blocks, row, tile);
   }
 };
 

@@ -23,34 +23,30 @@ struct SuperBlock {
   }
 };
 
-inline void put_half(const uint8_t* half, int row, uint8_t* array) {
-  std::memcpy(array + 2 * row, half, 2);
-}
+// What follows takes levels of four rows, a byte each: words[g] has those of columns 4g..4g+3.
 
-// levels: 32 of 4 bits, a byte each -> four groups of nibbles
-inline void put_nibbles(const uint8_t* levels, int row, uint8_t* groups) {
-  for (int i = 0; i < 16; ++i) {
-    const auto both = static_cast<uint8_t>((levels[i] & 15) | (levels[16 + i] & 15) << 4);
-    groups[i / 4 * kGroupBytes + 4 * row + i % 4] = both;
+// Four bits of each, above `shift` -> four groups of nibbles
+inline void put_nibbles(const FourWords (&words)[8], int shift, int row, uint8_t* groups) {
+  for (int j = 0; j < 4; ++j) {
+    const FourWords low = words[j] >> shift & 0x0f0f0f0f, high = words[4 + j] >> shift & 0x0f0f0f0f;
+    put_word(low | high << 4, row, groups + kGroupBytes * j);
   }
 }
 
-// The bit above `shift` of 32 levels -> a group of them, as of fifth bits
-inline void put_bits(const uint8_t* levels, int shift, int row, uint8_t* group) {
-  uint8_t* word = group + 4 * row;
-  std::memset(word, 0, 4);
-  for (int i = 0; i < 32; ++i) {
-    word[i % 4] = static_cast<uint8_t>(word[i % 4] | (levels[i] >> shift & 1) << (i / 4));
-  }
+// The bit above `shift` -> a group of them, as of fifth bits
+inline void put_bits(const FourWords (&words)[8], int shift, int row, uint8_t* group) {
+  FourWords bits = {};
+  for (int g = 0; g < 8; ++g) bits |= (words[g] >> shift & 0x01010101) << g;
+  put_word(bits, row, group);
 }
 
-// Two bits above `shift` of 32 levels -> two groups of them: bits 2 (g % 4).. of byte b of the word
-// in group g / 4 belong to column 4g + b.
-inline void put_twos(const uint8_t* levels, int shift, int row, uint8_t* groups) {
-  for (int i = 0; i < 32; ++i) {
-    uint8_t& byte = groups[i / 16 * kGroupBytes + 4 * row + i % 4];
-    if (i % 16 < 4) byte = 0;
-    byte = static_cast<uint8_t>(byte | (levels[i] >> shift & 3) << (i / 4 % 4 * 2));
+// Two bits above `shift` -> two groups of them: bits 2 (g % 4).. of byte b of the word in group
+// g / 4 belong to column 4g + b.
+inline void put_twos(const FourWords (&words)[8], int shift, int row, uint8_t* groups) {
+  for (int h = 0; h < 2; ++h) {
+    FourWords twos = {};
+    for (int g = 0; g < 4; ++g) twos |= (words[4 * h + g] >> shift & 0x03030303) << 2 * g;
+    put_word(twos, row, groups + kGroupBytes * h);
   }
 }
 // kTo: the bit of a level that the lower one is
@@ -66,16 +62,32 @@ inline int two_bits(const uint8_t* groups, int row, int column) {
   return byte >> (column / 4 % 4 * 2) & 3;
 }
 
-// The 6-bit scale and minimum of part i, of the 12 bytes of Q4_K and Q5_K. Bytes 0-3: scales 0-3,
-// and above them the highest bits of scales 4-7; bytes 4-7: minimums likewise; bytes 8-11: the
-// lower bits of scales 4-7 and, above them, of minimums.
-inline uint8_t six_bit_scale(const uint8_t* packed, int i) {
-  if (i < 4) return packed[i] & 63;
-  return static_cast<uint8_t>((packed[4 + i] & 15) | packed[i - 4] >> 6 << 4);
+// The 6-bit scales and minimums of the parts, of the 12 bytes of Q4_K and Q5_K, to two arrays of
+// each part. Bytes 0-3: scales 0-3, and above them the highest bits of scales 4-7; bytes 4-7:
+// minimums likewise; bytes 8-11: the lower bits of scales 4-7 and, above them, of minimums.
+template <typename Tiles>
+inline void put_six_bits(const Blocks& packed, int row, uint8_t* tile) {
+  FourWords words[4];  // the last one is of what follows
+  turn_words(packed, words);
+  const FourWords halves[2][2] = {
+      {words[0] & 0x3f3f3f3f, (words[2] & 0x0f0f0f0f) | (words[0] >> 6 & 0x03030303) << 4},
+      {words[1] & 0x3f3f3f3f, (words[2] >> 4 & 0x0f0f0f0f) | (words[1] >> 6 & 0x03030303) << 4}};
+  for (int array = 0; array < 2; ++array) {
+    for (int half = 0; half < 2; ++half) {
+      uint8_t* arrays[4];
+      for (int i = 0; i < 4; ++i) {
+        arrays[i] = Tiles::part_of(tile, 4 * half + i) + kTileRows * array;
+      }
+      put_bytes(halves[array][half], row, arrays);
+    }
+  }
 }
-inline uint8_t six_bit_minimum(const uint8_t* packed, int i) {
-  if (i < 4) return packed[4 + i] & 63;
-  return static_cast<uint8_t>(packed[4 + i] >> 4 | packed[i] >> 6 << 4);
+
+// A byte for each 16 columns, those of two parts a word -> the two arrays of either
+template <typename Tiles>
+inline void put_two_scales(FourWords word, int i, int row, uint8_t* tile) {
+  uint8_t *first = Tiles::part_of(tile, 2 * i), *second = Tiles::part_of(tile, 2 * i + 1);
+  put_bytes(word, row, {first, first + kTileRows, second, second + kTileRows});
 }
 
 // value = d * scale * level - dmin * minimum: d and dmin of the tile, an unsigned byte each of the

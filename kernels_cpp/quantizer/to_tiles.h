@@ -8,7 +8,8 @@
 namespace llm {
 
 // std::invalid_argument where `type` has no rows of blocks.
-// rows [n_rows][n_cols / 32] of blocks -> tiles, whole ones: rows that are missing are zero
-void to_tiles(DType type, const uint8_t* rows, int64_t n_rows, int64_t n_cols, uint8_t* tiles);
+// rows [n_rows][n_cols / 32] of blocks -> tiles, whole ones: values of missing rows are zero
+void to_tiles(DType type, const uint8_t* rows, int64_t n_rows, int64_t n_cols, uint8_t* tiles,
+              int threads);
 
 }  // namespace llm
