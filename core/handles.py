@@ -44,7 +44,7 @@ class Handle:
 
     @property
     def is_over(self) -> bool:
-        """Whether the command has ended; true for whoever has read its Ended."""
+        """Return True if the command has ended: always, once its Ended was read."""
         with self._lock:
             return self._over.is_set()
 

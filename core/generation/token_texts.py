@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from llm_lite.core.generation import prompt
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.sampling import Allowed, TokenChoice
+from llm_lite.core.memory import bytes_from_disks
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
@@ -47,6 +48,7 @@ class TokenEmitter:
             endings.feed_previous(tokenizer.decode(continued))
         self._steps = 0  # tokens that took a step
         self._prefill_seconds = self._first = self._last = 0.0
+        self._from_disks = 0  # bytes, until the first token
 
     @property
     def reason(self) -> StopReason | None:
@@ -108,6 +110,7 @@ class TokenEmitter:
             prefill_tok_s=_rate(prefilled, self._prefill_seconds),
             decode_tok_s=_rate(self._steps - 1, self._last - self._first),
             ttft_ms=self._ttft_ms(),
+            disk_bytes=max(0, bytes_from_disks() - self._from_disks) if self._steps else 0,
         )
 
     def _show(self, decided: list[tuple[TokenDecoded, str]]) -> None:
@@ -120,6 +123,7 @@ class TokenEmitter:
         if self._steps == 1:
             self._first = self._last
             self._prefill_seconds = self._first - self._begun
+            self._from_disks = bytes_from_disks()
 
     def _ttft_ms(self) -> float:
         return 1e3 * (self._first - self.requested) if self._first else 0.0

@@ -61,6 +61,7 @@ class ExecutorChoice(Struct, frozen=True):
     described: DeviceInfo | None = None  # of a device that is only planned for
     # An executor of the same weights there, closed later: a device holds them once for both.
     beside: Executor | None = None
+    experts_in_file: bool = False  # those of the C++ executor that lie in blocks
 
     @property
     def info(self) -> DeviceInfo | None:
@@ -384,7 +385,13 @@ def make_executor(
         from llm_lite.core.exec.cpu.executor import CpuExecutor
         from llm_lite.core.exec.cpu.self_test import validated_isa
 
-        return CpuExecutor(program, weights, threads=threads, isa=validated_isa())
+        return CpuExecutor(
+            program,
+            weights,
+            threads=threads,
+            isa=validated_isa(),
+            experts_in_file=choice.experts_in_file,
+        )
     from llm_lite.core.exec.numpy_executor import NumpyExecutor
 
     return NumpyExecutor(program, weights)

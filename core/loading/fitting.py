@@ -58,7 +58,19 @@ class Fitting(Struct, frozen=True):
                 every_output=every_output,
                 draft_slice=model.draft_slice,
             )
-        return planned(self.description, options, build, partial(programs_beside, build=build))
+        plan = planned(self.description, options, build, partial(programs_beside, build=build))
+        return self._with_experts(plan)
+
+    def _with_experts(self, plan: Planned) -> Planned:
+        """Settle where the experts of a mixture are: in their file where memory does not hold them
+        all, if that was left open."""
+        asked = plan.options.experts
+        if self.choice.backend != "cpu":
+            asked = "memory"
+        elif asked == "auto":
+            fits = estimate(plan, self.machine).fits
+            asked = "memory" if fits else "file"
+        return replace(plan, options=replace(plan.options, experts=asked))
 
     def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:
         """Return the fit with these options, with what would fit if it does not."""

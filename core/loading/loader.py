@@ -136,7 +136,13 @@ def start(
     choice = choice or backends.choose(options, shared, model_file.model.shape)
     made = make(model_file, options, choice, progress, every_output=every_output)
     runner = _runner(
-        model_file, options, choice, made.plan.build, made.executor, made.weights, made.unchecked
+        model_file,
+        options,
+        made.choice,
+        made.plan.build,
+        made.executor,
+        made.weights,
+        made.unchecked,
     )
     try:
         add_encoder(runner)
@@ -154,6 +160,7 @@ class BuiltExecutor(Struct, frozen=True):
     was before."""
 
     plan: Planned
+    choice: backends.ExecutorChoice
     executor: Executor
     weights: Mapping[str, TensorData]
     unchecked: tuple[Part, ...]
@@ -175,6 +182,7 @@ def make(
         machine = machine or this_machine(choice.info)
         plan = guarded(model_file, choice, options, machine, every_output=every_output)
         on_host = choice.backend != "vulkan"
+        choice = replace(choice, experts_in_file=bool(plan.in_file))
         weights, unchecked = converted(model_file, options.mode, progress, at_once=on_host)
         model_file.text.raise_failure()
         executor = backends.make_executor(
@@ -189,7 +197,7 @@ def make(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-        return BuiltExecutor(plan, executor, weights, unchecked, machine)
+        return BuiltExecutor(plan, choice, executor, weights, unchecked, machine)
 
 
 def encoder_refusal(model_file: ModelFile) -> str:

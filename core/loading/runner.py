@@ -40,6 +40,7 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.traffic import active_bytes
 from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData
 
@@ -220,6 +221,8 @@ def executor_info(
         keys=options.keys,
         values=options.values,
         threads=_threads(choice, options),
+        active_bytes=active_bytes(program.plans[0]),
+        experts_in_file=choice.experts_in_file,
     )
 
 

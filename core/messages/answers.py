@@ -170,6 +170,9 @@ class TokenDecoded(Event, frozen=True):
     rejected: tuple[DraftedToken, ...] = ()  # drafted for its place and behind, and not what came
 
 
+_LEAST_FROM_DISK = 64 << 10  # bytes a token: what one page that is missing brings with it
+
+
 class GenerationStats(Struct, frozen=True):
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -180,6 +183,7 @@ class GenerationStats(Struct, frozen=True):
     context_used: int = 0
     peak_rss_bytes: int = 0
     read_bytes: int = 0  # that the last token had to read: weights and cache
+    disk_bytes: int = 0  # that came from disks between the first token and the last one
     inspect_ms: float = 0.0  # since the first token, between steps: inspection was served
     passes: int = 0  # over the weights, for tokens behind the first one
     drafted: int = 0  # tokens that these passes verified beside
@@ -189,6 +193,13 @@ class GenerationStats(Struct, frozen=True):
     drafted_by: tuple[SourceDrafts, ...] = ()  # the sources that the drafted tokens are from
     # What passes over n tokens take, as far as was measured: (n, milliseconds).
     pass_ms: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def disk_bytes_per_token(self) -> int:
+        """Return what came from disks for each token behind the first; 0 if it is so little that
+        the program may have read it for itself."""
+        each = self.disk_bytes // max(1, self.new_tokens - 1)
+        return each if each >= _LEAST_FROM_DISK else 0
 
     @property
     def pass_share(self) -> float:

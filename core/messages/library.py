@@ -103,6 +103,8 @@ class Fit(Struct, frozen=True):
     speed: float | None  # tokens/s in decode that the measured bandwidth allows; None: unmeasured
     instead: str = ""  # what would fit where this does not, a sentence; "" where it fits
     active_bytes: int = 0  # that a token of a mixture of experts reads; 0: it reads all
+    # Of experts that stay in their file: of the parts are those that a token reads. 0: none do.
+    in_file: int = 0
 
     @property
     def fits(self) -> bool:

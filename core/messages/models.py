@@ -113,6 +113,8 @@ class ExecutorInfo(Struct, frozen=True):
     values: KvType
     threads: int
     draft: DraftModelInfo | None = None
+    active_bytes: int = 0  # of weights that a token of a mixture reads; 0: it reads all
+    experts_in_file: bool = False
 
 
 class CacheLayerInfo(Struct, frozen=True):

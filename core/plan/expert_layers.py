@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.plan import Plan, Program
 
 # State f32 [slots * layers, 2 * experts], by layer the switches of the op `route`; all 1: untouched
 EXPERT_SWITCHES = "expert_switches"
@@ -46,3 +46,13 @@ def expert_layers(plan: Plan) -> tuple[ExpertLayer, ...]:
             )
         )
     return tuple(found)
+
+
+def expert_weights(program: Program) -> frozenset[str]:
+    """Return the names of the matrices of experts: each has those of all experts of a layer."""
+    return frozenset(
+        plan.tensors[op.inputs[1]].name
+        for plan in program.plans
+        for op in plan.ops
+        if op.name == "expert_matmul"
+    )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.formats import FORMATS
@@ -32,6 +33,12 @@ def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
     crossed = (op for op in plan.ops if op.name == "attention" and op.params["cross"])
     cached += sum(_reached_bytes(_caches(plan, op), source, 0) for op in crossed)
     return _weight_bytes(plan) + cached + sum(_state_bytes(plan, op) for op in plan.ops)
+
+
+def active_bytes(plan: Plan) -> int:
+    """Return the bytes that a token reads behind no others, where it chooses among experts; 0 for a
+    dense model."""
+    return token_read_bytes(plan, 0) if expert_layers(plan) else 0
 
 
 def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:

@@ -192,10 +192,10 @@ bool expert_rows(const Op& op) {
 }
 bool expert_matmul(const Op& op) {
   const Tensor *x = op.in[0], *weight = op.in[1], *y = op.out[0];
-  const bool types = is_f32(x) ? is_weight(weight) && !has(weight, Layout::kRows)
-                               : is(x, DType::kA8) && has(weight, Layout::kTiles);
+  const bool blocks = has(weight, Layout::kTiles) || has(weight, Layout::kRows);
+  const bool types = is_f32(x) ? is_weight(weight) : is(x, DType::kA8) && blocks;
   if (!types || !is_f32(y) || !is_starts(op.in[2])) return false;
-  const bool whole = !has(weight, Layout::kTiles) || y->n_cols % kTileRows == 0;
+  const bool whole = !blocks || y->n_cols % kTileRows == 0;
   return whole && x->rows == Rows::kTokens && y->rows == Rows::kTokens &&
          x->per_token == y->per_token && x->n_rows == y->n_rows && x->n_cols == weight->n_cols &&
          weight->n_rows == y->n_cols * (op.in[2]->n_cols - 1);

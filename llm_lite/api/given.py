@@ -14,6 +14,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
+    EXPERTS_IN,
     KV_TYPES,
     MODES,
     ChatMessage,
@@ -33,6 +34,7 @@ _WORDS = {
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
+    "experts": EXPERTS_IN,
     "keys": KV_TYPES,
     "values": KV_TYPES,
 }

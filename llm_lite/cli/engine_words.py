@@ -13,6 +13,7 @@ from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
     DRAFT_LEARNINGS,
+    EXPERTS_IN,
     KV_TYPES,
     MODES,
     SPECULATES,
@@ -70,6 +71,15 @@ def add_engine(engine: argparse._ArgumentGroup) -> None:
         "--ctx", type=at_least(0), default=0, metavar="TOKENS", help="context size; 0: automatic"
     )
     engine.add_argument(
+        "--experts",
+        choices=EXPERTS_IN,
+        default="auto",
+        help="where the C++ executor has the experts of a mixture. memory: laid out for the "
+        "processor, which answers fastest. file: as they lie in a GGUF file, which opens at once "
+        "and of which memory holds what it has room for. auto, the default: in the file where "
+        "memory does not hold them all",
+    )
+    engine.add_argument(
         "--force", action="store_true", help="load the model even if it does not fit in memory"
     )
 
@@ -116,6 +126,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         speculate=speculate,
         draft_model=draft_model,
         learned_drafts=getattr(arguments, "learned_drafts", "off"),
+        experts=arguments.experts,
         force=arguments.force,
     )
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -51,3 +53,13 @@ def test_what_is_reserved_is_what_the_executor_allocates(tiny_llama, device, bac
             sizes = [executor.host_state(name).nbytes for name in names]
         assert sum(sizes) == layout.reserved_bytes == runner.model_info.kv_bytes
         assert layout.reserved_bytes == cache_memory(layout, 96, 96, None).needed
+
+
+def test_what_came_from_disks_is_counted(monkeypatch):
+    before = memory.bytes_from_disks()
+    assert 0 <= before <= memory.bytes_from_disks()
+    counts = "rchar: 9\nread_bytes: 4096\nwrite_bytes: 7\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_: counts)
+    assert memory.bytes_from_disks() == 4096
+    monkeypatch.setattr(Path, "read_text", lambda *_: "rchar: 9\n")
+    assert memory.bytes_from_disks() == 0

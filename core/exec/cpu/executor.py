@@ -20,6 +20,7 @@ from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.files.mapping import drop_pages
+from llm_lite.core.plan.expert_layers import expert_weights
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import (
@@ -42,7 +43,7 @@ _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish 
 
 class CpuExecutor:
     """The C++ executor; see `core.exec.executor.Executor`. threads=0: one a core; isa: one of
-    `available_isas()`.
+    `available_isas()`; experts_in_file: blocks of experts are read where they are mapped.
 
     Raises RequestError for an instruction set or threads that cannot run here, ValueError for
     weights that do not fit the program, OutOfDeviceMemoryError where the cache does not fit into
@@ -56,13 +57,15 @@ class CpuExecutor:
         threads: int = 0,
         *,
         isa: str | None = None,
+        experts_in_file: bool = False,
     ) -> None:
         self.program = program
         self.isa_name = _choose_isa(isa)
         self.threads = chosen_threads(threads)
         names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
         tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
-        self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
+        experts = expert_weights(program) if experts_in_file else frozenset[str]()
+        self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables, experts)
         self._tables = [self._weights[name].data for name in sorted(tables)]
         self._looked_up = 0  # tokens since the pages of tables were dropped
         self._vocabulary = known_tokens(program)
@@ -234,12 +237,16 @@ def _filled(tensor: Tensor) -> _cpp.Memory:
     return memory
 
 
-def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dict[str, CpuWeight]:
+def _prepared(
+    weights: Mapping[str, TensorData], tables: Collection[str], in_file: Collection[str]
+) -> dict[str, CpuWeight]:
     """Return the weights laid out for the kernels; tables stay where they are, as only rows of them
-    are read."""
+    are read, and so do those that are named in `in_file`."""
     try:
         multiplied = [weight for name, weight in weights.items() if name not in tables]
-        return {name: readable(weights[name]) for name in tables} | for_products(multiplied)
+        return {name: readable(weights[name]) for name in tables} | for_products(
+            multiplied, in_file
+        )
     except MemoryError as error:
         size = sum(weight.nbytes for weight in weights.values())
         raise OutOfDeviceMemoryError(

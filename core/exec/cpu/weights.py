@@ -1,12 +1,13 @@
 """Weights as the C++ kernels read them: at their place in a mapped file, or as tiles of 16 rows.
 
 Products want the same columns of 16 rows side by side. Our own formats lie so on disk; blocks of a
-GGUF file, which are rows, are laid out once, value for value, and shared by all executors.
+GGUF file, which are rows, are laid out once, value for value, and shared by all executors. Experts
+may stay in their file as blocks: those that are chosen are laid out as they are multiplied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -54,12 +55,19 @@ def readable(weight: TensorData) -> CpuWeight:
     return CpuWeight(weight, weight.dtype, weight.data if contiguous else weight.data.copy())
 
 
-def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
+def for_products(
+    weights: Iterable[TensorData], in_file: Collection[str] = ()
+) -> dict[str, CpuWeight]:
     """Return the weights by name, checked as by `readable`, with rows of blocks rearranged to
-    tiles. MemoryError where there is no room for these."""
+    tiles, except those that are named in `in_file`. MemoryError where there is no room for
+    these."""
     own = with_own_vectors({weight.name: weight for weight in weights})
-    found = {name: _known(weight) for name, weight in own.items()}
-    missing = [weight for weight in found.values() if FORMATS[weight.dtype].layout == "rows"]
+    found = {n: readable(w) if n in in_file else _known(w) for n, w in own.items()}
+    missing = [
+        weight
+        for name, weight in found.items()
+        if FORMATS[weight.dtype].layout == "rows" and name not in in_file
+    ]
     room = room_for(_tile_bytes(weight.source) for weight in missing)
     for weight in missing:
         found[weight.source.name] = _in_tiles(weight, room)

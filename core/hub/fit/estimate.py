@@ -18,9 +18,9 @@ from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
-from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES, expert_layers
+from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES, expert_layers, expert_weights
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.plan.traffic import active_bytes, token_read_bytes
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import aligned
 from llm_lite.core.records import replace
@@ -65,6 +65,14 @@ class Planned(Struct, frozen=True):
         """Return all programs that run, the decoder's first."""
         return (self.program, *self.beside)
 
+    @property
+    def in_file(self) -> frozenset[str]:
+        """Return the names of the experts that are read where they lie in blocks."""
+        if self.options.experts != "file":
+            return frozenset()
+        stay = {name for name, one in self.loaded.items() if not one.made and _tile_bytes(one)}
+        return expert_weights(self.program) & stay
+
 
 def planned(
     description: ModelDescription,
@@ -106,7 +114,8 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
         tuple(parts),
         *free,
         speed=speed_of(plan.program, gb_s),
-        active_bytes=_active_bytes(plan.program),
+        active_bytes=active_bytes(plan.program.plans[0]),
+        in_file=sum(plan.loaded[name].stored_bytes for name in plan.in_file),
     )
 
 
@@ -130,12 +139,6 @@ def speed_of(program: Program, gb_s: float | None) -> float | None:
     if gb_s is None:
         return None
     return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)
-
-
-def _active_bytes(program: Program) -> int:
-    """Return the bytes that a token reads with an empty cache, where it chooses among experts."""
-    plan = program.plans[0]
-    return token_read_bytes(plan, 0) if expert_layers(plan) else 0
 
 
 def _parts(plan: Planned, machine: Machine, memory: ExecutorMemory) -> list[MemoryPart]:
@@ -162,7 +165,7 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
     if read and machine.host_free is not None and stored > machine.host_free // 2:
         read = False  # its pages are dropped as it is read (verification.worth_releasing)
     if machine.device is None:
-        return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads)
+        return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads, plan.in_file)
     return vulkan_memory(plan.programs, plan.loaded, read, machine.device)
 
 
@@ -186,19 +189,24 @@ def cpu_memory(
     loaded: Mapping[str, LoadedTensor],
     read: bool,
     threads: int = 0,
+    in_file: frozenset[str] = frozenset(),
 ) -> ExecutorMemory:
     """Return the memory of programs that share their weights. `read`: True if opening brought the
-    whole file into memory. threads=0: one a core; RequestError if they are too many."""
+    whole file into memory. threads=0: one a core; RequestError if they are too many. Of experts
+    `in_file`, those that a token reads count: the system takes the others' pages when it wants
+    them."""
     used = set(_in_order(programs))
     tables = {name for name, one in loaded.items() if one.table}
     made = _made_bytes(loaded)
     # Rows of blocks become tiles, and the pages that they were made of are dropped.
-    tiled = {n: _tile_bytes(one) for n, one in loaded.items() if n in used - tables}
-    held = 0
+    tiled = {n: _tile_bytes(one) for n, one in loaded.items() if n in used - tables - in_file}
+    held = _chosen_bytes(programs[0], loaded, in_file)
     for name, one in loaded.items():
         if one.table:
             held += 0 if one.made else _rows_of_table(one, programs)
-        elif not one.made and not tiled.get(name) and (read or name in used):
+        elif (
+            not one.made and not tiled.get(name) and name not in in_file and (read or name in used)
+        ):
             held += one.stored_bytes
     tiles = sum(aligned(size) for size in tiled.values())
     maps = sum(map(_map_bytes, programs))
@@ -265,6 +273,15 @@ def _made_bytes(loaded: Mapping[str, LoadedTensor]) -> int:
 def _tile_bytes(one: LoadedTensor) -> int:
     form = FORMATS[one.spec.dtype]
     return FORMATS[form.tiles].nbytes(one.spec.shape) if form.layout == "rows" else 0
+
+
+def _chosen_bytes(
+    program: Program, loaded: Mapping[str, LoadedTensor], names: frozenset[str]
+) -> int:
+    """Return the bytes of the experts that a token chooses in these weights."""
+    plan = program.plans[0]
+    share = max((one.chosen / one.experts for one in expert_layers(plan)), default=0.0)
+    return round(share * sum(loaded[name].stored_bytes for name in names))
 
 
 def _rows_of_table(one: LoadedTensor, programs: Sequence[Program]) -> int:

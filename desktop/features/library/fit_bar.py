@@ -186,7 +186,13 @@ def _draw_speed(ui: Ui, fit: Fit) -> None:
     if fit.active_bytes:
         whole = sum(part.host + part.device for part in fit.parts if part.name == "weights")
         words = tr("A token reads {active} of {whole}: only the experts that it chooses.")
-        wrapped(ui, words.format(active=size(fit.active_bytes), whole=size(whole)))
+        wrapped(ui, words.format(active=size(fit.active_bytes), whole=size(whole + fit.in_file)))
+    if fit.in_file:
+        words = tr(
+            "There is no room for all experts: {size} of them stay in the file, and what memory "
+            "does not hold comes from the disk when it is chosen."
+        )
+        wrapped(ui, words.format(size=size(fit.in_file)), "warning")
     if fit.speed is None:
         wrapped(ui, tr("Speed: unknown, as this machine's memory was not measured yet."))
         return

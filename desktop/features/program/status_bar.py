@@ -13,6 +13,9 @@ from llm_lite.core.messages import (
     DraftModelInfo,
     DraftsLearned,
     EngineOptions,
+    ExecutorInfo,
+    ExpertsIn,
+    GenerationStats,
     Mode,
     Speculate,
 )
@@ -95,6 +98,17 @@ ACTIVATION_HINTS = (
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
+EXPERTS: tuple[tuple[ExpertsIn, str], ...] = (
+    ("auto", mark("Auto")), ("memory", mark("Memory")), ("file", mark("File")),
+)  # fmt: skip
+EXPERTS_HINTS = (
+    mark("In memory if it holds all of them, else in the file"),
+    mark("Laid out for the processor: the fastest answers"),
+    mark(
+        "As the file has them: it opens at once, memory holds what it has room for, and the "
+        "rest comes from the disk when it is chosen"
+    ),
+)
 DRAFTS: tuple[tuple[Speculate, str], ...] = (
     ("off", mark("Off")), ("auto", mark("Auto")), ("lookup", mark("Always")),
 )  # fmt: skip
@@ -105,6 +119,10 @@ DRAFT_HINTS = (
 )
 SLICE: tuple[Speculate, str] = ("slice", mark("By slice"))  # of models that have one
 DECODE_HINT = mark("How fast tokens are written: live while an answer comes, then its average.")
+DISK_HINT = mark(
+    "What came from the disk for each token of the last answer: weights that memory had no "
+    "room for."
+)
 SLICE_HINT = mark(
     "As Auto; where the text repeats nothing, the smaller model inside these weights "
     "drafts; answers are the same"
@@ -179,6 +197,7 @@ def _executor_hint(state: AppState, label: str) -> str:
         if executor.mode == "as-stored" and formats:
             weights = tr("as the file stores them ({formats})").format(formats=formats)
         lines.append(tr("Weights: {format}").format(format=weights))
+        lines += _mixture(state, executor)
         lines.append(tr("Activations: {format}").format(format=_activations(executor.activations)))
         if not state.encodes:
             keys, values = executor.keys, executor.values
@@ -188,6 +207,18 @@ def _executor_hint(state: AppState, label: str) -> str:
             drafts = dict((*DRAFTS, SLICE)).get(state.options.speculate, "")
             lines.append(tr("Drafts: {choice}").format(choice=tr(drafts)))
     return "\n".join([*lines, "", tr("Click to choose where the model runs.")])
+
+
+def _mixture(state: AppState, executor: ExecutorInfo) -> list[str]:
+    """Return what a token reads of a mixture of experts, and where these are."""
+    if not executor.active_bytes or state.model is None:
+        return []
+    whole, active = size(state.model.weight_bytes), size(executor.active_bytes)
+    words = tr("A token reads {active} of {whole}: only the experts that it chooses.")
+    lines = [words.format(active=active, whole=whole)]
+    if executor.experts_in_file:
+        lines.append(tr("Experts: in the file; memory holds what it has room for"))
+    return lines
 
 
 def _activations(kind: str) -> str:
@@ -207,6 +238,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
         prompt, first = 0.0, running.ttft_ms
     used, whole = tokens_in_front(state), state.model.context if state.model else 0
     return [
+        *_from_disk(stats),
         (
             "prompt",
             tr("Prompt {speed}").format(speed=_speed(prompt)),
@@ -229,6 +261,14 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
             f"{tr(WHEN_FULL[state.overflow])}",
         ),
     ]
+
+
+def _from_disk(stats: GenerationStats | None) -> list[tuple[str, str, str]]:
+    """Return what a token of the last answer read from the disk, if any did."""
+    if stats is None or not stats.disk_bytes_per_token:
+        return []
+    words = tr("Disk {size} a token").format(size=size(stats.disk_bytes_per_token))
+    return [("disk", words, tr(DISK_HINT))]
 
 
 def _drafting(state: AppState) -> str:
@@ -326,6 +366,11 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
     options = replace(options, activations=chosen)
+    if state.model is not None and state.model.experts:
+        text(ui, tr("Experts"), style="small")
+        hints = [*map(tr, EXPERTS_HINTS)]
+        where = chooser(ui, "executor.experts", tr_labels(EXPERTS), options.experts, hints)
+        options = replace(options, experts=where)
     if state.holds_conversations:  # others guess nothing ahead
         options, actions = _draw_drafts(state, ui, options)
     text(ui, tr("Vulkan devices"), style="small")

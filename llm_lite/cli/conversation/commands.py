@@ -24,6 +24,7 @@ from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
+    EXPERTS_IN,
     KV_TYPES,
     MODES,
     OVERFLOWS,
@@ -393,6 +394,7 @@ COMMANDS: dict[str, SlashCommand] = {
             _engine("mode", MODES, "how weights are kept"),
             _engine("activations", ACTIVATIONS, "what products are made of"),
             _engine("backend", BACKENDS, "who computes"),
+            _engine("experts", EXPERTS_IN, "where a mixture's experts are"),
         )
     ),
     "kv": SlashCommand("[TYPE[,TYPE]]", "the cache's types", _kv, KV_TYPES),

@@ -141,8 +141,13 @@ def statistics(finished: GenerationFinished) -> str:
         f"[{finished.stop_reason}] {stats.prompt_tokens} prompt tokens "
         f"({stats.reused_tokens} reused) at {stats.prefill_tok_s:.1f} tok/s, "
         f"first token after {stats.ttft_ms:.0f} ms, "
-        f"{stats.new_tokens} tokens at {stats.decode_tok_s:.1f} tok/s{_drafts(stats)}"
+        f"{stats.new_tokens} tokens at {stats.decode_tok_s:.1f} tok/s{_drafts(stats)}{_disk(stats)}"
     )
+
+
+def _disk(stats: GenerationStats) -> str:
+    each = stats.disk_bytes_per_token
+    return f", {each / 2**20:.1f} MiB a token from the disk" if each else ""
 
 
 def _drafts(stats: GenerationStats) -> str:

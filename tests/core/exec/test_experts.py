@@ -114,6 +114,19 @@ def test_every_build_multiplies_every_format(dtype, a8, isa):
     cpu.close()
 
 
+@EVERY_ISA
+@pytest.mark.parametrize("a8", [False, True])
+@pytest.mark.parametrize("dtype", BLOCKS)
+def test_experts_in_their_file_give_the_same_bits(dtype, a8, isa):
+    model = Mixture(width(dtype, 3), 144, 5, 2, dtype, a8=a8)
+    found = []
+    for in_file in (False, True):
+        cpu = CpuExecutor(model.program(), model.weights, 3, isa=isa, experts_in_file=in_file)
+        found.append([cpu.run(step) for step in steps(1, 8, MOST)])
+        cpu.close()
+    assert all(map(np.array_equal, *found))
+
+
 @VULKAN
 @pytest.mark.parametrize("route", ROUTES)
 def test_vulkan_routes_as_defined(make_vulkan, route):

@@ -8,7 +8,7 @@ import pytest
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.messages import Ended, ReadRouting, RoutingRead
+from llm_lite.core.messages import Ended, GenerationStats, ReadRouting, RoutingRead
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
 from llm_lite.desktop.features.chat.composer import steered
@@ -24,6 +24,7 @@ from llm_lite.desktop.features.experts.state import RoutingLook
 from llm_lite.desktop.features.experts.view import key_of, requests
 from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState, Message, Running
+from llm_lite.desktop.features.program.status_bar import _mixture
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
 TOKENS, LAYERS, EXPERTS, CHOSEN = 40, (1, 3), 8, 2
@@ -197,3 +198,31 @@ def test_a_dense_model_has_none(headless):
     one.driver.click("tab.experts")
     one.driver.frames(3)
     assert not one.driver.shows("experts.grid") and not one.did(LookAtExperts)
+
+
+def test_where_experts_are_is_chosen_for_mixtures_alone(headless):
+    one = headless(STATE, size=(1280, 1200))
+    one.driver.click("status.executor")
+    one.driver.click("executor.experts.file")
+    assert one.state.options.experts == "file"
+    dense = headless(replace(STATE, model=MODEL))
+    dense.driver.click("status.executor")
+    assert "executor.experts.file" not in dense.ui.rects
+
+
+def test_the_status_bar_tells_what_came_from_the_disk(headless):
+    stats = GenerationStats(new_tokens=11, decode_tok_s=5.0, disk_bytes=10 << 20)
+    assert stats.disk_bytes_per_token == 1 << 20
+    assert replace(stats, disk_bytes=1 << 10).disk_bytes_per_token == 0, "the program's own"
+    for disk_bytes in (10 << 20, 0):
+        answer = replace(MESSAGES[1], stats=replace(stats, disk_bytes=disk_bytes))
+        state = replace(STATE, tree=ConversationTree((MESSAGES[0], answer)))
+        one = headless(state, size=(1600, 900))
+        assert ("status.disk" in one.ui.rects) is (disk_bytes > 0)
+
+
+def test_the_executor_tells_what_a_token_reads():
+    executor = replace(EXECUTOR, active_bytes=1 << 20, experts_in_file=True)
+    (reads, where) = _mixture(STATE, executor)
+    assert "1.0 MiB" in reads and where.startswith("Experts: in the file")
+    assert _mixture(STATE, EXECUTOR) == []

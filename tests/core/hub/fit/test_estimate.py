@@ -18,6 +18,7 @@ from llm_lite.core.records import replace
 from tests.families import family_of
 from tests.family_checks import write_case as write_mixture
 from tests.fixtures.seq2seq import marian
+from tests.mixture_in_blocks import write_mixture_in_blocks
 from tests.runners import exact, running
 from tests.seq2seq_checks import write_case
 
@@ -211,3 +212,43 @@ def test_a_mixture_tells_what_a_token_reads(tmp_path, source):
     assert 0 < fit.active_bytes < weights
     dense = estimate(planned(source, options, choice, Machine(None)), Machine(None), None)
     assert dense.active_bytes == 0
+
+
+@pytest.fixture
+def mixture(tmp_path):
+    """A file of a mixture whose experts lie in blocks."""
+    opened = open_source(write_mixture_in_blocks(tmp_path))
+    yield opened
+    opened.close()
+
+
+def test_of_experts_in_their_file_memory_holds_what_it_has_room_for(mixture):
+    options = EngineOptions(backend="cpu", context=64, experts="file")
+    plan = planned(mixture, options, backends.ExecutorChoice("cpu", ""), Machine(None))
+    found = estimate(plan, Machine(None))
+    with running(mixture.path, options) as runner:
+        weights = runner.executor._weights
+        in_file = {n for n, weight in weights.items() if weight.dtype == "q4_0" and "_exps" in n}
+        held = sum(w.data.nbytes for n, w in weights.items() if n not in in_file)
+        assert runner.executor_info.experts_in_file and in_file == plan.in_file
+        assert runner.executor_info.active_bytes == found.active_bytes
+    chosen = sum(weights[name].data.nbytes for name in in_file) * 3 // 12
+    assert abs(found.parts[0].host - held - chosen) < 4096
+
+
+def test_experts_stay_in_their_file_where_memory_does_not_hold_them(mixture):
+    options, choice = EngineOptions(backend="cpu", context=64), backends.ExecutorChoice("cpu", "")
+
+    def fit(machine, **changed):
+        return Fitting(described(mixture), choice, machine).fit(replace(options, **changed))
+
+    def taken(found):
+        return sum(part.host for part in found.parts)
+
+    roomy = fit(Machine(None))
+    assert not roomy.in_file
+    tight = fit(Machine(taken(roomy) - 1))
+    assert tight.fits and 0 < tight.in_file < taken(roomy) - taken(tight) + roomy.active_bytes
+    assert fit(Machine(None), experts="file").in_file == tight.in_file
+    assert not fit(Machine(taken(roomy) - 1), experts="memory").fits
+    assert not fit(Machine(taken(roomy) - 1), mode="int4").in_file, "converted ones are in memory"
