@@ -15,6 +15,7 @@ from llm_lite.core.errors import (
     UnfitModelError,
 )
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.parts import Cut, experts_apart, whole_plan
 from llm_lite.core.messages import Activations, EngineOptions, KvType, Speculate
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.builder import Bucket
@@ -24,10 +25,12 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
 
 if TYPE_CHECKING:
+    from llm_lite.core.exec.cpu.executor import CpuExecutor
     from llm_lite.core.gpu.device import Device
     from llm_lite.core.gpu.info import DeviceInfo
 
 Chosen = Literal["vulkan", "cpu", "numpy"]
+ExpertsAt = Literal["", "memory", "cpu", "file"]  # as in ExecutorInfo
 Progress = Callable[[float], None]
 
 # Tokens a step may take. Small steps keep cancelling quick, large ones feed the matrix kernels.
@@ -61,7 +64,7 @@ class ExecutorChoice(Struct, frozen=True):
     described: DeviceInfo | None = None  # of a device that is only planned for
     # An executor of the same weights there, closed later: a device holds them once for both.
     beside: Executor | None = None
-    experts_in_file: bool = False  # those of the C++ executor that lie in blocks
+    experts: ExpertsAt = ""
 
     @property
     def info(self) -> DeviceInfo | None:
@@ -367,6 +370,7 @@ def make_executor(
 
         assert choice.device is not None
         tuning = validated(choice.device)
+        is_apart = choice.experts in ("cpu", "file")
         executor = VulkanExecutor(
             choice.device,
             program,
@@ -374,6 +378,10 @@ def make_executor(
             progress=progress,
             tuning=tuning,
             beside=choice.beside if isinstance(choice.beside, VulkanExecutor) else None,
+            partner=_cpu_executor(choice, program, weights, threads, experts_apart)
+            if is_apart
+            else None,
+            cut=experts_apart if is_apart else whole_plan,
         )
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing
@@ -382,19 +390,30 @@ def make_executor(
             raise
         return executor
     if choice.backend == "cpu":
-        from llm_lite.core.exec.cpu.executor import CpuExecutor
-        from llm_lite.core.exec.cpu.self_test import validated_isa
-
-        return CpuExecutor(
-            program,
-            weights,
-            threads=threads,
-            isa=validated_isa(),
-            experts_in_file=choice.experts_in_file,
-        )
+        return _cpu_executor(choice, program, weights, threads)
     from llm_lite.core.exec.numpy_executor import NumpyExecutor
 
     return NumpyExecutor(program, weights)
+
+
+def _cpu_executor(
+    choice: ExecutorChoice,
+    program: Program,
+    weights: Mapping[str, TensorData],
+    threads: int,
+    beside: Cut | None = None,
+) -> CpuExecutor:
+    from llm_lite.core.exec.cpu.executor import CpuExecutor
+    from llm_lite.core.exec.cpu.self_test import validated_isa
+
+    return CpuExecutor(
+        program,
+        weights,
+        threads=threads,
+        isa=validated_isa(),
+        experts_in_file=choice.experts == "file",
+        beside=beside,
+    )
 
 
 def device_name(choice: ExecutorChoice) -> str:

@@ -25,7 +25,7 @@ from llm_lite.core.loading.beside import programs_beside
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.memory import largest_context
-from llm_lite.core.messages import EngineOptions, Mode
+from llm_lite.core.messages import EngineOptions, ExpertsIn, Mode
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layout
@@ -62,15 +62,18 @@ class Fitting(Struct, frozen=True):
         return self._with_experts(plan)
 
     def _with_experts(self, plan: Planned) -> Planned:
-        """Settle where the experts of a mixture are: in their file where memory does not hold them
-        all, if that was left open."""
-        asked = plan.options.experts
-        if self.choice.backend != "cpu":
-            asked = "memory"
-        elif asked == "auto":
-            fits = estimate(plan, self.machine).fits
-            asked = "memory" if fits else "file"
-        return replace(plan, options=replace(plan.options, experts=asked))
+        """Settle where the experts of a mixture are, if that was left open or cannot be."""
+        if not plan.has_experts:
+            return plan
+        asked, found = plan.options.experts, [_placed(plan, "memory")]
+        if self.choice.backend == "vulkan":
+            found.append(_placed(plan, "cpu"))
+        if self.choice.backend != "numpy" and _placed(plan, "file").in_file:
+            found.append(_placed(plan, "file"))
+        if asked == "auto":
+            return next((one for one in found if estimate(one, self.machine).fits), found[0])
+        same = (one for one in found if one.options.experts == asked)
+        return next(same, found[-1 if asked == "file" else 0])
 
     def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:
         """Return the fit with these options, with what would fit if it does not."""
@@ -139,6 +142,10 @@ class Fitting(Struct, frozen=True):
             except LlmLiteError:
                 return ""
         return ""
+
+
+def _placed(plan: Planned, experts: ExpertsIn) -> Planned:
+    return replace(plan, options=replace(plan.options, experts=experts))
 
 
 def description_of(model_file: ModelFile) -> ModelDescription:

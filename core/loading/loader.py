@@ -182,7 +182,7 @@ def make(
         machine = machine or this_machine(choice.info)
         plan = guarded(model_file, choice, options, machine, every_output=every_output)
         on_host = choice.backend != "vulkan"
-        choice = replace(choice, experts_in_file=bool(plan.in_file))
+        choice = replace(choice, experts=plan.experts)
         weights, unchecked = converted(model_file, options.mode, progress, at_once=on_host)
         model_file.text.raise_failure()
         executor = backends.make_executor(

@@ -222,7 +222,7 @@ def executor_info(
         values=options.values,
         threads=_threads(choice, options),
         active_bytes=active_bytes(program.plans[0]),
-        experts_in_file=choice.experts_in_file,
+        experts=choice.experts,
     )
 
 

@@ -114,7 +114,7 @@ class ExecutorInfo(Struct, frozen=True):
     threads: int
     draft: DraftModelInfo | None = None
     active_bytes: int = 0  # of weights that a token of a mixture reads; 0: it reads all
-    experts_in_file: bool = False
+    experts: Literal["", "memory", "cpu", "file"] = ""  # where a mixture's are; "": a dense model
 
 
 class CacheLayerInfo(Struct, frozen=True):

@@ -13,7 +13,7 @@ Activations = Literal["auto", "a32", "a8"]
 KvType = Literal["fp16", "fp32", "int8", "int4"]
 Speculate = Literal["off", "auto", "lookup", "slice"]
 DraftLearning = Literal["off", "use", "learn"]
-ExpertsIn = Literal["auto", "memory", "file"]
+ExpertsIn = Literal["auto", "memory", "cpu", "file"]
 Budget = Annotated[int, Meta(ge=0, le=1 << 40)]  # bytes
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
@@ -21,7 +21,7 @@ ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
 KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8", "int4")
 SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup", "slice")
 DRAFT_LEARNINGS: tuple[DraftLearning, ...] = ("off", "use", "learn")
-EXPERTS_IN: tuple[ExpertsIn, ...] = ("auto", "memory", "file")
+EXPERTS_IN: tuple[ExpertsIn, ...] = ("auto", "memory", "cpu", "file")
 
 
 class EngineOptions(Struct, frozen=True):
@@ -47,8 +47,9 @@ class EngineOptions(Struct, frozen=True):
     # Drafts of what the model wrote in other conversations: none, of what was learned before, or
     # of that and of these answers too, which a file on disk keeps.
     learned_drafts: DraftLearning = "off"
-    # Where the C++ executor has a mixture's experts. memory: laid out anew, which is faster. file:
-    # as they lie there; memory holds what it has room for. auto: in the file if they do not fit.
+    # Where a mixture's experts are. memory: where the other weights are, which is fastest. cpu: in
+    # the host's memory, computed in C++ beside a device that has all else. file: in C++ too, as
+    # they lie in the file; memory holds what it has room for. auto: the first of these that fits.
     experts: ExpertsIn = "auto"
     force: bool = False  # load what will not fit into memory, too
 

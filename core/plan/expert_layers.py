@@ -48,6 +48,14 @@ def expert_layers(plan: Plan) -> tuple[ExpertLayer, ...]:
     return tuple(found)
 
 
+def expert_ranges(plan: Plan) -> tuple[range, ...]:
+    """Return the ops that the experts of each layer are, from the order of their rows to the sum of
+    what they find; () for a dense model."""
+    firsts = [i for i, op in enumerate(plan.ops) if op.name == "expert_places"]
+    lasts = [i for i, op in enumerate(plan.ops) if op.name == "expert_sum"]
+    return tuple(range(a, b + 1) for a, b in zip(firsts, lasts, strict=True))
+
+
 def expert_weights(program: Program) -> frozenset[str]:
     """Return the names of the matrices of experts: each has those of all experts of a layer."""
     return frozenset(

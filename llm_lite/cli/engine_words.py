@@ -74,10 +74,10 @@ def add_engine(engine: argparse._ArgumentGroup) -> None:
         "--experts",
         choices=EXPERTS_IN,
         default="auto",
-        help="where the C++ executor has the experts of a mixture. memory: laid out for the "
-        "processor, which answers fastest. file: as they lie in a GGUF file, which opens at once "
-        "and of which memory holds what it has room for. auto, the default: in the file where "
-        "memory does not hold them all",
+        help="where the experts of a mixture are. memory: where the other weights are, which "
+        "answers fastest. cpu: in the host's memory, computed in C++, beside a device that has "
+        "all else. file: in C++ too, as they lie in a GGUF file: it opens at once, and memory "
+        "holds what it has room for. auto, the default: the first of these that fits",
     )
     engine.add_argument(
         "--force", action="store_true", help="load the model even if it does not fit in memory"

@@ -8,21 +8,22 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
-from llm_lite.core.exec.cpu.plan_rows import plan_rows
+from llm_lite.core.exec.cpu.plan_rows import plan_rows, vectors
 from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.exec.parts import Cut, held, whole_plan
 from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.plan.expert_layers import expert_weights
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.step import I32, Step
 from llm_lite.core.processor import (
     available_isas,
     chosen_threads,
@@ -31,6 +32,7 @@ from llm_lite.core.processor import (
 )
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
+from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
@@ -43,7 +45,8 @@ _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish 
 
 class CpuExecutor:
     """The C++ executor; see `core.exec.executor.Executor`. threads=0: one a core; isa: one of
-    `available_isas()`; experts_in_file: blocks of experts are read where they are mapped.
+    `available_isas()`; experts_in_file: blocks of experts are read where they are mapped;
+    beside: it runs the parts that are apart, beside an executor of the others.
 
     Raises RequestError for an instruction set or threads that cannot run here, ValueError for
     weights that do not fit the program, OutOfDeviceMemoryError where the cache does not fit into
@@ -58,12 +61,16 @@ class CpuExecutor:
         *,
         isa: str | None = None,
         experts_in_file: bool = False,
+        beside: Cut | None = None,
     ) -> None:
         self.program = program
         self.isa_name = _choose_isa(isa)
         self.threads = chosen_threads(threads)
-        names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
-        tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
+        cut = beside or whole_plan
+        self._parts = {id(plan): cut(plan) for plan in program.plans}
+        self._held = held(program, cut, apart=beside is not None)
+        names = {t.name for t in self._held if t.kind in _FROM_FILE}
+        tables = {t.name for t in self._held if t.kind is Kind.TABLE}
         experts = expert_weights(program) if experts_in_file else frozenset[str]()
         self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables, experts)
         self._tables = [self._weights[name].data for name in sorted(tables)]
@@ -81,8 +88,12 @@ class CpuExecutor:
 
     def _allocate(self) -> None:
         program = self.program
-        states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
+        states = {t.name: t for t in self._held if t.kind is Kind.STATE}
         self._state_tensors = states
+        self._elsewhere = vectors(program)  # in place of what it does not have
+        self._packed: tuple[Plan, Step, I32] | None = (
+            None  # the last step, of one part after the other
+        )
         self._state = {name: _filled(t) for name, t in states.items()}
         self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
         self._logits = [self._logits_of(plan) for plan in program.plans]
@@ -125,6 +136,27 @@ class CpuExecutor:
         skipped = [i for i in range(first, last) if plan.ops[i].name in skip]
         for begin, end in itertools.pairwise([first - 1, *skipped, last]):
             self._run(plan, step, begin + 1, end, None)
+
+    def run_part(
+        self,
+        plan: Plan,
+        step: Step,
+        index: int,
+        given: Sequence[NDArray[np.uint8]],
+        should_stop: StopCheck | None = None,
+    ) -> list[NDArray[np.uint8]]:
+        parts = self._parts[id(plan)]
+        for tensor, data in zip(parts[index].takes, given, strict=True):
+            self.give(tensor, step, data)
+        self._run(plan, step, parts[index].first, parts[index].last, should_stop)
+        following = parts[index + 1 : index + 2]
+        return [self.take(tensor, step) for part in following for tensor in part.takes]
+
+    def give(self, tensor: Tensor, step: Step, data: NDArray[np.uint8]) -> None:
+        self._rows(tensor, step)[:] = data
+
+    def take(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
+        return self._rows(tensor, step)
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         memory = self._rows(tensor, step)
@@ -180,14 +212,21 @@ class CpuExecutor:
     def _run(
         self, plan: Plan, step: Step, first: int, last: int, should_stop: StopCheck | None
     ) -> None:
-        check_step(self.program, plan, step, self._vocabulary)
         assert self._interpreter is not None, "the executor is closed"
-        words = step.pack(plan.max_tokens, self.program.pages, plan.max_outputs)
+        words = self._words(plan, step)
         number = self.program.plans.index(plan)
         while first < last:
             if should_stop is not None and should_stop():
                 raise CancelledError("stopped")
             first = self._interpreter.run(number, words, first, last, _SLICE_US)
+
+    def _words(self, plan: Plan, step: Step) -> I32:
+        last = self._packed
+        if last is None or last[0] is not plan or last[1] is not step:
+            check_step(self.program, plan, step, self._vocabulary)
+            words = step.pack(plan.max_tokens, self.program.pages, plan.max_outputs)
+            last = self._packed = plan, step, words
+        return last[2]
 
     def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
         """Return uint8 [rows in use, bytes of a row], the memory itself."""
@@ -203,7 +242,10 @@ class CpuExecutor:
         """Return the type by which the kernels know the tensor, and its address."""
         if tensor.kind not in _FROM_FILE:
             return tensor.dtype, self._address(tensor)
-        weight = self._weights[tensor.name]
+        weight = self._weights.get(tensor.name)
+        if weight is None:
+            dtype = FORMATS[tensor.dtype].multiplied if tensor.kind is Kind.WEIGHT else tensor.dtype
+            return dtype, int(self._elsewhere.ctypes.data)
         source = weight.source
         if (source.dtype, source.shape) != (tensor.dtype, tensor.shape):
             raise ValueError(
@@ -214,7 +256,8 @@ class CpuExecutor:
 
     def _address(self, tensor: Tensor) -> int:
         if tensor.kind is Kind.STATE:
-            return int(np.asarray(self._state[tensor.name]).ctypes.data)
+            memory = self._state.get(tensor.name)
+            return int((self._elsewhere if memory is None else np.asarray(memory)).ctypes.data)
         return int(np.asarray(self._arena).ctypes.data) + tensor.offset
 
 

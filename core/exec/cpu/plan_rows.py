@@ -44,12 +44,12 @@ def plan_rows(program: Program, plan: Plan, place: Place) -> tuple[Any, ...]:
 def thread_memory(program: Program, isa: str | None = None) -> ThreadMemory:
     """Return the memory that a thread needs for this program, without its weights and caches.
     RequestError as of `isa_name`."""
-    vectors = _vectors(program)  # alive as long as the interpreter
+    memory = vectors(program)  # alive as long as the interpreter
 
     def place(tensor: Tensor) -> tuple[str, int]:
         is_matrix = tensor.kind is Kind.WEIGHT
         dtype = FORMATS[tensor.dtype].multiplied if is_matrix else tensor.dtype
-        return dtype, int(vectors.ctypes.data)
+        return dtype, int(memory.ctypes.data)
 
     interpreter = _cpp.Interpreter(isa or isa_name(), 1)
     for plan in program.plans:
@@ -57,7 +57,7 @@ def thread_memory(program: Program, isa: str | None = None) -> ThreadMemory:
     return ThreadMemory(interpreter.worker_bytes, interpreter.shared_bytes)
 
 
-def _vectors(program: Program) -> NDArray[np.uint8]:
+def vectors(program: Program) -> NDArray[np.uint8]:
     """Return zeros in place of each vector: a plan reads those that its rotations are divided
     by."""
     tensors = [tensor for plan in program.plans for tensor in plan.tensors]

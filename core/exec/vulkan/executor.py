@@ -15,6 +15,15 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Progress, StopCheck
+from llm_lite.core.exec.parts import (
+    Bytes,
+    Cut,
+    PartRunner,
+    PlanPart,
+    held,
+    most_crossing,
+    whole_plan,
+)
 from llm_lite.core.exec.reference import table_rows
 from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, sub_steps
@@ -46,10 +55,16 @@ READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 TABLE_BYTES = 1 << 16  # of constant tables, as of rotary frequencies
 
 
+_Crossing = tuple[tuple[int, Tensor], ...]  # offsets and tensors
+
+
 class Recording(Struct, frozen=True):
     segments: list[Any]  # command buffers
     pacer: Pacer
     reads_back: bool  # the last segment copies the logits to the host
+    # What is copied in before, and out behind it: where in memory that both see.
+    takes: _Crossing = ()
+    gives: _Crossing = ()
 
 
 class VulkanExecutor:
@@ -57,7 +72,8 @@ class VulkanExecutor:
 
     `progress` is called with 0..1 while the weights are uploaded. `beside`: an executor of the same
     weights on this device; what it has uploaded serves both. Raises DeviceLostError
-    and OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
+    and OutOfDeviceMemoryError; `close` frees everything and leaves the device open. `partner`: who
+    runs the parts of a plan that are apart by `cut`; it becomes this executor's own.
     """
 
     def __init__(
@@ -69,14 +85,19 @@ class VulkanExecutor:
         progress: Progress | None = None,
         tuning: Tuning | None = None,
         beside: VulkanExecutor | None = None,
+        partner: PartRunner | None = None,
+        cut: Cut = whole_plan,
     ) -> None:
         self.program = program
+        self._partner, self._cut = partner, cut
+        self._plan_parts = {id(plan): cut(plan) for plan in program.plans}
+        self._held = held(program, cut, apart=False)
         self.tuning = tuning or Tuning.of(device.info)
         self._device = device
         # What the host reads after the upload: rows of tables, vectors that kernels want as tables.
         self._data: dict[str, TensorData] = {}
-        self._closing: list[Any] = []  # closed in reverse
-        self._recordings: dict[int, Recording] = {}
+        self._closing: list[Any] = [partner] if partner else []  # closed in reverse
+        self._recordings: dict[tuple[int, int], Recording] = {}  # by plan and part
         self._tables: dict[str, BufferRange] = {}
         try:
             self._open(weights, progress, beside)
@@ -91,7 +112,7 @@ class VulkanExecutor:
         beside: VulkanExecutor | None,
     ) -> None:
         device, plans = self._device, self.program.plans
-        tensors = [t for plan in plans for t in plan.tensors]
+        tensors = self._held
         self._vocabulary = known_tokens(self.program)
         self._few = few_tokens(self.program, self.tuning)
         self._check(tensors)
@@ -126,6 +147,9 @@ class VulkanExecutor:
         logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
         size = min(READBACK_BYTES, logits)
         self._readback = self._own(Buffer(device, size, 0, host=True))
+        self._crossing: Buffer | None
+        crossing = most_crossing(self.program, self._cut)
+        self._crossing = self._own(Buffer(device, crossing, 0, host=True)) if crossing else None
         self._table_arena = self._own(FixedArena(device, [TABLE_BYTES]))
         self._pool = self._own(CommandPool(device, device.compute))
         self._pipelines = self._own(Pipelines(device))
@@ -169,7 +193,8 @@ class VulkanExecutor:
 
     @property
     def weight_bytes(self) -> int:
-        return int(self._weights.nbytes)
+        beside = self._partner.weight_bytes if self._partner else 0
+        return int(self._weights.nbytes) + beside
 
     @property
     def recorded(self) -> int:
@@ -202,9 +227,12 @@ class VulkanExecutor:
         return found
 
     def _run(self, plan: Plan, step: Step, should_stop: StopCheck | None) -> F32:
-        recording = self._recording(plan)
         self._write_step(step)
-        recording.pacer.run(recording.segments, should_stop)
+        given = list[Bytes]()
+        for index, part in enumerate(self._plan_parts[id(plan)]):
+            runner: PartRunner = self._partner if part.apart and self._partner else self
+            given = runner.run_part(plan, step, index, given, should_stop)
+        recording = self._recording(plan, len(self._plan_parts[id(plan)]) - 1)
         fused = self._fused[id(plan)]
         logits = fused.tensors[plan.logits]
         shape = logits.rows_in(step), logits.shape[1]
@@ -217,10 +245,70 @@ class VulkanExecutor:
     def prepare(self) -> None:
         """Record every plan and compile its kernels now, not at the first step that needs it."""
         for plan in self.program.plans:
-            self._recording(plan)
+            for index, part in enumerate(self._plan_parts[id(plan)]):
+                if not part.apart:
+                    self._recording(plan, index)
+
+    def run_part(
+        self,
+        plan: Plan,
+        step: Step,
+        index: int,
+        given: Sequence[Bytes],
+        should_stop: StopCheck | None = None,
+    ) -> list[Bytes]:
+        """Run a part as recorded; what crosses lies in memory that host and device see, and is
+        copied in and out by the same recording. `_write_step` comes before a step's first part."""
+        recording = self._recording(plan, index)
+        memory = self._crossing.array(np.uint8) if self._crossing else np.empty(0, np.uint8)
+        for (first, _), data in zip(recording.takes, given, strict=True):
+            memory[first : first + data.size] = data.reshape(-1)
+        recording.pacer.run(recording.segments, should_stop)
+        found = []
+        for first, tensor in recording.gives:
+            shape = tensor.rows_in(step), tensor_row_bytes(tensor)
+            found.append(memory[first:][: math.prod(shape)].reshape(shape))
+        return found
+
+    def give(self, tensor: Tensor, step: Step, data: Bytes) -> None:
+        buffer, offset, _ = self.tensor(tensor)
+        buffer.upload(np.ascontiguousarray(data), offset)
+
+    def take(self, tensor: Tensor, step: Step) -> Bytes:
+        buffer, offset, _ = self.tensor(tensor)
+        count, size = tensor.rows_in(step), tensor_row_bytes(tensor)
+        return buffer.download(offset, count * size).reshape(count, size)
 
     def run_ops(
         self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
+        for part in self._cut(plan):
+            some = range(max(first, part.first), min(last, part.last))
+            if not some:
+                continue
+            if part.apart:
+                self._run_apart(plan, step, some, skip)
+            else:
+                self._run_own(plan, step, some.start, some.stop, skip)
+
+    def _run_apart(self, plan: Plan, step: Step, some: range, skip: Collection[str]) -> None:
+        """Have ops run by the partner, on values of this executor, which is given theirs."""
+        assert self._partner is not None
+        for index in some:
+            op = plan.ops[index]
+            if op.name in skip:
+                continue
+            own = [plan.tensors[i] for i in op.given]
+            for tensor in own:
+                if tensor.kind is Kind.SCRATCH:
+                    self._partner.give(tensor, step, self.take(tensor, step))
+            self._partner.run_ops(plan, step, index, index + 1)
+            for number in op.outputs:
+                tensor = plan.tensors[number]
+                self.give(tensor, step, self._partner.take(tensor, step))
+
+    def _run_own(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str]
     ) -> None:
         self._check_step(plan, step)
         self._write_step(step)
@@ -244,13 +332,25 @@ class VulkanExecutor:
         for _ in range(times):
             self.run(step)
         whole = (time.perf_counter() - began) / times
-        groups = self._groups[id(plan)]
+        groups = [group for p in self._own_parts(plan) for group in self._groups_of(plan, p)]
         taken = self._measure_groups(plan, times)
         shares = [_shared(g, t, plan, step) for g, t in zip(groups, taken, strict=True)]
-        return whole, [seconds for each in shares for seconds in each]
+        own = iter([seconds for each in shares for seconds in each])
+        found = list[float]()
+        for part in self._plan_parts[id(plan)]:
+            for index in range(part.first, part.last):
+                found.append(self._seconds_apart(plan, step, index) if part.apart else next(own))
+        return whole, found
+
+    def _seconds_apart(self, plan: Plan, step: Step, index: int) -> float:
+        """Return how long the partner takes for an op on what it last had."""
+        assert self._partner is not None
+        began = time.perf_counter()
+        self._partner.run_ops(plan, step, index, index + 1)
+        return time.perf_counter() - began
 
     def _measure_groups(self, plan: Plan, times: int) -> list[float]:
-        calls = self._calls(plan)
+        calls = [call for part in self._own_parts(plan) for call in self._calls(plan, part)]
         sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(calls) + 1)
         queue, taken = self._device.compute, np.zeros(len(calls))
         try:
@@ -281,7 +381,9 @@ class VulkanExecutor:
         return None
 
     def leave_a_core(self, wanted: bool) -> None:
-        """Do nothing: this executor does not occupy all CPU cores."""
+        """Have the partner do so: this executor does not occupy all CPU cores."""
+        if self._partner is not None:
+            self._partner.leave_a_core(wanted)
 
     def device_state(self, name: str) -> BufferRange:
         return self._state[name]
@@ -339,22 +441,44 @@ class VulkanExecutor:
             self._tables[key] = (buffer, offset, size)
         return self._tables[key]
 
-    def _recording(self, plan: Plan) -> Recording:
-        if id(plan) not in self._recordings:
-            fused = self._fused[id(plan)]
-            calls = self._calls(plan)
-            segments = self._recorder.segments(calls)
+    def _recording(self, plan: Plan, index: int) -> Recording:
+        key = id(plan), index
+        if key not in self._recordings:
+            fused, parts = self._fused[id(plan)], self._plan_parts[id(plan)]
+            taken, given = _places(fused, *parts[index : index + 2])
+            segments = [
+                self._recorder.copy_in(self._at(first, t), self.tensor(t)) for first, t in taken
+            ]
+            segments += self._recorder.segments(self._calls(plan, parts[index]))
+            segments += [
+                self._recorder.readback(self.tensor(t), self._at(first, t)) for first, t in given
+            ]
             logits = self.tensor(fused.tensors[plan.logits])
-            reads_back = logits[2] <= self._readback.size
+            reads_back = index == len(parts) - 1 and logits[2] <= self._readback.size
             if reads_back:
                 segments.append(self._recorder.readback(logits, (self._readback, 0, logits[2])))
             pacer = Pacer(self._device.compute, len(segments))
-            self._recordings[id(plan)] = Recording(segments, pacer, reads_back)
-        return self._recordings[id(plan)]
+            self._recordings[key] = Recording(segments, pacer, reads_back, taken, given)
+        return self._recordings[key]
 
-    def _calls(self, plan: Plan) -> list[list[Dispatch]]:
-        fused = self._fused[id(plan)]
-        groups = self._groups[id(plan)]
+    def _at(self, first: int, tensor: Tensor) -> BufferRange:
+        assert self._crossing is not None
+        return self._crossing, first, _tensor_bytes(tensor)
+
+    def _own_parts(self, plan: Plan) -> list[PlanPart]:
+        return [part for part in self._plan_parts[id(plan)] if not part.apart]
+
+    def _groups_of(self, plan: Plan, part: PlanPart) -> list[Group]:
+        """Return the groups of a part; none has ops of two, as what is apart is never fused."""
+        found, at = [], 0
+        for group in self._groups[id(plan)]:
+            if part.first <= at < part.last:
+                found.append(group)
+            at += len(group.ops)
+        return found
+
+    def _calls(self, plan: Plan, part: PlanPart) -> list[list[Dispatch]]:
+        fused, groups = self._fused[id(plan)], self._groups_of(plan, part)
         return [group_dispatches(self, g, fused, self._vector(plan, g.ops[0])) for g in groups]
 
     def _dispatches(self, plan: Plan, op: Op) -> list[Dispatch]:
@@ -389,3 +513,16 @@ def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]
 
 def _tensor_bytes(tensor: Tensor) -> int:
     return tensor.shape[0] * tensor_row_bytes(tensor)
+
+
+def _places(fused: Plan, part: PlanPart, *following: PlanPart) -> tuple[_Crossing, _Crossing]:
+    """Return where in the memory that crosses lies what a part takes, and behind it what the next
+    one does; the tensors are those of `fused`."""
+    at, found = 0, list[_Crossing]()
+    for one in (part, *following):
+        places = list[tuple[int, Tensor]]()
+        for tensor in one.takes:
+            places.append((at, fused.tensors[tensor.id]))
+            at += _tensor_bytes(tensor)
+        found.append(tuple(places))
+    return found[0], found[1] if following else ()

@@ -152,6 +152,22 @@ class Recorder:
             )
         return self._last
 
+    def copy_in(self, source: BufferRange, target: BufferRange) -> Any:
+        """Record a command buffer that copies what the host wrote to where shaders read it."""
+        command_buffer = self._pool.allocate()[0]
+        shader = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
+        copy, host = vk.VK_PIPELINE_STAGE_TRANSFER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
+        read, write = vk.VK_ACCESS_SHADER_READ_BIT, vk.VK_ACCESS_SHADER_WRITE_BIT
+        copied = vk.VK_ACCESS_TRANSFER_WRITE_BIT
+        with self._pool.record(command_buffer):
+            wrote = write | copied | vk.VK_ACCESS_HOST_WRITE_BIT
+            reads = vk.VK_ACCESS_TRANSFER_READ_BIT | copied
+            memory_barrier(command_buffer, (shader | copy | host, wrote), (copy, reads))
+            region = vk.VkBufferCopy(srcOffset=source[1], dstOffset=target[1], size=source[2])
+            vk.vkCmdCopyBuffer(command_buffer, source[0].handle, target[0].handle, 1, [region])
+            memory_barrier(command_buffer, (copy, copied), (shader | copy, read | write))
+        return command_buffer
+
     def readback(self, source: BufferRange, target: BufferRange) -> Any:
         """Record a command buffer that copies what shaders wrote to host memory."""
         command_buffer = self._pool.allocate()[0]

@@ -7,10 +7,11 @@ without making one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from llm_lite.core.exec.parts import experts_apart, held, most_crossing
 from llm_lite.core.hub.fit.description import LoadedTensor, ModelDescription
 from llm_lite.core.hub.fit.machine import Machine, program_bytes
 from llm_lite.core.messages import EngineOptions
@@ -64,6 +65,16 @@ class Planned(Struct, frozen=True):
     def programs(self) -> tuple[Program, ...]:
         """Return all programs that run, the decoder's first."""
         return (self.program, *self.beside)
+
+    @property
+    def has_experts(self) -> bool:
+        return bool(expert_layers(self.program.plans[0]))
+
+    @property
+    def experts(self) -> Literal["", "memory", "cpu", "file"]:
+        """Return where the experts of a mixture are, once that is settled; "" of a dense model."""
+        place = self.options.experts
+        return place if self.has_experts and place != "auto" else ""
 
     @property
     def in_file(self) -> frozenset[str]:
@@ -166,7 +177,30 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
         read = False  # its pages are dropped as it is read (verification.worth_releasing)
     if machine.device is None:
         return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads, plan.in_file)
-    return vulkan_memory(plan.programs, plan.loaded, read, machine.device)
+    apart = _apart(plan) if plan.experts in ("cpu", "file") else {}
+    rest = {name: one for name, one in plan.loaded.items() if name not in apart}
+    memory = vulkan_memory(plan.programs, rest, read, machine.device)
+    return _with_partner(memory, plan, apart, read) if apart else memory
+
+
+def _apart(plan: Planned) -> dict[str, LoadedTensor]:
+    """Return the weights that the C++ executor has beside a device."""
+    own = {t.name for t in held(plan.program, experts_apart, apart=True)}
+    return {name: one for name, one in plan.loaded.items() if name in own}
+
+
+def _with_partner(
+    memory: ExecutorMemory, plan: Planned, apart: Mapping[str, LoadedTensor], read: bool
+) -> ExecutorMemory:
+    """Add the C++ executor that computes experts beside a device."""
+    beside = cpu_memory(plan.programs, apart, read, plan.options.threads, plan.in_file)
+    crossing = sum(most_crossing(one, experts_apart) for one in plan.programs)
+    return replace(
+        memory,
+        weights=memory.weights + beside.weights,
+        host_scratch=memory.host_scratch + beside.scratch + crossing,
+        loading=memory.loading + beside.loading,
+    )
 
 
 def _placed(size: int, on_device: bool) -> tuple[int, int]:
@@ -229,7 +263,8 @@ def vulkan_memory(
     from llm_lite.core.exec.vulkan.allocations import device_allocations
     from llm_lite.core.gpu.memory import STAGING_BYTES
 
-    used = [loaded[name].spec for name in _in_order(programs) if not loaded[name].table]
+    names = [name for name in _in_order(programs) if name in loaded]
+    used = [loaded[name].spec for name in names if not loaded[name].table]
     each = [device_allocations(one, used, info) for one in programs]
     host = sum(one.host for one in each) - (len(each) - 1) * STAGING_BYTES  # one for the device
     kept = [one for one in loaded.values() if one.table]

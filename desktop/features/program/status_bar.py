@@ -99,16 +99,21 @@ ACTIVATION_HINTS = (
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
 EXPERTS: tuple[tuple[ExpertsIn, str], ...] = (
-    ("auto", mark("Auto")), ("memory", mark("Memory")), ("file", mark("File")),
+    ("auto", mark("Auto")), ("memory", mark("Memory")), ("cpu", "CPU"), ("file", mark("File")),
 )  # fmt: skip
 EXPERTS_HINTS = (
-    mark("In memory if it holds all of them, else in the file"),
-    mark("Laid out for the processor: the fastest answers"),
+    mark("The first of the other three that fits"),
+    mark("Where the other weights are: the fastest answers"),
+    mark("In the host's memory, computed by the processor; the device has all else"),
     mark(
         "As the file has them: it opens at once, memory holds what it has room for, and the "
-        "rest comes from the disk when it is chosen"
+        "rest comes from the disk when it is chosen. The processor computes them"
     ),
 )
+WHERE_EXPERTS = {
+    "cpu": mark("Experts: in the host's memory, computed by the processor"),
+    "file": mark("Experts: in the file; memory holds what it has room for"),
+}
 DRAFTS: tuple[tuple[Speculate, str], ...] = (
     ("off", mark("Off")), ("auto", mark("Auto")), ("lookup", mark("Always")),
 )  # fmt: skip
@@ -216,8 +221,8 @@ def _mixture(state: AppState, executor: ExecutorInfo) -> list[str]:
     whole, active = size(state.model.weight_bytes), size(executor.active_bytes)
     words = tr("A token reads {active} of {whole}: only the experts that it chooses.")
     lines = [words.format(active=active, whole=whole)]
-    if executor.experts_in_file:
-        lines.append(tr("Experts: in the file; memory holds what it has room for"))
+    if executor.experts in WHERE_EXPERTS:
+        lines.append(tr(WHERE_EXPERTS[executor.experts]))
     return lines
 
 

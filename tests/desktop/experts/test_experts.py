@@ -222,7 +222,7 @@ def test_the_status_bar_tells_what_came_from_the_disk(headless):
 
 
 def test_the_executor_tells_what_a_token_reads():
-    executor = replace(EXECUTOR, active_bytes=1 << 20, experts_in_file=True)
+    executor = replace(EXECUTOR, active_bytes=1 << 20, experts="file")
     (reads, where) = _mixture(STATE, executor)
     assert "1.0 MiB" in reads and where.startswith("Experts: in the file")
     assert _mixture(STATE, EXECUTOR) == []

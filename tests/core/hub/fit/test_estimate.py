@@ -230,7 +230,7 @@ def test_of_experts_in_their_file_memory_holds_what_it_has_room_for(mixture):
         weights = runner.executor._weights
         in_file = {n for n, weight in weights.items() if weight.dtype == "q4_0" and "_exps" in n}
         held = sum(w.data.nbytes for n, w in weights.items() if n not in in_file)
-        assert runner.executor_info.experts_in_file and in_file == plan.in_file
+        assert runner.executor_info.experts == "file" and in_file == plan.in_file
         assert runner.executor_info.active_bytes == found.active_bytes
     chosen = sum(weights[name].data.nbytes for name in in_file) * 3 // 12
     assert abs(found.parts[0].host - held - chosen) < 4096
@@ -252,3 +252,43 @@ def test_experts_stay_in_their_file_where_memory_does_not_hold_them(mixture):
     assert fit(Machine(None), experts="file").in_file == tight.in_file
     assert not fit(Machine(taken(roomy) - 1), experts="memory").fits
     assert not fit(Machine(taken(roomy) - 1), mode="int4").in_file, "converted ones are in memory"
+
+
+def test_experts_go_where_they_fit(mixture, device):
+    options, choice = (
+        EngineOptions(backend="vulkan", context=64),
+        backends.choose(EngineOptions(backend="vulkan"), device),
+    )
+
+    def found(on_device, host, **changed):
+        info = replace(device.info, kind="discrete", memory_bytes=on_device)
+        machine = Machine(host, info)
+        plan = planned(mixture, replace(options, **changed), choice, machine)
+        fit = estimate(plan, machine)
+        return plan.experts, sum(p.device for p in fit.parts), sum(p.host for p in fit.parts)
+
+    large = 1 << 40
+    everything, on_device, host = found(large, large)
+    assert everything == "memory"
+    beside, left, with_experts = found(on_device - 1, large)
+    assert beside == "cpu" and left < on_device and with_experts > host
+    in_file, still, without = found(on_device - 1, with_experts - 1)
+    assert in_file == "file" and still == left and without < with_experts
+    assert found(1, 1)[0] == "memory", "nothing fits"
+    assert found(large, large, experts="cpu") == ("cpu", left, with_experts)
+    assert found(large, large, experts="file", mode="int4")[0] == "cpu"
+
+
+def test_memory_beside_a_device_is_what_is_allocated(mixture, device):
+    for experts in ("cpu", "file"):
+        options = EngineOptions(backend="vulkan", context=64, experts=experts)
+        plan = planned(mixture, options, backends.choose(options, device), Machine(None))
+        found = estimate(plan, Machine(None, replace(device.info, kind="discrete")))
+        with running(mixture.path, options, device=device) as runner:
+            executor, partner = runner.executor, runner.executor._partner
+            own = executor._weights.nbytes
+            tiles = sum(w.data.nbytes for w in partner._weights.values())
+        assert own <= found.parts[0].device < 1.1 * own
+        chosen = tiles * 3 // 12
+        expected = chosen if experts == "file" else tiles
+        assert abs(found.parts[0].host - expected) < 0.1 * expected + 4096
