@@ -32,11 +32,13 @@ from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.gemma4 import GEMMA_4
+from llm_lite.core.models.gpt_oss import GPT_OSS
 from llm_lite.core.models.lfm2 import LFM2
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.olmoe import OLMOE
 from llm_lite.core.models.qwen3_5 import QWEN3_5
 from llm_lite.core.models.qwen3_moe import QWEN3_MOE
+from llm_lite.core.quant.blocks.code_tables import MXFP4
 from llm_lite.core.quant.blocks.legacy import Q4_0, Q4_1, Q8_0
 from llm_lite.core.quant.blocks.tiles import INT4, INT8
 from llm_lite.core.quant.registry import FORMATS
@@ -51,6 +53,7 @@ _PIECE_ROWS = 16  # a multiple of the rows of a tile
 _SMALL = 0.1  # deviation of matrices of a few columns, which mix streams
 _MIDDLE, _SPREAD = 7.5, 4.61  # mean and deviation of the levels 0 to 15, equally likely
 _SPREAD_OF_15 = 4.32  # deviation of the levels 1 to 15
+_SPREAD_OF_E2M1 = 2.93  # deviation of all 16 codes
 _SPREAD_OF_255 = 73.6  # deviation of the levels -127 to 127
 
 
@@ -120,6 +123,13 @@ def _q8_0(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
     return blocks
 
 
+def _mxfp4(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
+    blocks = np.empty(count, MXFP4.BLOCK)
+    blocks["e"] = 127 + round(math.log2(deviation / _SPREAD_OF_E2M1))  # a power of two
+    blocks["qs"] = _bytes(rng, (count, 16))
+    return blocks
+
+
 def _int4(rng: Random, count: int, deviation: float) -> NDArray[np.void]:
     tiles = np.empty(count, INT4.TILE)
     step = INT4.encode_step(np.array([deviation / _SPREAD], np.float32))
@@ -139,11 +149,13 @@ _BLOCKS: Mapping[str, Callable[[Random, int, float], NDArray[np.void]]] = {
     "q4_0": _q4_0,
     "q4_1": _q4_1,
     "q8_0": _q8_0,
+    "mxfp4": _mxfp4,
     "int4": _int4,
     "int8": _int8,
 }
 
 
+_BIASES = "_exps.bias"  # ends the names of the biases of all experts of a layer
 _NOT_OF_GGUF = ("gemma3n.altup.correct_scale",)  # no field of its
 GEMMA_TEMPLATE = (
     "{{ bos_token }}{% set first = messages[0]['content'] + '\n\n' "
@@ -207,21 +219,24 @@ def _write_gguf(
         # llama.cpp takes values to be width / heads long where a file does not say
         metadata.setdefault(f"{architecture}.attention.value_length", length)
     experts = metadata.get(f"{architecture}.expert_count", 0)
-    stacked = _stacked(shapes, experts)
-    tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in stacked]
+    packed = "mxfp4" if architecture == GPT_OSS.gguf else "q4_0"
+    tensors = []
+    for name, shape in _stacked(shapes, experts):
+        blocks = packed if name.endswith(EXPERTS) else "q4_0"
+        tensors.append(_gguf_tensor(seed, name, shape, blocks))
     with replaced(target) as file:
         write_gguf(file, metadata, tensors, progress)
 
 
-def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
-    """Return a tensor: rows that fill whole blocks are Q4_0, others float32; a layer's scale is one
-    value."""
+def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...], blocks: str) -> GgufTensor:
+    """Return a tensor: rows of matrices that fill whole blocks lie in such, others are float32; a
+    layer's scale is one value."""
     if name.endswith("layer_output_scale.weight"):
         shape = (1,)
     if taps := _TAPS.get(_of_layer(name)):
         shape = (shape[0] // taps, taps)
-    blocks = len(shape) > 1 and shape[-1] % Q4_0.BLOCK_SIZE == 0
-    dtype = "q4_0" if blocks else "f32"
+    fills = len(shape) > 1 and shape[-1] % Q4_0.BLOCK_SIZE == 0
+    dtype = blocks if fills and not name.endswith(_BIASES) else "f32"
     return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, name, shape))
 
 
@@ -255,11 +270,11 @@ def _random(seed: int, name: str) -> np.random.Generator:
 
 
 def _stacked(shapes: Shapes, experts: int) -> Shapes:
-    """Return the shapes with projections of streams stacked, and matrices of experts too, as GGUF
+    """Return the shapes with projections of streams stacked, and what experts have too, as GGUF
     files have them."""
     shapes = [
-        (name, (experts, shape[0] // experts, shape[1]))
-        if name.endswith(EXPERTS)
+        (name, (experts, shape[0] // experts, *shape[1:]))
+        if name.endswith((EXPERTS, _BIASES))
         else (name, shape)
         for name, shape in shapes
     ]
@@ -408,6 +423,28 @@ _QWEN3_30B_A3B = {  # https://huggingface.co/Qwen/Qwen3-30B-A3B
     "rms_norm_eps": 1e-6,
     "rope_theta": 1_000_000.0,
 }
+_GPT_OSS_20B = {  # https://huggingface.co/openai/gpt-oss-20b
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 150_000.0,
+    "rope_scaling": {
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "truncate": False,
+        "original_max_position_embeddings": 4096,
+    },
+    "rms_norm_eps": 1e-5,
+}
 _OLMOE_1B_7B = {  # https://huggingface.co/allenai/OLMoE-1B-7B-0924
     "hidden_size": 2048,
     "intermediate_size": 1024,
@@ -489,6 +526,7 @@ _KNOWN: Mapping[str, _KnownShape] = {
     "qwen3-30b-a3b": _KnownShape(
         "Qwen3 30B-A3B", partial(_mixture, QWEN3_MOE, _QWEN3_30B_A3B, 151_936)
     ),
+    "gpt-oss-20b": _KnownShape("gpt-oss 20B", partial(_mixture, GPT_OSS, _GPT_OSS_20B, 201_088)),
     "olmoe-1b-7b": _KnownShape("OLMoE 1B-7B", partial(_mixture, OLMOE, _OLMOE_1B_7B, 50_304)),
     "lfm2-1.2b": _KnownShape("LFM2 1.2B", partial(_lfm2, _LFM2_1_2B)),
 }

@@ -348,7 +348,7 @@ def _synth(commands: Subparsers) -> None:
     )
     shapes = (
         "gemma-3n-e4b|gemma-3n-e2b|gemma-4-e4b|smollm2-135m|llama-1b|llama-3b|llama-8b|"
-        "qwen3.5-0.8b|qwen3.5-4b|qwen3-30b-a3b|olmoe-1b-7b|lfm2-1.2b"
+        "qwen3.5-0.8b|qwen3.5-4b|qwen3-30b-a3b|gpt-oss-20b|olmoe-1b-7b|lfm2-1.2b"
     )
     synth.add_argument("name", metavar=shapes)
     synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
@@ -357,7 +357,7 @@ def _synth(commands: Subparsers) -> None:
         "--format",
         choices=["variant", "gguf"],
         default="variant",
-        help="by default variant; GGUF files have Q4_0 weights",
+        help="by default variant; GGUF files have Q4_0 weights, gpt-oss MXFP4 experts",
     )
     synth.add_argument("--seed", type=at_least(0), default=0)
 

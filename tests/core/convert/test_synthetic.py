@@ -88,6 +88,12 @@ def test_lfm2_has_its_shapes():
     assert sum(metadata["lfm2.attention.head_count_kv"]) == 6 * 8
 
 
+def test_gpt_oss_has_its_shapes(tmp_path):
+    """20.9 billion parameters, as published."""
+    _, shapes = synthetic._KNOWN["gpt-oss-20b"].fields()
+    assert sum(math.prod(shape) for _, shape in shapes) == pytest.approx(20.9e9, rel=0.002)
+
+
 def test_the_command_names_every_shape(capsys):
     with pytest.raises(SystemExit):
         main.main(["synth", "--help"])
@@ -107,9 +113,29 @@ def small_lfm2():
     return synthetic._lfm2({**changes, **heads}, 1000)
 
 
+def small_gpt_oss():
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 2}
+    changes = {**synthetic._GPT_OSS_20B, **heads, **sizes, **experts}
+    return synthetic._mixture(synthetic.GPT_OSS, changes, 1000)
+
+
+def test_its_experts_are_packed(monkeypatch, tmp_path):
+    known = {"small": synthetic._KnownShape("small", small_gpt_oss)}
+    monkeypatch.setattr(synthetic, "_KNOWN", known)
+    write_synthetic("small", tmp_path / "v.gguf", form="gguf")
+    file = open_gguf(tmp_path / "v.gguf")
+    experts = file.tensors["blk.0.ffn_up_exps.weight"]
+    assert (experts.dtype, experts.shape) == ("mxfp4", (4, 64, 64))
+    assert np.std(experts.dequantize()) == pytest.approx(64**-0.5, rel=0.5)
+    assert file.tensors["blk.0.ffn_up_exps.bias"].shape == (4, 64)
+    file.close()
+
+
 @pytest.mark.parametrize("form", ["variant", "gguf"])
-@pytest.mark.parametrize("fields", [small_qwen3_5, small_lfm2])
-def test_a_small_one_with_states_runs(fields, form, monkeypatch, tmp_path):
+@pytest.mark.parametrize("fields", [small_qwen3_5, small_lfm2, small_gpt_oss])
+def test_a_small_one_runs(fields, form, monkeypatch, tmp_path):
     monkeypatch.setattr(synthetic, "_KNOWN", {"small": synthetic._KnownShape("small", fields)})
     path = tmp_path / ("v" if form == "variant" else "v.gguf")
     write_synthetic("small", path, form=form, seed=3)
