@@ -156,6 +156,7 @@ _BLOCKS: Mapping[str, Callable[[Random, int, float], NDArray[np.void]]] = {
 
 
 _BIASES = "_exps.bias"  # ends the names of the biases of all experts of a layer
+_FLOATS = (_BIASES, "ffn_gate_inp.weight")  # whose rows would fill blocks
 _NOT_OF_GGUF = ("gemma3n.altup.correct_scale",)  # no field of its
 GEMMA_TEMPLATE = (
     "{{ bos_token }}{% set first = messages[0]['content'] + '\n\n' "
@@ -219,9 +220,12 @@ def _write_gguf(
         # llama.cpp takes values to be width / heads long where a file does not say
         metadata.setdefault(f"{architecture}.attention.value_length", length)
     experts = metadata.get(f"{architecture}.expert_count", 0)
-    packed = "mxfp4" if architecture == GPT_OSS.gguf else "q4_0"
+    is_packed = architecture == GPT_OSS.gguf
+    packed = "mxfp4" if is_packed else "q4_0"
     tensors = []
     for name, shape in _stacked(shapes, experts):
+        if is_packed and name == "rope_freqs.weight":  # its files say how factors are made
+            continue
         blocks = packed if name.endswith(EXPERTS) else "q4_0"
         tensors.append(_gguf_tensor(seed, name, shape, blocks))
     with replaced(target) as file:
@@ -236,7 +240,7 @@ def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...], blocks: str) -> G
     if taps := _TAPS.get(_of_layer(name)):
         shape = (shape[0] // taps, taps)
     fills = len(shape) > 1 and shape[-1] % Q4_0.BLOCK_SIZE == 0
-    dtype = blocks if fills and not name.endswith(_BIASES) else "f32"
+    dtype = blocks if fills and not name.endswith(_FLOATS) else "f32"
     return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, name, shape))
 
 
