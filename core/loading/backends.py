@@ -64,7 +64,7 @@ class ExecutorChoice(Struct, frozen=True):
     described: DeviceInfo | None = None  # of a device that is only planned for
     # An executor of the same weights there, closed later: a device holds them once for both.
     beside: Executor | None = None
-    experts: ExpertsAt = ""
+    experts: ExpertsAt = ""  # of a mixture; settled when its program is planned
 
     @property
     def info(self) -> DeviceInfo | None:
@@ -370,7 +370,10 @@ def make_executor(
 
         assert choice.device is not None
         tuning = validated(choice.device)
-        is_apart = choice.experts in ("cpu", "file")
+        partner, cut = None, whole_plan
+        if choice.experts in ("cpu", "file"):
+            cut = experts_apart
+            partner = _cpu_executor(choice, program, weights, threads, beside=cut)
         executor = VulkanExecutor(
             choice.device,
             program,
@@ -378,10 +381,8 @@ def make_executor(
             progress=progress,
             tuning=tuning,
             beside=choice.beside if isinstance(choice.beside, VulkanExecutor) else None,
-            partner=_cpu_executor(choice, program, weights, threads, experts_apart)
-            if is_apart
-            else None,
-            cut=experts_apart if is_apart else whole_plan,
+            partner=partner,
+            cut=cut,
         )
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing

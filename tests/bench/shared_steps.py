@@ -11,6 +11,7 @@ busy machine makes steps slower, never quicker.
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Mapping
 
@@ -26,6 +27,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant.tensor import TensorData
 from tests.bench.profile_step import print_profile
 
@@ -62,6 +64,42 @@ def main() -> None:
         best = float(np.quantile(taken, 0.05))
         count = counts.get(name, 1)
         print(f"{name:10} {count} x: {best * 1e3:7.2f} ms a step, {count / best:7.1f} tokens/s")
+    _tell_of_experts(shared, arguments.segments, arguments.first)
+
+
+def _tell_of_experts(executor: Executor, segments: int, at: int) -> None:
+    """Print how many experts a layer of a mixture reads for one sequence and for all, and how much
+    faster all are by the bytes that they read."""
+    one, all_ = (_shared_step(executor.program, n, at) for n in (1, segments))
+    counts = [_chosen_experts(executor, step) for step in (one, all_)]
+    if not counts[0]:
+        return
+    chosen = [statistics.mean(map(len, of_layers)) for of_layers in counts]
+    plan = executor.program.plan_of(one)
+    read = [
+        sum(
+            op_read_bytes(plan, op, one) * (more if op.name == "expert_matmul" else 1)
+            for op in plan.ops
+        )
+        for more in (1.0, chosen[1] / chosen[0])
+    ]
+    print(
+        f"experts: {chosen[0]:.1f} a layer of one, {chosen[1]:.1f} of {segments}; by what is read "
+        f"{segments} are at most {segments * read[0] / read[1]:.2f} times as fast"
+    )
+
+
+def _chosen_experts(executor: Executor, step: Step) -> list[set[int]]:
+    """Return by layer the experts that tokens of a step choose."""
+    plan = executor.program.plan_of(step)
+    found, done = list[set[int]](), 0
+    for index, op in enumerate(plan.ops):
+        if op.name == "route":
+            executor.run_ops(plan, step, done, index + 1)
+            done = index + 1
+            chosen = executor.read(plan, plan.tensors[op.outputs[0]], step)
+            found.append(set(map(int, chosen.reshape(-1))))
+    return found
 
 
 def _executor(

@@ -91,9 +91,8 @@ class CpuExecutor:
         states = {t.name: t for t in self._held if t.kind is Kind.STATE}
         self._state_tensors = states
         self._elsewhere = vectors(program)  # in place of what it does not have
-        self._packed: tuple[Plan, Step, I32] | None = (
-            None  # the last step, of one part after the other
-        )
+        # The words of the last step, which several parts of a plan may be run for.
+        self._packed: tuple[Plan, Step, I32] | None = None
         self._state = {name: _filled(t) for name, t in states.items()}
         self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
         self._logits = [self._logits_of(plan) for plan in program.plans]
@@ -287,9 +286,8 @@ def _prepared(
     are read, and so do those that are named in `in_file`."""
     try:
         multiplied = [weight for name, weight in weights.items() if name not in tables]
-        return {name: readable(weights[name]) for name in tables} | for_products(
-            multiplied, in_file
-        )
+        read = {name: readable(weights[name]) for name in tables}
+        return read | for_products(multiplied, in_file)
     except MemoryError as error:
         size = sum(weight.nbytes for weight in weights.values())
         raise OutOfDeviceMemoryError(

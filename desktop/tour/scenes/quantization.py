@@ -19,6 +19,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.model import SetQuantization, ShowRuns
 from llm_lite.desktop.tour.input_driver import InputDriver, InputDriverError
 
+_TABS = 32  # pixels at the top of a panel
 LIMIT = 900.0  # seconds
 PLACES = (("vulkan", 2), ("cpu", 3))  # the kernels, and the form whose lines are in the picture
 SAMPLE = ASSETS / "sample.txt"
@@ -205,11 +206,11 @@ def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: s
 
 
 def scroll_to(driver: InputDriver, name: str, panel: str = "performance") -> None:
-    """Turn the wheel in a panel until a part's top is just below its upper edge."""
+    """Turn the wheel in a panel until a part's top is just below its tabs, which cover it else."""
     x0, y0, x1, _ = driver.rect(f"view.{panel}")
     for _ in range(40):
         driver.point_at((x0 + x1) / 2, y0 + 40)
         below = driver.rect(name)[1] - y0 if driver.shows(name) else 1000.0
-        if 0 <= below < 120:
+        if _TABS <= below < _TABS + 120:
             return
-        driver.wheel(-1.0 if below > 0 else 1.0)
+        driver.wheel(-1.0 if below > _TABS else 1.0)
