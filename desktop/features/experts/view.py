@@ -15,6 +15,7 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
+from llm_lite.desktop.features.attention.heads import draw_read_again
 from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, is_held
 from llm_lite.desktop.features.experts import figures
 from llm_lite.desktop.features.experts.model import LookAtExperts, texts_read
@@ -68,7 +69,7 @@ NONE = mark(
 NO_MODEL = mark("Load a mixture of experts to see which of them its tokens choose.")
 NOTHING = mark("There is nothing in it yet: say something in the chat.")
 READING = mark("Reading which experts its tokens chose.")
-UNREAD = mark("The cache does not hold this conversation: its choices come with the next message.")
+UNREAD = mark("The cache does not hold this conversation: its choices appear once it is read.")
 MEASURES: tuple[tuple[Measure, str], ...] = (
     ("load", mark("Load")),
     ("weight", mark("Weight")),
@@ -147,7 +148,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         return []
     actions, found = requests(state), state.routing
     if found.read is None or not found.read.count:
-        wrapped(ui, found.problem or tr(_why_none(state)))
+        why = _why_none(state)
+        wrapped(ui, found.problem or tr(why))
+        idle = state.reading is None and not state.running and not state.elsewhere
+        if why == UNREAD and idle and not found.problem and state.holds_conversations:
+            actions += draw_read_again(ui, "experts")
         return actions
     shown = ui.local(ExpertsShown)
     routing = _routing_of(shown, found.read)

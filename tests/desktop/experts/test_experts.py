@@ -226,3 +226,15 @@ def test_the_executor_tells_what_a_token_reads():
     (reads, where) = _mixture(STATE, executor)
     assert "1.0 MiB" in reads and where.startswith("Experts: in the file")
     assert _mixture(STATE, EXECUTOR) == []
+
+
+def test_a_conversation_that_the_cache_does_not_hold_is_read_again(headless):
+    unread = replace(STATE, context_used=0, positions=(), owners=())
+    one = headless(unread, size=(1280, 1200))
+    one.driver.click("tab.experts")
+    one.driver.frames(2)
+    assert "experts.read" in one.ui.rects
+    one = headless(replace(unread, tree=ConversationTree()), size=(1280, 1200))
+    one.driver.click("tab.experts")
+    one.driver.frames(2)
+    assert "experts.read" not in one.ui.rects, "there is nothing to read"
