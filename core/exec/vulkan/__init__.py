@@ -23,4 +23,8 @@ text so far, all of it, or an encoder's source) and a bias by distance are speci
 (common/seen.glsl, common/bias.glsl). A sequence gets the same bits alone and beside others: no sum
 depends on how many tokens there are, and where a device has one kernel for few tokens and another
 for many, `alike.py` runs sequences with few and with many apart.
+
+Where the device does not hold a mixture's experts a plan is cut (`core/exec/parts.py`), and C++
+runs the ops of the experts: a recording a part, which copies in what the other side made and copies
+out what it is to have.
 """

@@ -70,6 +70,8 @@ def _tell(
             show(f"{mode}: {fit}")
         elif not fit.fits:
             show(f"{mode} does not fit: {fit.instead}")
+        elif fit.in_file:
+            show(f"{mode}: {amount(fit.in_file)} of experts stay in the file, as they do not fit")
     return 0
 
 

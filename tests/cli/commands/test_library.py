@@ -12,6 +12,7 @@ from tests.cli.on_terminal import on_terminal
 from tests.cli.terminal_runs import sentence
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
 from tests.core.hub.local.layouts import COMMIT, digest, gguf, hub_repository, put
+from tests.mixture_in_blocks import write_mixture_in_blocks
 
 
 @pytest.fixture
@@ -131,6 +132,22 @@ def test_what_a_model_takes(tiny_llama, home, capsys):  # noqa: F811
     assert all(row["fits"] and row["bytes"] > 0 for row in told["modes"])
     kept = home / ".cache/llm-lite/bandwidth.json"
     assert list(json.loads(kept.read_text()).values()) == [told["read_gb_s"]]
+
+
+def test_experts_that_do_not_fit_stay_in_their_file(
+    tmp_path,
+    home,  # noqa: F811
+    capsys,
+    monkeypatch,
+):
+    words = ["models", "fit", str(write_mixture_in_blocks(tmp_path)), "--backend", "cpu"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (whole,) = [row["bytes"] for row in told["modes"] if row["mode"] == "as-stored"]
+    monkeypatch.setattr(machine, "available_bytes", lambda: (whole - 1) * 16 // 15)
+    assert main(words) == 0
+    shown = [line for line in lines(capsys) if line.startswith("as-stored:")]
+    assert len(shown) == 1 and "of experts stay in the file" in shown[0]
 
 
 def test_what_does_not_fit_is_one_sentence(tiny_llama, home, capsys, monkeypatch):  # noqa: F811
