@@ -332,7 +332,7 @@ class VulkanExecutor:
         for _ in range(times):
             self.run(step)
         whole = (time.perf_counter() - began) / times
-        groups = [group for p in self._own_parts(plan) for group in self._groups_of(plan, p)]
+        groups = self._groups_of(plan)
         taken = self._measure_groups(plan, times)
         shares = [_shared(g, t, plan, step) for g, t in zip(groups, taken, strict=True)]
         own = iter([seconds for each in shares for seconds in each])
@@ -350,7 +350,7 @@ class VulkanExecutor:
         return time.perf_counter() - began
 
     def _measure_groups(self, plan: Plan, times: int) -> list[float]:
-        calls = [call for part in self._own_parts(plan) for call in self._calls(plan, part)]
+        calls = self._calls(plan)
         sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(calls) + 1)
         queue, taken = self._device.compute, np.zeros(len(calls))
         try:
@@ -465,20 +465,22 @@ class VulkanExecutor:
         assert self._crossing is not None
         return self._crossing, first, _tensor_bytes(tensor)
 
-    def _own_parts(self, plan: Plan) -> list[PlanPart]:
-        return [part for part in self._plan_parts[id(plan)] if not part.apart]
+    def _own_parts(self, plan: Plan) -> tuple[PlanPart, ...]:
+        return tuple(part for part in self._plan_parts[id(plan)] if not part.apart)
 
-    def _groups_of(self, plan: Plan, part: PlanPart) -> list[Group]:
-        """Return the groups of a part; none has ops of two, as what is apart is never fused."""
+    def _groups_of(self, plan: Plan, *parts: PlanPart) -> list[Group]:
+        """Return the groups of these parts, or of all its own; none has ops of two parts, as what
+        is apart is never fused."""
+        own = parts or self._own_parts(plan)
         found, at = [], 0
         for group in self._groups[id(plan)]:
-            if part.first <= at < part.last:
+            if any(part.first <= at < part.last for part in own):
                 found.append(group)
             at += len(group.ops)
         return found
 
-    def _calls(self, plan: Plan, part: PlanPart) -> list[list[Dispatch]]:
-        fused, groups = self._fused[id(plan)], self._groups_of(plan, part)
+    def _calls(self, plan: Plan, *parts: PlanPart) -> list[list[Dispatch]]:
+        fused, groups = self._fused[id(plan)], self._groups_of(plan, *parts)
         return [group_dispatches(self, g, fused, self._vector(plan, g.ops[0])) for g in groups]
 
     def _dispatches(self, plan: Plan, op: Op) -> list[Dispatch]:
