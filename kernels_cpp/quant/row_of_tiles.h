@@ -8,7 +8,7 @@ namespace llm {
 namespace LLM_ISA {
 
 // One row of tiles, of `count` rows of blocks that are `stride` bytes apart; missing ones are 0.
-// each(tile): called before a tile is made
+// each(): called before each tile
 template <typename Format, typename Each>
 inline void make_row_of_tiles(const uint8_t* rows, int64_t stride, int64_t count, uint8_t* tiles,
                               const Each& each) {

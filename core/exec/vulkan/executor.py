@@ -55,7 +55,7 @@ READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 TABLE_BYTES = 1 << 16  # of constant tables, as of rotary frequencies
 
 
-_Crossing = tuple[tuple[int, Tensor], ...]  # offsets and tensors
+_Crossing = tuple[tuple[int, Tensor], ...]  # bytes into what both see, and what lies there
 
 
 class Recording(Struct, frozen=True):
@@ -298,13 +298,11 @@ class VulkanExecutor:
             op = plan.ops[index]
             if op.name in skip:
                 continue
-            own = [plan.tensors[i] for i in op.given]
-            for tensor in own:
+            for tensor in (plan.tensors[i] for i in op.given):
                 if tensor.kind is Kind.SCRATCH:
                     self._partner.give(tensor, step, self.take(tensor, step))
             self._partner.run_ops(plan, step, index, index + 1)
-            for number in op.outputs:
-                tensor = plan.tensors[number]
+            for tensor in (plan.tensors[i] for i in op.outputs):
                 self.give(tensor, step, self._partner.take(tensor, step))
 
     def _run_own(
