@@ -31,7 +31,7 @@ void load_w(uint block) {
 }
 
 void main() {
-  if (first_token() >= rows_in_use()) return;
+  if (!find_tile()) return;
   uint n = gl_LocalInvocationID.x, t = gl_LocalInvocationID.y;
   float sums[SUMS];
   for (uint i = 0; i < SUMS; ++i) sums[i] = 0.0;

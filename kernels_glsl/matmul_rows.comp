@@ -69,12 +69,11 @@ void add_block(uint rows, uint block, uint first) {
 }
 
 void main() {
-  uint first_token = gl_WorkGroupID.y * TOKENS, last_token = rows_in_use() - 1;
-  if (first_token >= rows_in_use()) return;
-  uint rows = min(gl_GlobalInvocationID.x, (OUTPUTS - 1) / 4);  // four of them
-  uint base = first_of_expert(first_token);
-  if (are_elsewhere(base)) return;
-  base -= FIRST_ROW;  // wraps where they begin before the part
+  Tile tile = tile_of_workgroup(TOKENS);
+  if (is_empty(tile)) return;
+  uint first_token = tile.first, last_token = tile.end - 1;
+  uint rows = min(gl_GlobalInvocationID.x, (WIDTH - 1) / 4);  // four of them
+  uint base = tile.weights - FIRST_ROW;  // wraps where they begin before the part
   uint weight_rows = in_part(base + rows * 4) / 4;
   float squares[TOKENS];
   [[unroll]] for (uint i = 0; i < HALVES * TOKENS; ++i) sums[i] = vec4(0.0);
@@ -89,7 +88,7 @@ void main() {
       x_sums[t] = sum_of_lanes(own_x[t].x + own_x[t].y + own_x[t].z + own_x[t].w);
     }
     [[unroll]] for (uint part = 0; part < HALVES; ++part)
-      add_block(weight_rows + part * (OUTPUTS / 4), block, part * TOKENS);
+      add_block(weight_rows + part * (WIDTH / 4), block, part * TOKENS);
   }
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     float root = NORMED != 0 ? root_of(sum_of_lanes(squares[t]) / float(K) + EPS) : 1.0;
@@ -97,7 +96,7 @@ void main() {
       uint at = (first_token + t) * Y_COLUMNS + Y_FIRST + rows * 4 + r;
       float value = sums[t][r] / root;
       if (HALVES == 2) value = gated(value, sums[TOKENS + t][r] / root);
-      bool is_there = first_token + t <= last_token && rows * 4 + r < OUTPUTS;
+      bool is_there = first_token + t <= last_token && rows * 4 + r < WIDTH;
       if (is_there && is_in_part(base + rows * 4)) y[at] = added(value, at);
     }
   }

@@ -27,13 +27,14 @@ layout(binding = 6) readonly buffer NormWeight { float norm_weight[]; };
 const uint SUMS = ROWS * HALVES * TOKENS;  // by half, row and token
 const uint SLICES = LANES / LANE_ROWS;
 
-uint base = 0;  // of the weights of the row's expert; a workgroup has one row then
+Tile tile;
+uint base = 0;  // of the tile's weights in the part
 
 uint weight_row(uint first, uint r) {
-  return in_part(base + min(first + r % ROWS * LANE_ROWS, OUTPUTS - 1) + r / ROWS * OUTPUTS);
+  return in_part(base + min(first + r % ROWS * LANE_ROWS, WIDTH - 1) + r / ROWS * WIDTH);
 }
 
-uint token_row(uint first, uint t) { return min(first + t, rows_in_use() - 1); }
+uint token_row(uint first, uint t) { return min(first + t, tile.end - 1); }
 
 // over the lanes that share a row; those of a subgroup do not, but where LANE_ROWS is 1
 float slices_sum(float value) {
@@ -123,11 +124,10 @@ void add_block(uint block, uint first, uint first_token, inout float sums[SUMS],
 #endif
 
 void main() {
-  uint first_token = gl_WorkGroupID.y * TOKENS;
-  if (first_token >= rows_in_use()) return;
-  base = first_of_expert(first_token);
-  if (are_elsewhere(base)) return;
-  base -= FIRST_ROW;  // wraps where they begin before the part
+  tile = tile_of_workgroup(TOKENS);
+  if (is_empty(tile)) return;
+  base = tile.weights - FIRST_ROW;  // wraps where they begin before the part
+  uint first_token = tile.first;
   uint lane = gl_LocalInvocationIndex;
   uint first = gl_WorkGroupID.x * ROWS * LANE_ROWS + lane % LANE_ROWS;
   float sums[SUMS], squares[TOKENS];
@@ -144,7 +144,7 @@ void main() {
       value = gated(value, slices_sum(sums[ROWS * TOKENS + i]) / roots[i % TOKENS]);
     uint row = first + i / TOKENS * LANE_ROWS, token = first_token + i % TOKENS;
     uint at = token * Y_COLUMNS + Y_FIRST + row;
-    if (lane < LANE_ROWS && row < OUTPUTS && token < rows_in_use() && is_in_part(base + row))
+    if (lane < LANE_ROWS && row < WIDTH && token < tile.end && is_in_part(base + row))
       y[at] = added(value, at);
   }
 }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.vulkan.fusion import Fusions
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
+from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Plan, Program, Tensor
 from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.records import replace
@@ -50,7 +51,8 @@ def few_tokens(program: Program, tuning: Tuning) -> int:
         return 0
     if program.pages.segments <= tuning.matvec_tokens:
         return tuning.matvec_tokens
-    return max(MATRIX_PART, program.pages.segments) if tuning.matrix[0] else 0
+    apart = tuning.matrix[0] or any(map(expert_layers, program.plans))
+    return max(MATRIX_PART, program.pages.segments) if apart else 0
 
 
 def fusions_of(program: Program, tuning: Tuning) -> Fusions:

@@ -2,7 +2,7 @@
 
 `matmul_rows` is for software drivers, `matvec` for few tokens. Of many, `matmul` makes tiles of
 outputs, `matmul_a8` of int8 blocks, and `matmul_matrix` those where the device has cooperative
-matrices.
+matrices. Tiles of experts have rows of one of them (expert_weights.glsl).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from llm_lite.core.exec.vulkan.alike import few_tokens
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
 from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
@@ -50,7 +51,9 @@ class Product(Struct, frozen=True):
         tuning = self.call.binder.tuning
         if tuning.vector_tokens and self._inputs % 32 == 0:
             return list(map(self._matmul_rows, self.parts))
-        few = max(self.call.rows, self._sequences) <= tuning.matvec_tokens or self.experts
+        few = max(self._tokens, self._sequences) <= tuning.matvec_tokens
+        if self.experts and self._tokens <= few_tokens(self.call.binder.program, tuning):
+            few = True
         return [self._matvec(part) if few else self._matmul(part) for part in self.parts]
 
     def _matvec(self, part: WeightPart) -> Dispatch:
@@ -70,9 +73,8 @@ class Product(Struct, frozen=True):
         return self._dispatch(variant, part, groups, **sizes, **self._beside())
 
     def _matmul_rows(self, part: WeightPart) -> Dispatch:
-        most = 1 if self.experts else self.call.binder.tuning.vector_tokens
-        tokens = min(most, self.call.rows)
-        groups = -(-self._outputs(part) // (VECTOR * VECTOR_ROWS)), -(-self.call.rows // tokens)
+        tokens = min(self.call.binder.tuning.vector_tokens, self._rows_together)
+        groups = -(-self._outputs(part) // (VECTOR * VECTOR_ROWS)), self._tiles(tokens)
         sizes = {"LANES": VECTOR, "TOKENS": tokens}
         return self._dispatch(
             f"matmul_rows.{self._format}", part, groups, **sizes, **self._beside()
@@ -80,12 +82,13 @@ class Product(Struct, frozen=True):
 
     def _matmul(self, part: WeightPart) -> Dispatch:
         # Rows of the largest step: else most of a tile is empty.
+        tuning = self.call.binder.tuning
         enough = self.call.rows > max(MATRIX_PART, self._sequences)
-        if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0] and enough:
+        if self.x.dtype == "a8" and tuning.matrix[0] and enough and not self.experts:
             return self._matmul_matrix(part)
-        rows, most = self.call.rows, self.call.binder.tuning.tile
-        tile_t = min(most, 1 << max(0, math.ceil(math.log2(rows / TILE))))
-        groups = -(-part.rows // (TILE * most)), -(-rows // (TILE * tile_t))
+        most = tuning.tile
+        tile_t = min(most, 1 << max(0, math.ceil(math.log2(self._rows_together / TILE))))
+        groups = -(-self._outputs(part) // (TILE * most)), self._tiles(TILE * tile_t)
         sizes = {"TILE_T": tile_t, "TILE_N": most, "ADDED": int(self.residual is not None)}
         return self._dispatch(f"matmul.{self._variant}", part, groups, **sizes)
 
@@ -134,6 +137,24 @@ class Product(Struct, frozen=True):
         if self.norm:
             sizes |= {"NORMED": 1, "EPS": float(self.norm.eps)}
         return sizes
+
+    @property
+    def _tokens(self) -> int:
+        """Return the tokens of the largest step."""
+        return self.call.rows // self.call.rows_tensor.per_token
+
+    @property
+    def _rows_together(self) -> int:
+        """Return how many rows of x have the same weights in the largest step, at least one: of
+        experts those that one has if all are chosen alike."""
+        if self.experts is None:
+            return self.call.rows
+        return max(1, self.call.rows // (self.experts.shape[1] - 1))
+
+    def _tiles(self, size: int) -> int:
+        """Return the workgroups for tiles of so many rows, with which each expert begins anew."""
+        tiles = -(-self.call.rows // size)
+        return tiles + self.experts.shape[1] - 1 if self.experts and size > 1 else tiles
 
     @property
     def _inputs(self) -> int:
