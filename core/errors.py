@@ -88,6 +88,10 @@ class UnfitModelError(DeviceError):
     """The device works, but its kernels cannot run the model: the text says which part of it."""
 
 
+class AcceleratorError(DeviceError):
+    """An executor from outside failed: the text names it, and work moves to the C++ executor."""
+
+
 class OutOfDeviceMemoryError(DeviceError):
     """The device has not enough memory for the request."""
 

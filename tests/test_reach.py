@@ -21,8 +21,6 @@ DEFINITIONS = {
     "llm_lite.core.quant.search": "what kernels_cpp/quantizer/ computes, as core/exec/reference.py "
     "is of the ops",
     "llm_lite.core.generation.reference_choice": "how kernels_cpp/logits/ chooses a token",
-    "llm_lite.core.exec.compare": "names the op of an executor that is wrong; whoever writes one "
-    "calls it",
 }
 # Found by the family of their formats
 CODECS = [f"llm_lite.core.quant.blocks.{row.family}" for row in FORMATS.values()]

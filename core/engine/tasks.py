@@ -15,6 +15,7 @@ from llm_lite.core.files.writing import make_folder
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import place_of, remove
 from llm_lite.core.messages import (
+    AccountStep,
     AnalyzeTensors,
     CommandProgress,
     CompareRuns,
@@ -28,6 +29,7 @@ from llm_lite.core.messages import (
     MeasureModes,
     ModesMeasured,
     ProfileStep,
+    StepAccounted,
     StepProfiled,
     StudyKernels,
     Task,
@@ -38,7 +40,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.metrics.kernel_study.study import products_on, study
 from llm_lite.core.metrics.modes import measure_modes, recommend
 from llm_lite.core.metrics.perplexity import measure, read_chunks
-from llm_lite.core.metrics.step_profile import profile_step
+from llm_lite.core.metrics.step_profile import account_step, profile_step
 from llm_lite.core.metrics.tensors import analyze
 from llm_lite.core.records import replace
 
@@ -143,6 +145,11 @@ def _profile_step(task: ProfileStep, context: TaskContext) -> None:
     context.emit(StepProfiled(found))
 
 
+def _account_step(task: AccountStep, context: TaskContext) -> None:
+    found = account_step(context.runner, task.tokens, task.parameters)
+    context.emit(StepAccounted(found))
+
+
 def _measure_modes(task: MeasureModes, context: TaskContext) -> None:
     report = _Report(context)
     rows = measure_modes(context.file, task.options, context.device, report)
@@ -158,5 +165,6 @@ _TASKS: dict[type[Any], Callable[[Any, TaskContext], None]] = {
     KeepVariant: _keep,
     DropVariant: _drop,
     ProfileStep: _profile_step,
+    AccountStep: _account_step,
     StudyKernels: _study_kernels,
 }

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from llm_lite.core.errors import (
+    AcceleratorError,
     DeviceError,
     DeviceLostError,
     RequestError,
     UnfitModelError,
 )
+from llm_lite.core.exec.accelerator import Accelerator, cut_of
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.exec.parts import Cut, experts_apart, whole_plan
-from llm_lite.core.messages import Activations, EngineOptions, KvType, Speculate
+from llm_lite.core.exec.parts import Cut, crossing_bytes, experts_apart, whole_plan
+from llm_lite.core.exec.split import SplitExecutor, split_executor
+from llm_lite.core.messages import BACKENDS, Activations, EngineOptions, KvType, Speculate
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
+from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, beam_pages, chat_pages
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
     from llm_lite.core.gpu.info import DeviceInfo
 
-Chosen = Literal["vulkan", "cpu", "numpy"]
+Chosen = str  # "vulkan", "cpu", "numpy", or the name of an accelerator
 ExpertsAt = Literal["", "memory", "cpu", "file"]  # as in ExecutorInfo
 Progress = Callable[[float], None]
 
@@ -48,6 +52,7 @@ _SLICED = Bucket(1, 1, sliced=True)  # guesses a token
 _STATE_BYTES = 256 << 20  # of recurrent states in the executor
 _LEAST_STATES, _MOST_STATES = 4, 16
 _DRAFTED_BYTES, _LEAST_DRAFTED = 128 << 20, 2  # of states of drafted tokens, besides these
+_PRODUCTS = ("matmul", "expert_matmul")
 ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
 _ENCODER_OUTPUTS = 64  # tokens whose logits come from one pass through the masked-token head
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
@@ -65,10 +70,15 @@ class ExecutorChoice(Struct, frozen=True):
     # An executor of the same weights there, closed later: a device holds them once for both.
     beside: Executor | None = None
     experts: ExpertsAt = ""  # of a mixture; settled when its program is planned
+    accelerator: Accelerator | None = None  # from outside, which runs what it takes beside C++
 
     @property
     def info(self) -> DeviceInfo | None:
         return self.described if self.device is None else self.device.info
+
+    @property
+    def most_verified(self) -> int:
+        return _VERIFIED.get(self.backend, _VERIFIED["numpy"])
 
 
 def choose(
@@ -84,6 +94,10 @@ def choose(
         return ExecutorChoice("numpy", "")
     if options.backend == "cpu":
         return ExecutorChoice("cpu", "")
+    if options.backend not in BACKENDS:
+        from llm_lite.core.loading.accelerators import accelerator
+
+        return ExecutorChoice(options.backend, "", accelerator=accelerator(options.backend))
     unfit = _unfit(shape)
     if options.backend == "vulkan":
         if unfit:
@@ -99,11 +113,13 @@ def _unfit(shape: ModelShape | None) -> str:
     return unfit_heads(shape.head_dim) if shape is not None else ""
 
 
-def fallback(error: DeviceError) -> ExecutorChoice:
-    """Return the choice of the C++ executor, in place of a device that failed or cannot run the
-    model."""
-    if isinstance(error, UnfitModelError):
+def fallback(error: DeviceError, backend: str) -> ExecutorChoice:
+    """Return the choice of the C++ executor, in place of that of `backend`, which failed or cannot
+    run the model."""
+    if isinstance(error, UnfitModelError | AcceleratorError):
         return ExecutorChoice("cpu", str(error))
+    if backend not in BACKENDS:
+        return ExecutorChoice("cpu", f"the accelerator {backend} failed: {error}")
     what = "was lost" if isinstance(error, DeviceLostError) else "failed"
     return ExecutorChoice("cpu", f"the Vulkan device {what}: {error}")
 
@@ -169,7 +185,7 @@ def build_options(
     prompts = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
     verified = 1
     if not every_output and drafts(choice, options):
-        verified = min(_VERIFIED[choice.backend], context, 1 + _most_drafted(shape))
+        verified = min(choice.most_verified, context, 1 + _most_drafted(shape))
     cut = slice_to_draft(options.speculate, draft_slice) if verified > 1 else None
     by_block = shape.draft_block and options.speculate == "auto" and verified > 1
     chunk = prompts[-1]
@@ -298,7 +314,7 @@ def text_encoder_options(
 def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
     """Return sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its
     tokens: a larger one must not be what costs the attention maps."""
-    usual = _BUCKETS[choice.backend]
+    usual = _BUCKETS.get(choice.backend, _BUCKETS["cpu"])
     discrete = choice.info is not None and choice.info.kind == "discrete"
     if not discrete or usual[-1] <= queries < _DISCRETE_BUCKETS[-1]:
         return usual
@@ -338,6 +354,8 @@ def activations(
     if asked != "auto":
         return asked
     fast = False
+    if choice.accelerator is not None:
+        return choice.accelerator.activations
     if choice.backend == "cpu":
         from llm_lite.core.exec.cpu.self_test import validated_isa
         from llm_lite.core.processor import has_integer_dot
@@ -392,9 +410,26 @@ def make_executor(
         return executor
     if choice.backend == "cpu":
         return _cpu_executor(choice, program, weights, threads)
+    if choice.accelerator is not None:
+        return _split_executor(choice, choice.accelerator, program, weights, threads)
     from llm_lite.core.exec.numpy_executor import NumpyExecutor
 
     return NumpyExecutor(program, weights)
+
+
+def _split_executor(
+    choice: ExecutorChoice,
+    accelerator: Accelerator,
+    program: Program,
+    weights: Mapping[str, TensorData],
+    threads: int,
+) -> SplitExecutor:
+    return split_executor(
+        accelerator,
+        program,
+        weights,
+        lambda cut: _cpu_executor(choice, program, weights, threads, beside=cut),
+    )
 
 
 def _cpu_executor(
@@ -417,6 +452,38 @@ def _cpu_executor(
     )
 
 
+def shared_work(choice: ExecutorChoice, program: Program) -> str:
+    """Return a sentence on what of a token an accelerator runs; "" if it runs nothing, or if there
+    is none."""
+    if choice.accelerator is None:
+        return ""
+    plan, name = program.plans[0], choice.backend
+    parts = cut_of(choice.accelerator)(plan)
+    taken = [op for part in parts if not part.apart for op in part.ops(plan)]
+    kilobytes = f"{crossing_bytes(parts) / 1e3:.0f}"
+    products = sum(op.name in _PRODUCTS for op in plan.ops)
+    if mine := sum(op.name in _PRODUCTS for op in taken):
+        return (
+            f"{mine} of {products} products run on {name}, all else in C++; {kilobytes} kB cross "
+            f"for a token"
+        )
+    if taken:
+        return (
+            f"{len(taken)} of {len(plan.ops)} ops run on {name}, all else in C++; {kilobytes} kB "
+            f"cross for a token"
+        )
+    return ""
+
+
+def unused_note(choice: ExecutorChoice, program: Program) -> str:
+    """Return a sentence where an accelerator takes nothing of a model; "" otherwise."""
+    if choice.accelerator is None or shared_work(choice, program):
+        return ""
+    plan = program.plans[0]
+    formats = {plan.tensors[op.inputs[1]].dtype for op in plan.ops if op.name in _PRODUCTS}
+    return f"{choice.backend} takes no op with {', '.join(sorted(formats))} weights: C++ runs all"
+
+
 def device_name(choice: ExecutorChoice) -> str:
     if choice.backend == "vulkan":
         assert choice.device is not None
@@ -425,4 +492,4 @@ def device_name(choice: ExecutorChoice) -> str:
         from llm_lite.core.processor import processor_name
 
         return processor_name()
-    return "NumPy"
+    return "NumPy" if choice.accelerator is None else one_line(choice.accelerator.device)

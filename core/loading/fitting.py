@@ -59,7 +59,7 @@ class Fitting(Struct, frozen=True):
                 draft_slice=model.draft_slice,
             )
         plan = planned(self.description, options, build, partial(programs_beside, build=build))
-        return self._with_experts(plan)
+        return self._with_experts(replace(plan, accelerator=self.choice.accelerator))
 
     def _with_experts(self, plan: Planned) -> Planned:
         """Settle where the experts of a mixture are, if that was left open or cannot be."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.accelerator import Accounting
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
@@ -215,7 +216,8 @@ def executor_info(
     return ExecutorInfo(
         backend=choice.backend,
         device=backends.device_name(choice),
-        reason=choice.reason,
+        reason=choice.reason or backends.unused_note(choice, program),
+        shared=backends.shared_work(choice, program),
         mode=options.mode,
         activations="a8" if integer else "a32",  # float weights have no use for int8
         keys=options.keys,
@@ -223,6 +225,7 @@ def executor_info(
         threads=_threads(choice, options),
         active_bytes=active_bytes(program.plans[0]),
         experts=choice.experts,
+        accounts=isinstance(choice.accelerator, Accounting),
     )
 
 

@@ -63,6 +63,13 @@ from llm_lite.core.messages.encoding import (
     TextEncoded,
     TextsCompared,
 )
+from llm_lite.core.messages.inspecting.accounts import (
+    AccountParameter,
+    AccountStep,
+    OpAccount,
+    StepAccount,
+    StepAccounted,
+)
 from llm_lite.core.messages.inspecting.cache import (
     CacheMeasured,
     CacheRewritten,
@@ -209,8 +216,8 @@ class Logged(Event, frozen=True):
 
 __all__ = [
     "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "EXPERTS_IN", "KV_TYPES", "MODES",
-    "MOST_ALTERNATIVES", "MOST_BEAMS", "OVERFLOWS", "SPECULATES", "Activations", "AllowedTokens",
-    "Alternative",
+    "MOST_ALTERNATIVES", "MOST_BEAMS", "OVERFLOWS", "SPECULATES", "AccountParameter",
+    "AccountStep", "Activations", "AllowedTokens", "Alternative",
     "AnalyzeTensors", "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows",
     "AttentionRowsMode", "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured",
     "CacheRewritten", "CacheStatus", "Cancel", "ChatMessage", "CheckKept", "Command",
@@ -224,14 +231,16 @@ __all__ = [
     "KernelsStudied", "KvType", "LensResult", "LensRow", "Level", "LoadModel", "LoadNeedsMemory",
     "LoadProgress", "LoadStarted", "Logged", "MakeTitle", "MapsExported", "Measure", "MeasureCache",
     "MeasureDivergence", "MeasureModes", "Mode", "ModeSpeed", "ModeSwitch", "ModelGains",
-    "ModelIdentity", "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured", "OpTime",
+    "ModelIdentity", "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured",
+    "OpAccount", "OpTime",
     "OpenCache", "OtherTarget", "Overflow", "PooledPrefix", "PrefillProgress", "ProfileStep",
     "PromptToken", "Read", "ReadAttentionRows", "ReadRouting", "ReadStates", "ReadTarget",
     "Reconfigure", "ResumeKept", "Role", "RoutingRead", "RunFinished", "RunReady", "RunToken",
     "RunsForced", "SamplingDefault",
     "SamplingOptions", "SaveCache", "ServedRequest", "ServerSpec", "ServingChanged",
     "ServingStatus", "SetGains", "Shutdown", "SourceDrafts", "SourceRead", "SourceToken",
-    "Speculate", "SpellTokens", "StartServing", "StatesRead", "StepProfile", "StepProfiled",
+    "Speculate", "SpellTokens", "StartServing", "StatesRead", "StepAccount",
+    "StepAccounted", "StepProfile", "StepProfiled",
     "StepRequest", "StopReason", "StopServing", "StudyBackend", "StudyKernels", "TargetFinished",
     "TargetGrown", "TargetToken", "Task", "TensorReport", "TensorRow", "TextEncoded",
     "TextTokenized", "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded",

@@ -170,7 +170,7 @@ class TokenDecoded(Event, frozen=True):
     rejected: tuple[DraftedToken, ...] = ()  # drafted for its place and behind, and not what came
 
 
-_LEAST_FROM_DISK = 64 << 10  # bytes a token: what one page that is missing brings with it
+_LEAST_FROM_DISK = 1 << 20  # bytes a token: the program itself reads less in a short answer
 
 
 class GenerationStats(Struct, frozen=True):

@@ -104,7 +104,7 @@ class DraftModelInfo(Struct, frozen=True):
 class ExecutorInfo(Struct, frozen=True):
     """The executor that multiplies, and why: shown in the status bar."""
 
-    backend: Literal["vulkan", "cpu", "numpy", "remote"]
+    backend: str  # "vulkan", "cpu", "numpy", "remote", or the name of an accelerator
     device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
     reason: str  # one sentence: why auto chose it, or what failed; "" if it was chosen
     mode: Mode
@@ -115,6 +115,8 @@ class ExecutorInfo(Struct, frozen=True):
     draft: DraftModelInfo | None = None
     active_bytes: int = 0  # of weights that a token of a mixture reads; 0: it reads all
     experts: Literal["", "memory", "cpu", "file"] = ""  # where a mixture's are; "": a dense model
+    shared: str = ""  # a sentence: what runs on an accelerator and what in C++ beside it
+    accounts: bool = False  # True: an accelerator that says what a step would cost
 
 
 class CacheLayerInfo(Struct, frozen=True):

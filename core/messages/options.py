@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-Backend = Literal["auto", "vulkan", "cpu", "numpy"]
+# One of BACKENDS, or the name of an executor that a package registers (core/exec/accelerator.py)
+Backend = Annotated[str, Meta(pattern="^[a-z][a-z0-9-]{0,39}$")]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
 Activations = Literal["auto", "a32", "a8"]
 KvType = Literal["fp16", "fp32", "int8", "int4"]

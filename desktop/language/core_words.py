@@ -116,6 +116,10 @@ SENTENCES = (
     # where the model runs, and why
     mark("no usable Vulkan device was found"),
     mark("the Vulkan device is only software ({device})"),
+    # accelerators
+    mark("{taken} of {all} products run on {name}, all else in C++; {size} kB cross for a token"),
+    mark("{taken} of {all} ops run on {name}, all else in C++; {size} kB cross for a token"),
+    mark("{name} takes no op with {formats} weights: C++ runs all"),
     mark("the Vulkan device cannot be used: {error}"),
     mark("there is no Vulkan device {wanted}: {count} were found"),
     mark("attention heads of {width} values: on Vulkan their number must be even"),

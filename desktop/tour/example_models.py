@@ -249,6 +249,9 @@ class ExampleServices:
     def disk_free(self) -> int | None:
         return 182 * GIB
 
+    def accelerators(self) -> tuple[str, ...]:
+        return ()
+
     def curated(self) -> tuple[CuratedModel, ...]:
         return CURATED
 

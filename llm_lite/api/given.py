@@ -11,9 +11,9 @@ from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.loading.accelerators import check_backend
 from llm_lite.core.messages import (
     ACTIVATIONS,
-    BACKENDS,
     EXPERTS_IN,
     KV_TYPES,
     MODES,
@@ -31,7 +31,6 @@ Chosen = int | Sequence[int] | None  # one, some or all layers or heads
 
 _ROLES = get_args(Role)
 _WORDS = {
-    "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
     "experts": EXPERTS_IN,
@@ -47,6 +46,8 @@ def engine_options(given: Mapping[str, Any]) -> EngineOptions:
     for name, words in _WORDS.items():
         if name in given and given[name] not in words:
             raise RequestError(f"{name}: expected {_either(words)}, found {given[name]!r}")
+    if "backend" in given:
+        check_backend(given["backend"])
     _check_numbers(given, EngineOptions())
     return EngineOptions(**given)
 

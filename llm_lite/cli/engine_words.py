@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from llm_lite.cli.parser import DEVICE_HELP, at_least
+from llm_lite.cli.parser import DEVICE_HELP, at_least, backend
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.messages import (
@@ -35,10 +35,12 @@ FORMS = ("auto", "chat", "completion")
 def add_engine(engine: argparse._ArgumentGroup) -> None:
     engine.add_argument(
         "--backend",
-        choices=BACKENDS,
+        type=backend,
         default="auto",
+        metavar=f"{{{','.join(BACKENDS)},NAME}}",
         help="the executor. auto, the default: Vulkan on a GPU, else cpu. cpu: the C++ kernels. "
-        "numpy: the slow reference",
+        "numpy: the slow reference. NAME: one that an installed package adds, as `llm-lite doctor` "
+        "lists them",
     )
     engine.add_argument(
         "--device",

@@ -19,7 +19,15 @@ from llm_lite.cli.engine_words import (
     add_speculation,
     kv_types,
 )
-from llm_lite.cli.parser import DEVICE_HELP, Commands, Parser, Subparsers, at_least, mistyped
+from llm_lite.cli.parser import (
+    DEVICE_HELP,
+    Commands,
+    Parser,
+    Subparsers,
+    at_least,
+    mistyped,
+    parameter,
+)
 from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, output
 from llm_lite.cli.terminal.interrupts import ends_in_order
@@ -48,6 +56,8 @@ _COMMANDS = {
     "tokenize": "llm_lite.cli.commands.tokenize",
     "bench": "llm_lite.cli.commands.bench",
     "kernels": "llm_lite.cli.commands.kernels",
+    "conformance": "llm_lite.cli.commands.conformance",
+    "account": "llm_lite.cli.commands.account",
     "slice": "llm_lite.cli.commands.slicing",
     "synth": "llm_lite.cli.commands.synth",
     "perplexity": "llm_lite.cli.commands.perplexity",
@@ -376,6 +386,32 @@ def _machine(commands: Subparsers, engine: Parser) -> None:
         "--delete", action="store_true", help="delete all that was learned, for all models"
     )
     drafts.add_argument("--json", action="store_true")
+
+    account = commands.add_parser(
+        "account",
+        parents=[engine],
+        help="estimate what a step costs on an accelerator such as uca; no weight is read",
+    )
+    account.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
+    account.add_argument("--tokens", type=at_least(1), default=1, metavar="N", help="of the step")
+    account.add_argument(
+        "--depth", type=at_least(0), default=0, metavar="N", help="tokens already in the cache"
+    )
+    account.add_argument(
+        "--set",
+        type=parameter,
+        action="append",
+        metavar="NAME=VALUE",
+        help="another size or rate of the accelerator, as it lists them; may be repeated",
+    )
+    account.add_argument("--json", action="store_true")
+
+    conformance = commands.add_parser(
+        "conformance", help="check an executor that an installed package adds"
+    )
+    conformance.add_argument("name", metavar="NAME", help="as `llm-lite doctor` lists it")
+    conformance.add_argument("--verbose", action="store_true", help="name each case as it is run")
+    conformance.add_argument("--json", action="store_true")
 
     doctor = commands.add_parser(
         "doctor", parents=[engine], help="show the devices and features of this machine"

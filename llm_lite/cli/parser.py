@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from llm_lite.core.messages.options import BACKENDS
 from llm_lite.core.plain_text import one_line, quote
 
 DEVICE_HELP = "number of the Vulkan device, as `llm-lite doctor` shows it"
@@ -55,6 +56,29 @@ class at_least:  # noqa: N801  argparse shows the name
         if value < self._low:
             raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
         return value
+
+
+def parameter(text: str) -> tuple[str, float]:
+    """Parse NAME=VALUE."""
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        problem = f"expected NAME=NUMBER, found {text[:60]!r}"
+        raise argparse.ArgumentTypeError(problem) from None
+
+
+def backend(text: str) -> str:
+    """Check the name of an executor. Packages are asked for theirs only if it is none of our
+    own."""
+    if text not in BACKENDS:
+        from llm_lite.core.loading.accelerators import backend_names
+
+        names = backend_names()
+        if text not in names:
+            expected = f"expected one of {', '.join(names)}, found {quote(text)}"
+            raise argparse.ArgumentTypeError(expected)
+    return text
 
 
 def mistyped(word: str, commands: Iterable[str]) -> str:

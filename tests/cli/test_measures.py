@@ -58,7 +58,10 @@ def test_doctor_measures_modes(tiny_llama, capsys):
 def test_doctor(capsys):
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"processor", "devices", "auto", "models", "learned_drafts"}
+    facts = {"processor", "devices", "auto", "models", "learned_drafts"}
+    facts |= {"accelerators", "ignored_accelerators"}
+    assert set(report) == facts
+    assert {"template", "uca"} <= {one["name"] for one in report["accelerators"]}
     assert report["processor"]["threads"] >= 1
     assert report["processor"]["kernels"] == report["processor"]["kernels_available"][-1]
     assert not report["processor"]["kernels_left_out"] and report["processor"]["kernels_reason"]

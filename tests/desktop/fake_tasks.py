@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 
 from llm_lite.core.messages import (
+    AccountParameter,
+    AccountStep,
     Alternative,
     AnalyzeTensors,
     CommandProgress,
@@ -25,12 +27,15 @@ from llm_lite.core.messages import (
     MeasureModes,
     ModesMeasured,
     ModeSpeed,
+    OpAccount,
     OpTime,
     ProfileStep,
     RunFinished,
     RunReady,
     RunsForced,
     RunToken,
+    StepAccount,
+    StepAccounted,
     StepProfile,
     StepProfiled,
     StudyKernels,
@@ -66,6 +71,45 @@ STEP = StepProfile(
     ),
     memory_gb_s=20.0,
     device="a fake",
+)
+MOVED = 5_000_000, 4_000_000  # bytes, and multiply-adds
+ACCOUNT = StepAccount(
+    "a fake",
+    tokens=1,
+    depth=40,
+    ops=(
+        OpAccount("embed", "embedding", "host", 1e-4),
+        OpAccount(
+            "matmul",
+            "layers.0.attention.q",
+            "accelerator",
+            3e-3,
+            1e-3,
+            2.9e-3,
+            5_000_000,
+            4_000_000,
+        ),
+        OpAccount("attention", "layers.0.attention.heads", "host", 5e-4),
+        OpAccount(
+            "matmul",
+            "layers.1.attention.q",
+            "accelerator",
+            2e-3,
+            1.9e-3,
+            5e-4,
+            5_000_000,
+            4_000_000,
+        ),
+        OpAccount("matmul", "logits", "host", 6e-3),
+    ),
+    joules=0.04,
+    macs_per_second=3e11,
+    bytes_per_second=19.2e9,
+    parameters=(
+        AccountParameter("rows", "Rows of multipliers", "", 32, 8, 128),
+        AccountParameter("clock_mhz", "Clock", "MHz", 300, 50, 1000),
+    ),
+    assumptions=("Nothing overlaps: an op begins when the one before it has ended.",),
 )
 CODE = "for (uint k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];"
 FORMS = tuple(
@@ -113,6 +157,12 @@ def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
         yield VariantDropped(command.mode, 76_000_000)
     elif isinstance(command, ProfileStep):
         yield StepProfiled(replace(STEP, tokens=command.tokens))
+    elif isinstance(command, AccountStep):
+        changed = dict(command.parameters)
+        parameters = tuple(
+            replace(p, value=changed.get(p.name, p.value)) for p in ACCOUNT.parameters
+        )
+        yield StepAccounted(replace(ACCOUNT, tokens=command.tokens, parameters=parameters))
     elif isinstance(command, StudyKernels):
         for count in range(1, len(FORMS) + 1):
             study = replace(STUDY, backend=command.backend, forms=FORMS[:count])

@@ -72,7 +72,7 @@ def toy(x: F32, *, factor: float) -> F32:
     },
     "kernels_cpp/ops/toy.cpp": _CPP,
     "kernels_glsl/toy.comp": _COMP,
-    "tests/core/exec/columnwise.py": {
+    "core/exec/op_cases.py": {
         '"softcap": lambda b, x, y': '    "toy": lambda b, x, y: b.toy(x, "out", factor=0.3),\n',
         '"softcap": ({"scale"': '    "toy": ({"factor": 0.5}, lambda x: 0.5 * abs(x)),\n',
     },

@@ -280,7 +280,8 @@ class ModelHost:
             if options.backend == "cpu":
                 raise
             self._log("warning", f"{error}; the C++ executor takes over")
-            return start_runner(file, options, None, progress, choice=backends.fallback(error))
+            choice = backends.fallback(error, options.backend)
+            return start_runner(file, options, None, progress, choice=choice)
 
     def make_room(self, options: StartServing) -> Runner:
         """Give clients of a server room beside the chat, and return the runner that has it; the
@@ -333,9 +334,9 @@ class ModelHost:
         """Continue on the C++ executor, as the device failed in the middle of an answer."""
         if self.file is None or self.loaded is None or self.loaded.choice.backend == "cpu":
             raise error
-        self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
-        choice, progress = backends.fallback(error), self._unless_closing
-        start = partial(start_runner, shared=None, progress=progress, choice=choice)
+        choice = backends.fallback(error, self.loaded.choice.backend)
+        self._log("warning", f"{choice.reason}; the C++ executor takes over")
+        start = partial(start_runner, shared=None, progress=self._unless_closing, choice=choice)
         self._replace_runner(self._start_anyway(self.file, start))
 
     def _start_anyway(

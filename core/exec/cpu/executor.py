@@ -117,7 +117,6 @@ class CpuExecutor:
         number = self.program.plans.index(plan)
         last = len(plan.ops) if step.outputs else self._heads[number]
         self._run(plan, step, 0, last, should_stop)
-        self._let_tables_go(step.count)
         return self._logits[number][: step.outputs].copy()
 
     def _let_tables_go(self, tokens: int) -> None:
@@ -130,11 +129,17 @@ class CpuExecutor:
                 drop_pages(table)
 
     def run_ops(
-        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+        self,
+        plan: Plan,
+        step: Step,
+        first: int,
+        last: int,
+        skip: Collection[str] = (),
+        should_stop: StopCheck | None = None,
     ) -> None:
         skipped = [i for i in range(first, last) if plan.ops[i].name in skip]
         for begin, end in itertools.pairwise([first - 1, *skipped, last]):
-            self._run(plan, step, begin + 1, end, None)
+            self._run(plan, step, begin + 1, end, should_stop)
 
     def run_part(
         self,
@@ -222,6 +227,7 @@ class CpuExecutor:
     def _words(self, plan: Plan, step: Step) -> I32:
         last = self._packed
         if last is None or last[0] is not plan or last[1] is not step:
+            self._let_tables_go(step.count)
             check_step(self.program, plan, step, self._vocabulary)
             words = step.pack(plan.max_tokens, self.program.pages, plan.max_outputs)
             last = self._packed = plan, step, words

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from llm_lite.core.exec.accelerator import Accelerator, cut_of
 from llm_lite.core.exec.parts import experts_apart, held, most_crossing
 from llm_lite.core.hub.fit.description import LoadedTensor, ModelDescription
 from llm_lite.core.hub.fit.machine import Machine, program_bytes
@@ -60,6 +61,7 @@ class Planned(Struct, frozen=True):
     loaded: dict[str, LoadedTensor]
     program: Program
     beside: tuple[Program, ...] = ()  # of the same weights: an encoder-decoder's encoder, a beam
+    accelerator: Accelerator | None = None  # that runs what it takes beside C++
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -176,11 +178,25 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
     if read and machine.host_free is not None and stored > machine.host_free // 2:
         read = False  # its pages are dropped as it is read (verification.worth_releasing)
     if machine.device is None:
-        return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads, plan.in_file)
+        memory = cpu_memory(plan.programs, plan.loaded, read, plan.options.threads, plan.in_file)
+        own = _accelerator_bytes(plan)
+        return replace(memory, weights=memory.weights + own, loading=memory.loading + own)
     apart = _apart(plan) if plan.experts in ("cpu", "file") else {}
     rest = {name: one for name, one in plan.loaded.items() if name not in apart}
     memory = vulkan_memory(plan.programs, rest, read, machine.device)
     return _with_partner(memory, plan, apart, read) if apart else memory
+
+
+def _accelerator_bytes(plan: Planned) -> int:
+    """Return the bytes of weights in an accelerator's own layout."""
+    if plan.accelerator is None:
+        return 0
+    size = 0
+    for program in plan.programs:  # each has a runner of its own
+        own = held(program, cut_of(plan.accelerator), apart=False)
+        weights = {t.name: t for t in own if t.kind is Kind.WEIGHT}
+        size += sum(map(plan.accelerator.weight_bytes, weights.values()))
+    return size
 
 
 def _apart(plan: Planned) -> dict[str, LoadedTensor]:

@@ -71,8 +71,24 @@ def dequantize_rows(
 
 def decode_rows(data: NDArray[np.uint8], columns: int) -> NDArray[np.float32]:
     """Return float32 [T, columns] of rows as they are in memory, uint8 [T, bytes of a row]."""
-    blocks = columns // A8_BLOCK
-    q, rest = data[:, :columns], np.ascontiguousarray(data[:, columns:])
-    scale = rest[:, : 8 * blocks].copy().view(np.float32)[:, ::2]
-    zero = rest[:, 8 * blocks :].copy().view(np.int16)[:, ::2]
-    return dequantize_rows(np.ascontiguousarray(q).view(np.int8), scale, zero)
+    found = blocks_of_rows(data, columns)
+    return dequantize_rows(found.q, found.scale, found.zero)
+
+
+def blocks_of_rows(data: NDArray[np.uint8], columns: int) -> Blocks:
+    """Return the blocks of rows of so many columns as they are in memory, uint8 [T, bytes of a
+    row]."""
+    ends = columns, columns + 8 * (columns // A8_BLOCK)
+    q, scales, offsets = (np.ascontiguousarray(part) for part in np.split(data, ends, axis=1))
+    floats, integers = scales.view(np.float32), offsets.view(np.int16)
+    return Blocks(
+        q.view(np.int8), floats[:, ::2], integers[:, ::2], integers[:, 1::2], floats[:, 1::2]
+    )
+
+
+def encode_rows(blocks: Blocks) -> NDArray[np.uint8]:
+    """Return rows as they are in memory, uint8 [T, bytes of a row]."""
+    floats = np.stack([blocks.scale, blocks.block_sum], axis=2).astype(np.float32)
+    integers = np.stack([blocks.zero, blocks.total], axis=2).astype(np.int16)
+    parts = blocks.q, floats.reshape(len(floats), -1), integers.reshape(len(integers), -1)
+    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], axis=1)

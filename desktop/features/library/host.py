@@ -159,7 +159,8 @@ class LibraryHost(Host):
     def _list(self) -> None:
         def work() -> Iterable[Action]:
             models = tuple(fit_to_show(model) for model in self._services.local())
-            yield TellModels(models, self._services.disk_free())
+            free, others = self._services.disk_free(), self._services.accelerators()
+            yield TellModels(models, free, accelerators=others)
 
         self._disk.put(work, lambda problem: [TellModels((), None, problem)])
 

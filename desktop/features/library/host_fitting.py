@@ -12,10 +12,10 @@ from llm_lite.core.hub.fit.bandwidth import known_gb_s, measured_gb_s
 from llm_lite.core.hub.fit.machine import this_machine
 from llm_lite.core.hub.fit.remote import coarse_fit, described_by_config
 from llm_lite.core.hub.remote.cards import parse_config
-from llm_lite.core.loading.backends import ExecutorChoice
+from llm_lite.core.loading.backends import ExecutorChoice, choose
 from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.messages import EngineOptions, Mode
+from llm_lite.core.messages import BACKENDS, EngineOptions, Mode
 from llm_lite.core.messages.library import Fit, HubFile, HubModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.state import FitAnswer, FitQuestion
@@ -107,7 +107,13 @@ def bandwidth(choice: ExecutorChoice) -> float | None:
 
 
 def choice_of(options: EngineOptions, device: DeviceInfo | None) -> ExecutorChoice:
-    """Return the executor that a load would choose; `device` is the one that draws."""
+    """Return the executor that a load would choose; `device` is the one that draws. An accelerator
+    whose package fails is not chosen: a load says why."""
+    if options.backend not in BACKENDS:
+        try:
+            return choose(options, None)
+        except LlmLiteError:
+            return ExecutorChoice("cpu", "")
     on_device = options.backend == "vulkan" or (
         options.backend == "auto" and device is not None and device.kind != "software"
     )

@@ -50,6 +50,8 @@ class ModelServices(Protocol):
 
     def disk_free(self) -> int | None: ...
 
+    def accelerators(self) -> tuple[str, ...]: ...
+
     def curated(self) -> tuple[CuratedModel, ...]: ...
 
     def hub(self) -> str: ...
@@ -103,6 +105,11 @@ class CoreServices:
             return shutil.disk_usage(folder).free
         except OSError:
             return None
+
+    def accelerators(self) -> tuple[str, ...]:
+        from llm_lite.core.loading.accelerators import accelerator_names
+
+        return accelerator_names()
 
     def curated(self) -> tuple[CuratedModel, ...]:
         from llm_lite.core.hub.remote.curated import curated_models

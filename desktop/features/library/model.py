@@ -48,6 +48,7 @@ class TellModels(Action, frozen=True):
     models: tuple[LocalModel, ...]
     disk_free: int | None
     problem: str = ""
+    accelerators: tuple[str, ...] = ()  # executors that installed packages add, by name
 
 
 class TellCurated(Action, frozen=True):
@@ -306,6 +307,8 @@ def _set_models(action: TellModels, state: AppState, now: float) -> Result:
     local = library.local if action.problem else action.models
     changes: dict[str, Any] = {"local": local, "disk_free": action.disk_free, "chosen": chosen}
     changes |= {"list_problem": fit_line(action.problem), "listing": False, "removal": None}
+    if not action.problem:
+        changes["accelerators"] = action.accelerators
     fits = {
         q: answer for q, answer in library.fits.items() if not q.name
     }  # files may be others now

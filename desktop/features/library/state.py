@@ -83,6 +83,7 @@ class LibraryState(Struct, frozen=True):
     listing: bool = False
     list_problem: str = ""
     disk_free: int | None = None  # bytes, where our models are kept
+    accelerators: tuple[str, ...] = ()  # executors that installed packages add, by name
     chosen: str = ""  # the local model whose details are shown
     removal: Removal | None = None  # of the models that a person may delete
     checking: str = ""  # the model that is being verified

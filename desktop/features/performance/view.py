@@ -15,7 +15,7 @@ from llm_lite.desktop.features.performance import kernel_study
 from llm_lite.desktop.features.performance.model import by_source, gain
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.quantization import step_profile
+from llm_lite.desktop.features.quantization import step_account, step_profile
 from llm_lite.desktop.features.quantization.state import RateSample
 from llm_lite.desktop.features.remote.view import NO_STEP_TIMES, draw_unreported
 from llm_lite.desktop.features.translator.model import target_facts
@@ -149,6 +149,7 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
         if not state.writes_targets:
             _draw_drafts(state, ui)
         actions = step_profile.draw(state, ui)
+        actions += step_account.draw(state, ui)
         imgui.dummy(ImVec2(0, ui.u(2)))
         actions += kernel_study.draw(state, ui)
     return actions

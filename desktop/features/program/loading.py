@@ -96,6 +96,7 @@ def _executor_changed(
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
     cache = replace(state.cache, measured=None, asked=None)
+    state = quantizing.without_account(state)
     state = replace(state, executor=event.executor, model=event.model, cache=cache)
     known = state.load
     if known is not None and asked is not known.asked:

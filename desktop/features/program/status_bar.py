@@ -86,6 +86,9 @@ BACKEND_HINTS = (
     mark("The C++ executor on all cores"),
     mark("The reference implementation in NumPy: slow, and what the others are compared with"),
 )
+ACCELERATOR_HINT = mark(
+    "An executor that an installed package adds. It runs the ops that it takes, C++ all others"
+)
 MODE_HINTS = (
     mark("The file's own blocks"),
     mark("4 bytes a weight"),
@@ -179,7 +182,7 @@ def _executor_label(state: AppState) -> tuple[str, str]:
     if connection is not None:
         return f"{connection.model.title}  ·  {connection.where}", ICON_LINK
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
-    name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}.get(executor.backend, "")
+    name = {**dict(BACKENDS), "remote": ""}.get(executor.backend, executor.backend)
     return f"{name}  ·  {weights_format(state)}  ·  {executor.device}", icon
 
 
@@ -201,6 +204,8 @@ def _executor_hint(state: AppState, label: str) -> str:
         weights: str = executor.mode
         if executor.mode == "as-stored" and formats:
             weights = tr("as the file stores them ({formats})").format(formats=formats)
+        if executor.shared:
+            lines.append(sentence(translated(executor.shared)))
         lines.append(tr("Weights: {format}").format(format=weights))
         lines += _mixture(state, executor)
         lines.append(tr("Activations: {format}").format(format=_activations(executor.activations)))
@@ -330,7 +335,6 @@ def _draw_drafts(
     state: AppState, ui: Ui, options: EngineOptions
 ) -> tuple[EngineOptions, list[Action]]:
     """Draw the choice of drafts; return the options as they are chosen."""
-    actions = list[Action]()
     text(ui, tr("Drafts"), style="small")
     has_slice = state.model is not None and state.model.has_slice
     ways = (*DRAFTS, SLICE) if has_slice else DRAFTS
@@ -338,10 +342,17 @@ def _draw_drafts(
     drafts = chooser(ui, "executor.speculate", tr_labels(ways), options.speculate, hints)
     options = replace(options, speculate=drafts)
     if options.speculate != "off":
-        options, actions = draw_draft_model(state, ui, options)
+        options = draw_draft_model(state, ui, options)
     if options.weighs_drafts:
         options = draw_learned_drafts(ui, options)
-    return options, actions + draw_learned(state, ui)
+    return options, draw_learned(state, ui)
+
+
+def backend_labels(state: AppState) -> list[tuple[Backend, str]]:
+    """Return the executors that there are with their labels, and the one that is chosen."""
+    ours, others = tr_labels(BACKENDS), state.library.accelerators
+    names = dict.fromkeys((*dict(ours), *others, state.options.backend))
+    return [(name, dict(ours).get(name, name)) for name in names]
 
 
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
@@ -349,16 +360,22 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         draw_unreported(state, ui, NO_EXECUTOR, offers_local=False)
         return []
     options, actions = state.options, list[Action]()
+    library = state.library  # what is on this machine is looked for when the menu is first shown
+    if library.local is None and not library.listing and not library.list_problem:
+        actions.append(ListModels())
     if state.executor and state.executor.reason:
         wrapped(
             ui,
             sentence(translated(state.executor.reason)),
             "warning" if options.backend == "auto" else "muted",
         )
+    if state.executor and state.executor.shared:
+        wrapped(ui, sentence(translated(state.executor.shared)))
     text(ui, tr("Executor"), style="small")
-    backend = chooser(
-        ui, "executor.backend", tr_labels(BACKENDS), options.backend, [*map(tr, BACKEND_HINTS)]
-    )
+    labels = backend_labels(state)
+    others = (ACCELERATOR_HINT,) * (len(labels) - len(BACKEND_HINTS))
+    hints = [*map(tr, (*BACKEND_HINTS, *others))]
+    backend = chooser(ui, "executor.backend", labels, options.backend, hints)
     options = replace(options, backend=backend)
     text(ui, tr("Weights"), style="small")
     modes: list[tuple[Mode, str]] = [(mode, mode) for mode in MODES]
@@ -377,7 +394,8 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         where = chooser(ui, "executor.experts", tr_labels(EXPERTS), options.experts, hints)
         options = replace(options, experts=where)
     if state.holds_conversations:  # others guess nothing ahead
-        options, actions = _draw_drafts(state, ui, options)
+        options, asked = _draw_drafts(state, ui, options)
+        actions += asked
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))
@@ -406,21 +424,14 @@ def draft_models(state: AppState) -> list[LocalModel]:
     ]
 
 
-def draw_draft_model(
-    state: AppState, ui: Ui, options: EngineOptions
-) -> tuple[EngineOptions, list[Action]]:
-    """Draw the choice of a draft model; return the options as they are chosen. Models on this
-    machine are looked for when the menu is first shown."""
-    wanted: list[Action] = []
-    library = state.library
-    if library.local is None and not library.listing and not library.list_problem:
-        wanted = [ListModels()]
+def draw_draft_model(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
+    """Draw the choice of a draft model; return the options as they are chosen."""
     offered = [(str(model.path), model.name) for model in draft_models(state)]
     chosen = options.draft_model
     if chosen and chosen not in dict(offered):
         offered.append((chosen, _name(state, chosen)))
     if not offered:
-        return options, wanted
+        return options
     text(ui, tr("Draft model"), style="small")
     rows = [("", tr(NONE)), *offered]
     width = imgui.get_content_region_avail().x
@@ -428,7 +439,7 @@ def draw_draft_model(
     draft = state.executor.draft if state.executor else None
     if draft is not None:
         wrapped(ui, _memory(draft), "muted")
-    return replace(options, draft_model=found), wanted
+    return replace(options, draft_model=found)
 
 
 def _name(state: AppState, path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
@@ -21,6 +22,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.status_bar import backend_labels
 from llm_lite.desktop.features.quantization.divergence import (
     PointedToken,
     draw_details,
@@ -69,9 +71,6 @@ UNSCORED = mark(
     "How likely B finds what A said is not told: that takes the whole distribution of every token, "
     "and both models to cut text into the same tokens. OpenAI's protocol has neither."
 )
-BACKENDS: tuple[tuple[Backend, str], ...] = (
-    ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
-)  # fmt: skip
 MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, kind) for kind in KV_TYPES)
 ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
@@ -126,7 +125,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         _draw_machines(ui, state.remote.connection, column)
         changed = choices
     else:
-        changed = draw_run_settings(ui, choices, column)
+        changed = draw_run_settings(state, ui, choices, column)
     changed, asked = _draw_prompt(state, ui, changed, width)
     actions += asked
     if changed != choices:
@@ -455,23 +454,25 @@ def _laid(ui: Ui, run: int, answer: RunAnswer, width: float) -> TokenPage:
     return kept.page
 
 
-def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
+def draw_run_settings(state: AppState, ui: Ui, choices: Choices, column: float) -> Choices:
     """Draw the choices of each run above its column, `column` pixels wide, and return them. Where
     columns are too narrow for them, the runs stand one below the other."""
     top, gap = imgui.get_cursor_pos(), ui.u(8)
     stacked = not _has_room_for_two(ui, column)
-    options = []
+    options, backends = [], backend_labels(state)
     for run in (0, 1):
         if stacked:
             imgui.set_cursor_pos_x(top.x)
-            options.append(_draw_run(ui, run, choices.runs[run], 2 * column + gap))
+            options.append(_draw_run(ui, run, choices.runs[run], 2 * column + gap, backends))
         else:
             imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y))
-            options.append(_draw_run(ui, run, choices.runs[run], column))
+            options.append(_draw_run(ui, run, choices.runs[run], column, backends))
     return replace(choices, runs=(options[0], options[1]))
 
 
-def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
+def _draw_run(
+    ui: Ui, run: int, options: EngineOptions, width: float, backends: Sequence[tuple[Backend, str]]
+) -> EngineOptions:
     """Draw the four choices on one line, or on two where their names have no room on one."""
     titled = ui.theme.size("small") + ui.u(1)
     top = imgui.get_cursor_pos()
@@ -498,7 +499,6 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
     kinds = tr_labels(ACTIVATION_LABELS)
     activations = picker(ui, f"{name}.activations", kinds, options.activations, *begin(1))
     cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, *begin(2))
-    backends = tr_labels(BACKENDS)
     backend = picker(ui, f"{name}.backend", backends, options.backend, *begin(3))
     if cache != options.keys:
         options = replace(options, keys=cache, values=cache)

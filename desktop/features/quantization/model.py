@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llm_lite.core.messages import (
+    AccountStep,
     AnalyzeTensors,
     Cancel,
     ChatMessage,
@@ -30,6 +31,7 @@ from llm_lite.core.messages import (
     RunsForced,
     RunToken,
     SamplingOptions,
+    StepAccounted,
     StepProfiled,
     StudyKernels,
     TensorReport,
@@ -152,6 +154,8 @@ def _command(kind: TaskKind, state: AppState, now: float) -> Command:
         return DropVariant(options.mode)
     if kind == "step":
         return ProfileStep(choices.step)
+    if kind == "account":
+        return AccountStep(choices.step, choices.parameters)
     if kind == "kernels":
         return StudyKernels(choices.kernels)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
@@ -281,6 +285,10 @@ def _profile(event: StepProfiled, held: Quantization) -> Quantization:
     return replace(held, profile=event.profile)
 
 
+def _account(event: StepAccounted, held: Quantization) -> Quantization:
+    return replace(held, account=event.account)
+
+
 def _kernels(event: KernelsStudied, held: Quantization) -> Quantization:
     return held.with_study(event.study)
 
@@ -317,6 +325,7 @@ FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     ModesMeasured: _speeds,
     TensorReport: _tensors,
     StepProfiled: _profile,
+    StepAccounted: _account,
     KernelsStudied: _kernels,
 }
 
@@ -342,6 +351,7 @@ _TASKS = (
     KeepVariant,
     DropVariant,
     ProfileStep,
+    AccountStep,
     StudyKernels,
 )
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
@@ -349,7 +359,15 @@ REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
 }
 
 
+def without_account(state: AppState) -> AppState:
+    """Drop the account of another executor, and its parameters."""
+    held = state.quantization
+    choices = replace(held.choices, parameters=())
+    return replace(state, quantization=replace(held, account=None, choices=choices))
+
+
 def forget(state: AppState) -> AppState:
     """Drop, for another model, all measurements but those of kernels."""
     held = state.quantization
-    return replace(state, quantization=Quantization(choices=held.choices, studies=held.studies))
+    choices = replace(held.choices, parameters=())  # of an account: those of another executor
+    return replace(state, quantization=Quantization(choices=choices, studies=held.studies))

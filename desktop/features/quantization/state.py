@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     KernelStudy,
     Mode,
     ModesMeasured,
+    StepAccount,
     StepProfile,
     StopReason,
     StudyBackend,
@@ -26,7 +27,9 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 
 Page = Literal["modes", "report", "tensors"]
-TaskKind = Literal["runs", "report", "modes", "tensors", "keep", "drop", "step", "kernels"]
+TaskKind = Literal[
+    "runs", "report", "modes", "tensors", "keep", "drop", "step", "account", "kernels"
+]
 REPORTS = 6  # kept side by side
 
 
@@ -142,6 +145,8 @@ class Choices(Struct, frozen=True):
     path: str = ""  # of the text; "" is the sample
     tensors: Mode = "int4"
     step: int = 1  # tokens of the step to profile
+    # of an accelerator's account that are not its own
+    parameters: tuple[tuple[str, float], ...] = ()
     kernels: StudyBackend = "vulkan"  # that are studied
 
 
@@ -156,6 +161,7 @@ class Quantization(Struct, frozen=True):
     speeds: ModesMeasured | None = None
     tensors: TensorReport | None = None
     profile: StepProfile | None = None
+    account: StepAccount | None = None
     studies: tuple[KernelStudy, ...] = ()  # of kernels, one a backend: not of the model
 
     def study(self, backend: StudyBackend) -> KernelStudy | None:

@@ -9,14 +9,20 @@ from typing import Any
 from llm_lite.cli.commands.models import PLACES
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import note, show, show_json, size_text, warn
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.generation.speculation import ngram_file as learned
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub.local import disk_usage
 from llm_lite.core.loading import backends, loader
+from llm_lite.core.loading.accelerators import (
+    accelerator,
+    accelerator_names,
+    ignored_accelerators,
+)
 from llm_lite.core.metrics.modes import measure_modes, recommend
+from llm_lite.core.plain_text import one_line
 from llm_lite.core.processor import (
     available_isas,
     cpu_features,
@@ -56,6 +62,8 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         "processor": _processor(),
         "devices": [_device(device) for device in list_devices()],
         "auto": chosen,
+        "accelerators": [_accelerator(name) for name in accelerator_names()],
+        "ignored_accelerators": ignored_accelerators(),
         "learned_drafts": {"folder": str(learned.learned_folder()), "size": learned.disk_bytes()},
         "models": [{**asdict(place), "folder": str(place.folder)} for place in disk_usage.sizes()],
     }
@@ -107,6 +115,14 @@ def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _accelerator(name: str) -> dict[str, str]:
+    """Return what an executor from outside runs on, or why it cannot be used."""
+    try:
+        return {"name": name, "device": one_line(accelerator(name).device), "why_not": ""}
+    except LlmLiteError as error:
+        return {"name": name, "device": "", "why_not": str(error)}
+
+
 def _reason(choice: backends.ExecutorChoice, asked: str) -> str:
     if asked != "auto":
         return f"--backend {asked} asks for it"
@@ -143,6 +159,10 @@ def _print(report: dict[str, Any]) -> None:
         show("Vulkan      no device found (is a driver installed?)")
     for device in report["devices"]:
         _print_device(device)
+    for problem in report["ignored_accelerators"]:
+        show(f"Package     {problem}")
+    for found in report["accelerators"]:
+        show(f"Package     {found['name']}: {found['device'] or found['why_not']}")
     auto = report["auto"]
     show(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
     show(f"            because {auto['reason']}")

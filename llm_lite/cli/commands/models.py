@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from llm_lite.cli.parser import DEVICE_HELP, Commands
+from llm_lite.cli.parser import DEVICE_HELP, Commands, backend
 
 PLACES = {
     "bundled": "bundled",
@@ -101,7 +101,7 @@ def _pull(parser: argparse.ArgumentParser) -> None:
 def _fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="NAME", help="a local name or path")
     parser.add_argument("--ctx", type=int, default=0, metavar="TOKENS", help="context size")
-    parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
+    parser.add_argument("--backend", type=backend, default="auto", metavar="NAME")
     parser.add_argument(
         "--device",
         type=int,

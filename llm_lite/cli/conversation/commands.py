@@ -21,6 +21,7 @@ from llm_lite.core.files.places import expanded
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
+from llm_lite.core.loading.accelerators import backend_names
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -159,6 +160,10 @@ def _option(name: str, known: tuple[str, ...], talk: TerminalConversation, argum
         talk.reconfigure(replace(talk.options, **{name: value}))
     used, asked = getattr(talk.executor, name), getattr(talk.options, name)
     note(f"{name}: {used}" + ("" if used == asked else f" ({asked} was asked for)"))
+
+
+def _backend(talk: TerminalConversation, argument: str) -> None:
+    _option("backend", backend_names() if argument else (), talk, argument)
 
 
 def _context(talk: TerminalConversation, argument: str) -> None:
@@ -393,10 +398,10 @@ COMMANDS: dict[str, SlashCommand] = {
         (
             _engine("mode", MODES, "how weights are kept"),
             _engine("activations", ACTIVATIONS, "what products are made of"),
-            _engine("backend", BACKENDS, "who computes"),
             _engine("experts", EXPERTS_IN, "where a mixture's experts are"),
         )
     ),
+    "backend": SlashCommand(f"[{'|'.join(BACKENDS)}|NAME]", "who computes", _backend, BACKENDS),
     "kv": SlashCommand("[TYPE[,TYPE]]", "the cache's types", _kv, KV_TYPES),
     "context": SlashCommand("[TOKENS]", "the size of the context", _context),
     "overflow": SlashCommand(

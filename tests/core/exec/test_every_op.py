@@ -27,5 +27,6 @@ def test_an_op_has_files_of_its_name(op):
 @pytest.mark.parametrize("executor", ["cpu", "vulkan"])
 def test_an_op_has_cases_on_an_executor(executor, op):
     files = [*TESTS.glob(f"{executor}/test_*.py"), TESTS / PLANS[executor]]
-    files += [TESTS / name for name in ("columnwise.py", "test_states.py", "test_experts.py")]
+    files += [TESTS / name for name in ("test_states.py", "test_experts.py")]
+    files.append(ROOT / "core" / "exec" / "op_cases.py")
     assert any(f".{op}(" in file.read_text("utf-8") for file in files)

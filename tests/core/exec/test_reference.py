@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec import reference
+from llm_lite.core.exec.op_cases import FORMULAS
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
-from tests.core.exec.columnwise import FORMULAS
 
 
 def _random(*shape, seed=0):

@@ -125,7 +125,7 @@ def test_a_model_whose_heads_are_odd_runs_on_the_processor(machine):
     machine.problem = "it was opened"
     with pytest.raises(UnfitModelError, match="heads of 9 values") as refused:
         choose(shape=odd, backend="vulkan")
-    assert backends.fallback(refused.value) == choice
+    assert backends.fallback(refused.value, "vulkan") == choice
     assert choose(shape=replace(SHAPE, head_dim=8)).reason.endswith("it was opened")
 
 

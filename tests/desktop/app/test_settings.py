@@ -123,7 +123,7 @@ def test_file_that_is_not_text_is_set_aside(path):
         ({"sampling": {"temperature": -1}}, "sampling.temperature"),
         ({"sampling": {"top_k": 2.5}}, "sampling.top_k"),
         ({"sampling": {"seed": "x"}}, "sampling.seed"),
-        ({"options": {"backend": "cuda"}}, "options.backend"),
+        ({"options": {"backend": "CUDA!"}}, "options.backend"),
         ({"options": []}, "options"),
         ({"window": {"width": 0}}, "window.width"),
         ({"window": {"x": 1 << 40}}, "window.x"),

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.op_cases import COLUMN_CASES
 from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
-from tests.core.exec.columnwise import CASES
 from tests.core.exec.one_op import (
     BLOCKS,
     EVERY_ISA,
@@ -115,9 +115,9 @@ def pair_case(columns: int, build: Callable[[PlanBuilder, Tensor, Tensor], Tenso
     return case
 
 
-@each_pair("isa, op, columns", ISAS, tuple(CASES), (1, 13, 127, 600))
+@each_pair("isa, op, columns", ISAS, tuple(COLUMN_CASES), (1, 13, 127, 600))
 def test_columnwise(isa: str, op: str, columns: int) -> None:
-    check(pair_case(columns, CASES[op]), isa, 5e-6)
+    check(pair_case(columns, COLUMN_CASES[op]), isa, 5e-6)
 
 
 @each_pair("isa, streams, width", ISAS, (1, 2, 3, 4), (1, 13, 127))

@@ -5,11 +5,11 @@ import pytest
 
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.exec.op_cases import COLUMN_CASES
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
-from tests.core.exec.columnwise import CASES
 from tests.core.exec.vulkan.vulkan_program import (
     BLOCKS,
     VECTORS,
@@ -194,13 +194,13 @@ def test_rope(make_vulkan, half_split, widths, start):
     check(make_vulkan, built, steps(13, 13, start))
 
 
-@tiered_pairs("op, columns, tokens", tuple(CASES), (1, 13, 127, 576), (1, 13))
+@tiered_pairs("op, columns, tokens", tuple(COLUMN_CASES), (1, 13, 127, 576), (1, 13))
 def test_columnwise_ops(make_vulkan, op, columns, tokens):
     tensors = [weight("table", (VOCABULARY, columns)), weight("w", (columns,), seed=1)]
 
     def ops(b, x):
         y = b.rms_norm(x, b.weight("w"), 1e-5, "normed")
-        return CASES[op](b, b.scale(x, "scaled", factor=3.0), y)
+        return COLUMN_CASES[op](b, b.scale(x, "scaled", factor=3.0), y)
 
     for subgroups in (True, False):
         built = program(tensors, ops, tokens=tokens)

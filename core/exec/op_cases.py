@@ -1,7 +1,5 @@
-"""Cases of the ops that neither multiply by a matrix nor read a cache, for all three executors.
-
-An elementwise op is tested by two lines here: a case, and its formula for single values.
-"""
+"""Cases of ops for tests of an executor: each builds the op over inputs that embeddings supply. And
+formulas of elementwise ops for single values, which `reference.py` is tested by."""
 
 from __future__ import annotations
 
@@ -11,8 +9,9 @@ from collections.abc import Callable
 from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Tensor
 
-# Two inputs of the same size; the weight "w" is a vector of that width.
-CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
+# Of ops that neither multiply by a matrix nor read a cache: two inputs of the same size; the weight
+# "w" is a vector of that width.
+COLUMN_CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "silu_mul": lambda b, x, y: b.silu_mul(x, y, "out"),
     "sigmoid_mul": lambda b, x, y: b.sigmoid_mul(x, y, "out"),
     "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
@@ -69,6 +68,26 @@ CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
         "out",
     ),
 }
+
+# Of other ops whose rows are those of one input: columns must be a multiple of 16.
+ROW_CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
+    "rms_norm": lambda b, x, y: b.rms_norm(x, b.weight("w"), 1e-5, "out"),
+    "rms_norm without weights": lambda b, x, y: b.rms_norm(x, None, 1e-6, "out", width=16),
+    "rope of halves": lambda b, x, y: b.rope(
+        x, "out", head_dim=16, rotary_dim=16, theta=1e4, half_split=True
+    ),
+    "rope of pairs": lambda b, x, y: b.rope(x, "out", head_dim=16, rotary_dim=8, theta=5e5),
+    "output_rows": lambda b, x, y: b.output_rows(x, "out"),
+    "route": lambda b, x, y: b.route(x, "out", count=3, normalized=True)[1],
+    "expert_sum": lambda b, x, y: _expert_sum(b, x, y),
+}
+
+
+def _expert_sum(b: PlanBuilder, x: Tensor, y: Tensor) -> Tensor:
+    """Return rows that experts have, added up again: their order, copies and sum."""
+    experts, shares = b.route(y, "route", count=2)
+    places, _ = b.expert_places(experts, "places", count=y.shape[1])
+    return b.expert_sum(b.expert_rows(x, places, b.weight("x"), "rows"), places, shares, "out")
 
 
 def _sigmoid(x: float) -> float:
