@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,15 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
 
 _MODULES = {"numpy": "reference", "cpu": "cpu", "vulkan": "vulkan"}
-# Those of the source tree, all of which must work.
-BACKENDS = tuple(
-    name
-    for name, module in _MODULES.items()
-    if importlib.util.find_spec(f"llm_lite.core.exec.{module}")
+# Those of the source tree, all of which must work, and those of packages that are named:
+# TEST_EXECUTORS="template uca" python -m pytest tests/core
+BACKENDS = (
+    *(
+        name
+        for name, module in _MODULES.items()
+        if importlib.util.find_spec(f"llm_lite.core.exec.{module}")
+    ),
+    *os.environ.get("TEST_EXECUTORS", "").split(),
 )
 
 

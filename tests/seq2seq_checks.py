@@ -17,7 +17,9 @@ from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.exec.split import split_executor
 from llm_lite.core.generation.translation import SourceEncoder
+from llm_lite.core.loading.accelerators import accelerator
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
@@ -138,6 +140,13 @@ def executor_of(backend: str, program: Program, weights: Any, device: Any) -> Ex
         return NumpyExecutor(program, weights)
     if backend == "cpu":
         return CpuExecutor(program, weights)
+    if backend != "vulkan":
+        return split_executor(
+            accelerator(backend),
+            program,
+            weights,
+            lambda cut: CpuExecutor(program, weights, beside=cut),
+        )
     from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 
     return VulkanExecutor(device, program, weights)

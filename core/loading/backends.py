@@ -481,7 +481,7 @@ def unused_note(choice: ExecutorChoice, program: Program) -> str:
         return ""
     plan = program.plans[0]
     formats = {plan.tensors[op.inputs[1]].dtype for op in plan.ops if op.name in _PRODUCTS}
-    return f"{choice.backend} takes no op with {', '.join(sorted(formats))} weights: C++ runs all"
+    return f"no op with {', '.join(sorted(formats))} weights runs on {choice.backend}: C++ runs all"
 
 
 def device_name(choice: ExecutorChoice) -> str:

@@ -119,7 +119,7 @@ SENTENCES = (
     # accelerators
     mark("{taken} of {all} products run on {name}, all else in C++; {size} kB cross for a token"),
     mark("{taken} of {all} ops run on {name}, all else in C++; {size} kB cross for a token"),
-    mark("{name} takes no op with {formats} weights: C++ runs all"),
+    mark("no op with {formats} weights runs on {name}: C++ runs all"),
     mark("the Vulkan device cannot be used: {error}"),
     mark("there is no Vulkan device {wanted}: {count} were found"),
     mark("attention heads of {width} values: on Vulkan their number must be even"),
