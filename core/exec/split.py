@@ -163,8 +163,8 @@ class SplitExecutor:
         expected = tensor.rows_in(step), tensor_row_bytes(tensor)
         if data.shape != expected or data.dtype != np.uint8:
             raise AcceleratorError(
-                f"{tensor.name}: expected {expected[0]} rows of {expected[1]} bytes, found "
-                f"{data.dtype} {data.shape}"
+                f"the accelerator gave a wrong {tensor.name}: expected {expected[0]} rows of "
+                f"{expected[1]} bytes, found {data.dtype} {data.shape}"
             )
         target.give(tensor, step, data)
         self._holders[tensor.id].add(to_host)
