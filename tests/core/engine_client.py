@@ -57,6 +57,14 @@ class Client:
         """The next event of a kind; those before it are kept in `events`."""
         return self._next(lambda report: isinstance(report.event, kind), kind.__name__)
 
+    def until_end(self, handle):
+        """The end of a command; what came before it is kept in `events`."""
+
+        def is_its_end(report):
+            return report.command is handle.command and isinstance(report.event, Ended)
+
+        return self._next(is_its_end, "end of the command")
+
     def failed_load(self):
         """The end of the next load, or change of the model, that was not carried out."""
 

@@ -8,7 +8,6 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     SamplingOptions,
-    ServingChanged,
     StartServing,
     TokenDecoded,
 )
@@ -65,11 +64,9 @@ class Asked:
 
 
 def serve(client, speculate="off", **options):
-    """Without drafts a step is a token, which tests count."""
-    options["speculate"] = speculate
-    client.send(StartServing(**options))
-    changed = client.until(ServingChanged)
-    while not changed.is_on and not changed.problem:  # it was on before
-        changed = client.until(ServingChanged)
-    assert changed.is_on, changed.problem
+    """The service of a server that begins now. Without drafts a step is a token, which tests
+    count."""
+    handle = client.send(StartServing(speculate=speculate, **options))
+    problem = client.until_end(handle).problem  # the last server's events may come before it
+    assert not problem, problem
     return client.engine.service()
