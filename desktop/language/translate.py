@@ -32,6 +32,11 @@ def number() -> int:
     return _number
 
 
+def language() -> str:
+    """Return the code of the language in use: "en", "ko"."""
+    return _catalogue.info().get("language", "en")
+
+
 @lru_cache(maxsize=4096)  # there are hundreds a frame
 def tr(text: str) -> str:
     """Translate `text` into the language in use; it stays as it is without a translation."""

@@ -1,6 +1,7 @@
 """Accounts of steps by name, from the command line and of a model that runs."""
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -10,6 +11,7 @@ from llm_lite.core.exec.accelerator import Accounting
 from llm_lite.core.loading.accelerators import accelerator
 from llm_lite.core.metrics.step_profile import account_step
 from tests.runners import exact, running
+from tests.seq2seq_checks import write_t5_gguf
 
 
 def told(capsys, *words):
@@ -68,6 +70,25 @@ def test_it_is_printed(smollm2, capsys):
     out = capsys.readouterr().out
     assert "uca: 1 tokens behind 0:" in out and "waits for" in out
     assert "Nothing overlaps" in out and "ddr_gb_s = 19.2 GB/s" in out
+
+
+def test_cross_attention_reads_the_source_and_not_the_cache(tmp_path, capsys):
+    path = tmp_path / "t5.gguf"
+    write_t5_gguf(import_module("tests.fixtures.seq2seq.t5").FAMILY, "plain", path)
+    words = (path, "--backend", "uca", "--mode", "int8")
+    near, far = told(capsys, *words), told(capsys, *words, "--depth", 30)
+    for part, times in (("cross_attention", 1), ("attention", 31)):
+        label = f"layers.0.{part}.heads"
+        at = [op["macs"] for found in (near, far) for op in found["ops"] if op["label"] == label]
+        assert at[0] and at[1] == times * at[0]
+
+
+def test_labels_and_assumptions_are_there_in_korean(smollm2):
+    with running(smollm2, exact("uca", mode="int4", activations="a8", context=64)) as runner:
+        found = account_step(runner, 1, (("ddr_gb_s", 38.4),))
+    shown = {*(one.label for one in found.parameters), *found.assumptions}
+    assert set(found.translations["ko"]) == shown
+    assert any("38.4 GB/s" in words for words in found.translations["ko"].values())
 
 
 def test_a_model_that_runs(smollm2):

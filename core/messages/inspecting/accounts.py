@@ -3,6 +3,7 @@ parameters that this depends on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -53,6 +54,8 @@ class StepAccount(Struct, frozen=True):
     bytes_per_second: float  # that memory gives
     parameters: tuple[AccountParameter, ...] = ()
     assumptions: tuple[str, ...] = ()  # sentences, in English
+    # Of labels and assumptions, by the code of a language: {"ko": {"Clock": "..."}}
+    translations: Mapping[str, Mapping[str, str]] = {}
 
     @property
     def seconds(self) -> float:

@@ -15,8 +15,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.measurements import draw_work
 from llm_lite.desktop.features.quantization.model import RunTask, SetQuantization
 from llm_lite.desktop.features.quantization.step_profile import milliseconds
-from llm_lite.desktop.language.core_words import translated
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import language, mark, tr
 from llm_lite.desktop.language.units import percent, size, tokens
 from llm_lite.desktop.language.units import rate as per_second
 from llm_lite.desktop.widgets.controls import line_slider
@@ -97,8 +96,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     _draw_layers(ui, account)
     actions += _draw_parameters(state, ui, account)
     for line in account.assumptions:
-        wrapped(ui, translated(line), "faint")
+        wrapped(ui, in_language(account, line), "faint")
     return actions
+
+
+def in_language(account: StepAccount, words: str) -> str:
+    """Return a label or an assumption in the language in use, as far as its package has it."""
+    return account.translations.get(language(), {}).get(words, words)
 
 
 def _draw_facts(ui: Ui, account: StepAccount) -> None:
@@ -200,7 +204,7 @@ def _draw_parameters(state: AppState, ui: Ui, account: StepAccount) -> list[Acti
     width = imgui.get_content_region_avail().x
     for parameter in account.parameters:
         value = chosen.get(parameter.name, parameter.value)
-        text(ui, translated(parameter.label), "muted", "small")
+        text(ui, in_language(account, parameter.label), "muted", "small")
         words = f"{value:g} {parameter.unit}".strip()
         name, before = f"account.{parameter.name}", to_slider(parameter, value)
         after = line_slider(ui, name, before, (0, steps_of(parameter)), words, width)

@@ -170,8 +170,8 @@ def _run_tokens(count: int) -> Callable[[AppState], bool]:
 
 
 def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """Show the profile of a token's step, with the pointer on the vocabulary's products, and the
-    kernels."""
+    """Show the profile of a token's step, with the pointer on the vocabulary's products, an
+    accelerator's account of it, and the kernels."""
     driver.click("tab.performance")
     scroll_to(driver, "step.measure")
     driver.click("step.measure")
@@ -180,11 +180,25 @@ def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.frames(3)
     driver.point("step.logits")
     picture("04-step")
+    if driver.state.executor is not None and driver.state.executor.accounts:
+        look_at_account(driver, picture)
     look_at_kernels(driver, picture, "04-kernels")
     driver.wheel(200)  # back to the rates, which now know what memory allows
     driver.leave()
     driver.frames(3)
     picture("04-performance-limit")
+
+
+def look_at_account(driver: InputDriver, picture: Callable[[str], None]) -> None:
+    """Show what a token's step would cost on an accelerator, with the pointer on a layer."""
+    scroll_to(driver, "account.ask")
+    driver.click("account.ask")
+    driver.wait("an account", lambda s: s.quantization.account is not None, 120)
+    driver.wait("rest", lambda s: s.quantization.work is None, 120)
+    scroll_to(driver, "account.ask")
+    driver.point("account.layers")
+    picture("04-account")
+    driver.leave()
 
 
 def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:

@@ -15,7 +15,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import StepAccount
-from llm_lite.core.metrics.step_profile import account_of
+from llm_lite.core.metrics.step_profile import UNREAD, account_of
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.records import asdict, replace
 
@@ -30,15 +30,19 @@ def run(arguments: argparse.Namespace) -> int:
         )
     source = open_source(catalog.resolve(arguments.model))
     try:
-        context = max(options.context, arguments.depth + arguments.tokens)
+        context = max(options.context, arguments.depth + arguments.tokens, UNREAD)
         asked = Fitting(described(source), choice, this_machine(None))
         program = asked.plan(replace(options, context=context)).program
     finally:
         source.close()
     account = _account(found, program, arguments)
     if arguments.json:
-        facts = {"seconds": account.seconds, "tokens_per_second": account.tokens_per_second}
-        show_json(asdict(account) | facts)
+        facts = asdict(account) | {
+            "seconds": account.seconds,
+            "tokens_per_second": account.tokens_per_second,
+        }
+        del facts["translations"]
+        show_json(facts)
     else:
         _print(account)
     return 0
@@ -48,7 +52,8 @@ def _account(found: Accounting, program: Program, arguments: argparse.Namespace)
     most = program.max_tokens
     if not 1 <= arguments.tokens <= most:
         raise RequestError(f"--tokens: expected 1 to {most}, found {arguments.tokens}")
-    step = program.step([0] * arguments.tokens, arguments.depth)
+    source = min(program.source, UNREAD)
+    step = program.step([0] * arguments.tokens, arguments.depth, source=source)
     return account_of(found, program.plan_of(step), step, dict(arguments.set or ()))
 
 

@@ -13,6 +13,7 @@ from llm_lite.core.records import replace
 from llm_lite_uca.account import account_of
 from llm_lite_uca.compiler import Shape, shape_of, takes
 from llm_lite_uca.parameters import Parameters
+from llm_lite_uca.translations import TRANSLATIONS
 
 # What a person may change, with the value of a KV260. Rows are parts or multiples of a block.
 CHOSEN = {
@@ -72,6 +73,10 @@ def step_account(plan: Plan, step: Step, parameters: Parameters) -> StepAccount:
         parameters.ddr_gb_s * 1e9,
         tuple(replace(one, value=float(facts[name])) for name, one in CHOSEN.items()),
         tuple(line.format(**facts) for line in ASSUMPTIONS),
+        {
+            code: {line.format(**facts): words.format(**facts) for line, words in texts.items()}
+            for code, texts in TRANSLATIONS.items()
+        },
     )
 
 
@@ -110,7 +115,8 @@ def _on_host(plan: Plan, op: Op, step: Step, parameters: Parameters) -> OpAccoun
     if op.name in ("matmul", "expert_matmul"):
         macs = values * plan.tensors[op.inputs[0]].shape[1]
     elif op.name == "attention":
-        seen = min(step.kv_length, int(op.params["window"]) or step.kv_length)
+        seen = step.source if op.params["cross"] else step.kv_length
+        seen = min(seen, int(op.params["window"]) or seen)
         macs = 2 * values * seen
     elif op.name == "delta_rule":
         macs = 3 * values * int(op.params["key_dim"])

@@ -9,10 +9,13 @@ from llm_lite.desktop.features.quantization.model import forget
 from llm_lite.desktop.features.quantization.step_account import (
     STEPS,
     from_slider,
+    in_language,
     layers_of,
     steps_of,
     to_slider,
 )
+from llm_lite.desktop.language.catalogues import catalogue
+from llm_lite.desktop.language.translate import use
 from llm_lite.desktop.tour.scenes.quantization import scroll_to
 from tests.desktop import fake_tasks
 from tests.desktop.fake_tasks import ACCOUNT
@@ -119,6 +122,19 @@ def test_a_slider_that_is_let_go_asks_again(panel):  # noqa: F811
     one.driver.wait("the end", at_rest)
     assert last(engine, AccountStep).parameters == ()
     assert one.state.quantization.choices.parameters == ()
+
+
+def test_words_of_a_package_are_in_the_language_in_use():
+    words = {"ko": {"Clock": "클록"}}
+    account = replace(ACCOUNT, translations=words)
+    try:
+        use(catalogue("ko"))
+        assert in_language(account, "Clock") == "클록"
+        assert in_language(account, "Rows of multipliers") == "Rows of multipliers"
+        use(catalogue("en"))
+        assert in_language(account, "Clock") == "Clock"
+    finally:
+        use(catalogue("en"))
 
 
 def test_another_model_has_no_account(panel):  # noqa: F811
