@@ -256,8 +256,8 @@ inline F32 sum_vectors(F32 (&v)[kWidth]) {
 #endif
 }
 
-// The same value; compilers do not make one instruction of a product within and a sum outside.
-inline F32 rounded(F32 x) {
+// The same value, in a register: compilers do not load it again for each use.
+inline F32 in_register(F32 x) {
 #if defined(__AVX512F__)
   asm("" : "+v"(x));
 #elif defined(__x86_64__)
@@ -267,6 +267,9 @@ inline F32 rounded(F32 x) {
 #endif
   return x;
 }
+
+// The same value; compilers do not make one instruction of a product within and a sum outside.
+inline F32 rounded(F32 x) { return in_register(x); }
 
 inline float largest(F32 v) {
 #if defined(__AVX512F__)

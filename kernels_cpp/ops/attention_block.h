@@ -136,9 +136,6 @@ inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int
   int64_t r = places.row(p);
   for (int64_t i = 0; i < n; r = places.next_row(r), ++i, out += stride) {
     const T* row = rows.at(r);
-    for (int64_t line = 0; line < value_bytes<T>(d); line += kLine) {  // of a row in the next block
-      __builtin_prefetch(reinterpret_cast<const uint8_t*>(row) + kBlock * rows.stride + line);
-    }
     if constexpr (kHasScale<T>) scales[i] = rows.scale(r);
     int64_t c = 0;
     for (; c + kWidth <= d; c += kWidth) store(out + c, load(along(row, c)));
@@ -151,16 +148,21 @@ inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int
 template <typename K>
 inline void score_block(const Block& block, const HeadRows<K>& keys, const Places& places,
                         int64_t p, int64_t from, int64_t n, int64_t d) {
+  RowsAhead ahead = rows_ahead(keys, places.row(p) + n, kBlock, d);
   if constexpr (kMayTranspose<K>) {
     if (transposes<K>(d)) {
       return in_vectors(block, [&](const Block& some, auto vectors) {
-        score_digits<vectors()>(some, keys, places, p, from, n, d);
+        score_digits<vectors()>(some, keys, ahead, places, p, from, n, d);
       });
     }
   }
   unpack(keys, places, p, n, d, d, block.keys, block.key_scales);
   in_vectors(block, [&](const Block& some, auto vectors) {
-    score_floats<vectors(), kHasScale<K>>(some, from, n, d);
+    if (d % kWidth == 0) {
+      score_floats<vectors(), kHasScale<K>, true>(some, ahead, from, n, d);
+    } else {
+      score_floats<vectors(), kHasScale<K>, false>(some, ahead, from, n, d);
+    }
   });
 }
 
@@ -195,8 +197,11 @@ inline void attend_chunk(Block block, const HeadRows<K>& keys, const HeadRows<V>
   for (int64_t from = 0; from < n; from += kBlock) {
     const int64_t count = std::min(n - from, kBlock);
     unpack(values, places, p + from, count, d, padded(d), block.values, unused);
+    RowsAhead ahead = rows_ahead(values, places.row(p + from) + count, kBlock, d);
+    const int64_t each = (kBlock * kValueColumns + d - 1) / d;
     in_vectors(block, [&](const Block& some, auto vectors) {
       for (int64_t c = 0; c < d; c += kValueColumns) {
+        ahead.ask(each);
         add_values<vectors()>(some, c, from, count, padded(d));
       }
     });

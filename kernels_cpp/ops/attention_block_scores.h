@@ -10,6 +10,7 @@ namespace llm {
 namespace LLM_ISA {
 
 constexpr int kScoredKeys = kWidth > 8 ? 4 : 2;  // two lanes of so many fit registers
+constexpr int kScoredGroups = 2;  // of so many keys, which share columns of queries in the cache
 constexpr int kLevels = kWidth == 16 ? 3 : kWidth == 8 ? 2 : 1;  // at which pairs of lanes wait
 
 // scores[r][v] (+)= column c of key r times that of the queries
@@ -17,7 +18,9 @@ template <bool kFirst, int kVectors>
 inline void add_column(const float* keys, int64_t d, const float* queries, int64_t c,
                        F32 (&scores)[kScoredKeys][kVectors]) {
   F32 q[kVectors];
-  for (int v = 0; v < kVectors; ++v) q[v] = load(queries + c * kMaxQueries + v * kWidth);
+  for (int v = 0; v < kVectors; ++v) {
+    q[v] = in_register(load(queries + c * kMaxQueries + v * kWidth));
+  }
   for (int r = 0; r < kScoredKeys; ++r) {
     const F32 key = broadcast(keys[r * d + c]);
     for (int v = 0; v < kVectors; ++v) {
@@ -26,19 +29,24 @@ inline void add_column(const float* keys, int64_t d, const float* queries, int64
   }
 }
 
-// Of the columns that the lanes `lane` and `lane` + 1 of a key's vectors have.
-template <int kVectors>
+// Of the columns that the lanes `lane` and `lane` + 1 of a key's vectors have, which are whole
+// where kWhole: without a branch for others compilers keep all sums in registers.
+template <bool kWhole, int kVectors>
 __attribute__((always_inline)) inline void score_two_lanes(const float* keys, int64_t d,
                                                            const float* queries, int64_t lane,
                                                            F32 (&scores)[kScoredKeys][kVectors]) {
-  if (lane >= d) {
-    for (auto& of_key : scores) {
-      for (F32& own : of_key) own = F32{};
+  if constexpr (!kWhole) {
+    if (lane >= d) {
+      for (auto& of_key : scores) {
+        for (F32& own : of_key) own = F32{};
+      }
+      return;
     }
-    return;
   }
   add_column<true>(keys, d, queries, lane, scores);
-  if (lane + 1 == d) return;
+  if constexpr (!kWhole) {
+    if (lane + 1 == d) return;
+  }
   F32 odd[kScoredKeys][kVectors];
   add_column<true>(keys, d, queries, lane + 1, odd);
   int64_t c = lane + kWidth;
@@ -46,7 +54,9 @@ __attribute__((always_inline)) inline void score_two_lanes(const float* keys, in
     add_column<false>(keys, d, queries, c, scores);
     add_column<false>(keys, d, queries, c + 1, odd);
   }
-  if (c < d) add_column<false>(keys, d, queries, c, scores);
+  if constexpr (!kWhole) {
+    if (c < d) add_column<false>(keys, d, queries, c, scores);
+  }
   for (int r = 0; r < kScoredKeys; ++r) {
     for (int v = 0; v < kVectors; ++v) scores[r][v] += odd[r][v];
   }
@@ -54,31 +64,35 @@ __attribute__((always_inline)) inline void score_two_lanes(const float* keys, in
 
 // weights[from + i][q] = queries[q] . keys[i], times the key's scale. Sums of lanes are added as
 // sum_each adds them: a pair waits for the next pair, and both for the next two.
-template <int kVectors, bool kScaled>
-__attribute__((noinline)) void score_floats(const Block& block, int64_t from, int64_t n,
-                                            int64_t d) {
+template <int kVectors, bool kScaled, bool kWhole>
+__attribute__((noinline)) void score_floats(const Block& block, RowsAhead& ahead, int64_t from,
+                                            int64_t n, int64_t d) {
   constexpr int kSums = kScoredKeys * kVectors * kWidth;
-  alignas(64) float waiting[kLevels + 1][kSums];
-  for (int64_t i = 0; i < n; i += kScoredKeys) {
-    const float* keys = block.keys + i * d;
+  alignas(64) float waiting[kScoredGroups][kLevels + 1][kSums];
+  for (int64_t i = 0; i < n; i += kScoredGroups * kScoredKeys) {
+    ahead.ask(kScoredGroups * kScoredKeys);
     for (int pair = 0; pair < kWidth / 2; ++pair) {
-      F32 scores[kScoredKeys][kVectors];
-      score_two_lanes<kVectors>(keys, d, block.queries, 2 * pair, scores);
-      int level = 0;
-      for (; pair >> level & 1; ++level) {
+      for (int g = 0; g < kScoredGroups; ++g) {
+        const float* keys = block.keys + (i + g * kScoredKeys) * d;
+        F32 scores[kScoredKeys][kVectors];
+        score_two_lanes<kWhole>(keys, d, block.queries, 2 * pair, scores);
+        int level = 0;
+        for (; pair >> level & 1; ++level) {
+          for (int j = 0; j < kScoredKeys * kVectors; ++j) {
+            scores[j / kVectors][j % kVectors] += load(waiting[g][level] + j * kWidth);
+          }
+        }
         for (int j = 0; j < kScoredKeys * kVectors; ++j) {
-          scores[j / kVectors][j % kVectors] += load(waiting[level] + j * kWidth);
+          store(waiting[g][level] + j * kWidth, scores[j / kVectors][j % kVectors]);
         }
       }
-      for (int j = 0; j < kScoredKeys * kVectors; ++j) {
-        store(waiting[level] + j * kWidth, scores[j / kVectors][j % kVectors]);
-      }
     }
-    for (int r = 0; r < kScoredKeys; ++r) {
-      float* to = block.weights + (from + i + r) * kMaxQueries;
+    for (int k = 0; k < kScoredGroups * kScoredKeys; ++k) {
+      float* to = block.weights + (from + i + k) * kMaxQueries;
+      const float* sums = waiting[k / kScoredKeys][kLevels];
       for (int v = 0; v < kVectors; ++v) {
-        const F32 own = load(waiting[kLevels] + (r * kVectors + v) * kWidth);
-        store(to + v * kWidth, kScaled ? own * block.key_scales[i + r] : own);
+        const F32 own = load(sums + (k % kScoredKeys * kVectors + v) * kWidth);
+        store(to + v * kWidth, kScaled ? own * block.key_scales[i + k] : own);
       }
     }
   }
@@ -115,11 +129,12 @@ inline I32 add_digits(I32 sums, [[maybe_unused]] int32_t levels,
 // As score_floats, of int4 keys p .. p + n where they lie
 template <int kVectors>
 __attribute__((noinline)) void score_digits(const Block& block, const HeadRows<Nibbles>& keys,
-                                            const Places& places, int64_t p, int64_t from,
-                                            int64_t n, int64_t d) {
+                                            RowsAhead& ahead, const Places& places, int64_t p,
+                                            int64_t from, int64_t n, int64_t d) {
   constexpr int kKeys = 2;  // times digits and vectors fit registers
   int64_t next = places.row(p);
   for (int64_t i = 0; i < n; i += kKeys) {
+    ahead.ask(kKeys);
     const Nibbles* rows[kKeys];
     float scales[kKeys];
     for (int r = 0; r < kKeys && i + r < n; ++r) {

@@ -123,6 +123,27 @@ struct HeadRows {
   }
 };
 
+// Rows of a cache that are asked for while others are multiplied, a few at a time: many at once
+// would wait for each other, and what is read meanwhile for them.
+struct RowsAhead {
+  const uint8_t* at;  // the next one
+  int64_t stride, bytes, to_scale, left;
+
+  void ask(int64_t n) {
+    for (n = n < left ? n : left; n > 0; --n, --left, at += stride) {
+      for (int64_t line = 0; line < bytes; line += kLine) __builtin_prefetch(at + line, 0, 2);
+      if (to_scale >= 0) __builtin_prefetch(at + to_scale, 0, 2);
+    }
+  }
+};
+
+// n rows from row i on
+template <typename T>
+inline RowsAhead rows_ahead(const HeadRows<T>& rows, int64_t i, int64_t n, int64_t d) {
+  const int64_t to_scale = kHasScale<T> ? rows.to_scale : -1;
+  return {rows.first + i * rows.stride, rows.stride, value_bytes<T>(d), to_scale, n};
+}
+
 // Rows of caches in which the positions of a sequence lie.
 struct Places {
   CacheRows rows;              // position p lies in row p mod `rows.all`,
