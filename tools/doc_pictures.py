@@ -1,6 +1,7 @@
 """Pictures of a tour for the documentation: `python -m tools.doc_pictures TOUR`.
 
-A page shows docs/pictures/NAME.png: one of the tour's in 256 colours, a quarter of the size.
+A page shows docs/pictures/NAME.png: one of the tour's in 256 colours, a quarter of the size. What a
+tour lacks stays as it is: `account` is of one with `--backend uca --mode int4`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ SHOWN = {
     "tensors": "06-modes-tensors",
     "performance": "04-performance-limit",
     "step": "04-step",
+    "account": "04-account-what-if",
     "kernels": "04-kernels-vulkan",
     "log": "04-log",
     "serving": "05-serving-requests",
@@ -53,6 +55,9 @@ SHOWN = {
 
 def main(tour: Path) -> None:
     for name, source in SHOWN.items():
+        if not (tour / f"{source}.png").exists():
+            print(f"{name}: {tour} has no {source}.png")
+            continue
         picture = Image.open(tour / f"{source}.png").convert("RGB")
         picture = picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         picture.save(PICTURES / f"{name}.png", optimize=True)

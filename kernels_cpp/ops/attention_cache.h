@@ -126,8 +126,10 @@ struct HeadRows {
 // Rows of a cache that are asked for while others are multiplied, a few at a time: many at once
 // would wait for each other, and what is read meanwhile for them.
 struct RowsAhead {
-  const uint8_t* at;  // the next one
-  int64_t stride, bytes, to_scale, left;
+  const uint8_t* at;      // the next one
+  int64_t stride, bytes;  // from row to row, and of the values of one
+  int64_t to_scale;       // from a row to its scale; negative: it has none
+  int64_t left;           // rows
 
   void ask(int64_t n) {
     for (n = n < left ? n : left; n > 0; --n, --left, at += stride) {

@@ -190,15 +190,24 @@ def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 
 def look_at_account(driver: InputDriver, picture: Callable[[str], None]) -> None:
-    """Show what a token's step would cost on an accelerator, with the pointer on a layer."""
+    """Show what a token's step would cost on an accelerator, and what another size or rate would
+    be worth, layer by layer."""
     scroll_to(driver, "account.ask")
     driver.click("account.ask")
     driver.wait("an account", lambda s: s.quantization.account is not None, 120)
     driver.wait("rest", lambda s: s.quantization.work is None, 120)
     scroll_to(driver, "account.ask")
-    driver.point("account.layers")
-    picture("04-account")
     driver.leave()
+    picture("04-account")
+    account = driver.state.quantization.account
+    if account is not None and account.parameters:
+        name = f"account.{account.parameters[-1].name}"
+        scroll_to(driver, name)
+        driver.click(name)
+        driver.wait("rest", lambda s: s.quantization.work is None, 120)
+        scroll_to(driver, "account.layers")
+        driver.leave()
+        picture("04-account-what-if")
 
 
 def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:

@@ -16,17 +16,21 @@ from llm_lite.desktop.features.quantization.step_account import (
 )
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import use
-from llm_lite.desktop.tour.scenes.quantization import scroll_to
+from llm_lite.desktop.tour.scenes.quantization import look_at_account, scroll_to
 from tests.desktop import fake_tasks
 from tests.desktop.fake_tasks import ACCOUNT
 from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
 
 
-def estimated(one):
+def shown(one):
     state = one.program.state
     one.program.state = replace(state, executor=replace(state.executor, accounts=True))
     one.driver.click("tab.performance")
     one.driver.frames(2)
+
+
+def estimated(one):
+    shown(one)
     scroll_to(one.driver, "account.ask")
     one.driver.click("account.ask")
     one.driver.wait("the end", at_rest)
@@ -122,6 +126,15 @@ def test_a_slider_that_is_let_go_asks_again(panel):  # noqa: F811
     one.driver.wait("the end", at_rest)
     assert last(engine, AccountStep).parameters == ()
     assert one.state.quantization.choices.parameters == ()
+
+
+def test_the_tour_has_pictures_of_it(panel):  # noqa: F811
+    one, engine = panel()
+    shown(one)
+    names = []
+    look_at_account(one.driver, names.append)
+    assert names == ["04-account", "04-account-what-if"]
+    assert last(engine, AccountStep).parameters != ()
 
 
 def test_words_of_a_package_are_in_the_language_in_use():
