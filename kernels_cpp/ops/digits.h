@@ -133,27 +133,32 @@ inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kT
 }
 
 // (levels - kZero) . x / step of each token over the columns of a scale, rows in lanes; words:
-// those of a block, of bytes
-template <typename Format, int kTokens>
-inline void digit_dots(const I32 (&words)[8], int scale, const DigitsX<kTokens>& x,
-                       F32 (&dots)[kTokens]) {
+// those of a block, of bytes. All registers take turns, so that they share what is broadcast.
+template <typename Format, int kTokens, int kVectors>
+inline void digit_dots(const I32 (&words)[kVectors][8], int scale, const DigitsX<kTokens>& x,
+                       F32 (&dots)[kTokens][kVectors]) {
   constexpr Levels kLevels = Format::kLevels;
   constexpr int kScales = Format::kScales, kWords = 8 / kScales;
   constexpr int kStep = kWords < kWordsPerSum<kLevels> ? kWords : kWordsPerSum<kLevels>;
-  I32 sums[kTokens][kDigits] = {};
+  I32 sums[kTokens][kDigits][kVectors] = {};
   for (int first = 0; first < kWords; first += kStep) {
-    I32 some[kTokens][kDigits] = {};
+    I32 some[kTokens][kDigits][kVectors] = {};
     for (int g = kWords * scale + first; g < kWords * scale + first + kStep; ++g) {
       for (int t = 0; t < kTokens; ++t) {
         for (int digit = 0; digit < kDigits; ++digit) {
           const int8_t* at = x.digits[t] + digit * kDigitBlock + 4 * g;
-          some[t][digit] = add_products_at<kLevels>(some[t][digit], words[g], at);
+          for (int lanes = 0; lanes < kVectors; ++lanes) {
+            I32& sum = some[t][digit][lanes];
+            sum = add_products_at<kLevels>(sum, words[lanes][g], at);
+          }
         }
       }
     }
     for (int t = 0; t < kTokens; ++t) {
       for (int digit = 0; digit < kDigits; ++digit) {
-        sums[t][digit] += widen_sums<kLevels>(some[t][digit]);
+        for (int lanes = 0; lanes < kVectors; ++lanes) {
+          sums[t][digit][lanes] += widen_sums<kLevels>(some[t][digit][lanes]);
+        }
       }
     }
   }
@@ -161,8 +166,10 @@ inline void digit_dots(const I32 (&words)[8], int scale, const DigitsX<kTokens>&
     const auto of_zero = [&](const int32_t (&halves)[2]) {
       return spread(Format::kZero * (kScales == 1 ? halves[0] + halves[1] : halves[scale]));
     };
-    const I32 high = sums[t][2] * 256 + sums[t][1] - of_zero(x.high[t]);
-    dots[t] = to_f32(high) * 256.0f + to_f32(sums[t][0] - of_zero(x.low[t]));
+    for (int lanes = 0; lanes < kVectors; ++lanes) {
+      const I32 high = sums[t][2][lanes] * 256 + sums[t][1][lanes] - of_zero(x.high[t]);
+      dots[t][lanes] = to_f32(high) * 256.0f + to_f32(sums[t][0][lanes] - of_zero(x.low[t]));
+    }
   }
 }
 

@@ -202,15 +202,17 @@ inline void add_part_a32(const TilePart& at, int64_t b, const FloatX (&x)[kToken
 template <typename Format, int kTokens>
 inline void add_part_of_bytes(const TilePart& at, const DigitsX<kTokens>& x,
                               TileSums<kTokens>& totals) {
+  I32 words[kVectors][8];
   for (int lanes = 0; lanes < kVectors; ++lanes) {
-    I32 words[8];
-    Format::levels(at.tile, at.part, lanes, words);
-    for (int scale = 0; scale < Format::kScales; ++scale) {
-      F32 dots[kTokens];
-      digit_dots<Format>(words, scale, x, dots);
+    Format::levels(at.tile, at.part, lanes, words[lanes]);
+  }
+  for (int scale = 0; scale < Format::kScales; ++scale) {
+    F32 dots[kTokens][kVectors];
+    digit_dots<Format>(words, scale, x, dots);
+    for (int lanes = 0; lanes < kVectors; ++lanes) {
       const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
       for (int t = 0; t < kTokens; ++t) {
-        totals.of[t][lanes] += dots[t] * (scales.d * x.steps[t]);
+        totals.of[t][lanes] += dots[t][lanes] * (scales.d * x.steps[t]);
         if constexpr (Format::kHasMinimum) {
           totals.of[t][lanes] += scales.m * x.template sum<Format::kScales>(t, scale);
         }
