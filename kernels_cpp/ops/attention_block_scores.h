@@ -29,8 +29,8 @@ inline void add_column(const float* keys, int64_t d, const float* queries, int64
   }
 }
 
-// Of the columns that the lanes `lane` and `lane` + 1 of a key's vectors have, which are whole
-// where kWhole: without a branch for others compilers keep all sums in registers.
+// Of the columns that the lanes `lane` and `lane` + 1 of a key's vectors have. kWhole: d is a
+// multiple of kWidth; without branches for other widths compilers keep all sums in registers.
 template <bool kWhole, int kVectors>
 __attribute__((always_inline)) inline void score_two_lanes(const float* keys, int64_t d,
                                                            const float* queries, int64_t lane,

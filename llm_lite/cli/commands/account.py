@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     source = open_source(catalog.resolve(arguments.model))
     try:
+        # A source has room for as many positions as the cache.
         context = max(options.context, arguments.depth + arguments.tokens, UNREAD)
         asked = Fitting(described(source), choice, this_machine(None))
         program = asked.plan(replace(options, context=context)).program
