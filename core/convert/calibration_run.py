@@ -173,7 +173,7 @@ def write_chunks(
 def _beginnings(tokenizer: Tokenizer) -> Iterator[list[int]]:
     """Yield beginnings of texts: the begin token, if the model has one, and a random plain
     token."""
-    start = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
+    start = tokenizer.around[0]
     plain = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
     for first in np.random.default_rng(_SEED).choice(plain, CHUNKS):
         yield [*start, int(first)]

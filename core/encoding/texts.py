@@ -36,8 +36,9 @@ def encode_text(tokenizer: Tokenizer, text: str, most: int) -> list[int]:
 
 
 def shortened(tokenizer: Tokenizer, tokens: Sequence[int], most: int) -> list[int]:
-    """Return the ids of a text, cut to `most` tokens before the last special one."""
-    behind = 1 if tokenizer.eos_id is not None and list(tokens[-1:]) == [tokenizer.eos_id] else 0
+    """Return the ids of a text, cut to `most` tokens before those that stand behind every text."""
+    _, after = tokenizer.around
+    behind = len(after) if tuple(tokens[len(tokens) - len(after) :]) == after else 0
     if len(tokens) <= most or behind >= most:
         return list(tokens[:most])
     return [*tokens[: most - behind], *tokens[len(tokens) - behind :]]

@@ -156,7 +156,7 @@ class Answer(Struct):
         encoded, last = self._encode(runner), len(command.messages) - 1
         forced = command.forced
         if not forced and command.begin is not None:
-            forced = tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
+            forced = tuple(prompt.begun_with(tokenizer, command.begin, encoded))
         self._forced = len(forced)
         self._options = _options(command, tokenizer, encoded)
         return AnswerWriter(

@@ -108,14 +108,14 @@ class Guide:
         if now.is_thinking:
             self._thought += 1
             if self._most and self._thought >= self._most and not self._due:
-                self._due.extend(self._ids(lead + closing + rest))
+                self._due.extend(self._ids(lead + closing + rest, token))
         elif self._waits:
             if split.is_thinking and not self._due and self._grammar is not None:
-                self._due.extend(self._ids(rest))
+                self._due.extend(self._ids(rest, token))
             self._waits = bool(self._due) or (now.phase == "before" and not now.marked)
 
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenizer.encode_segments([(text, True)]) if text else []
+    def _ids(self, text: str, *behind: int) -> list[int]:
+        return self._tokenizer.encode(text, behind=behind) if text else []
 
 
 def guide_of(

@@ -132,6 +132,12 @@ class Encoded(Struct):
     thinking: Thinking | None = None
     roles: RoleEnds | None = None
 
+    @property
+    def said(self) -> list[int]:
+        """Return the tokens from the first message on: [] while none has any."""
+        first = next((i for i, owner in enumerate(self.owners) if owner >= 0), len(self.ids))
+        return self.ids[first:]
+
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
         self.owners += [owner] * len(ids)
@@ -214,9 +220,10 @@ def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded
     """Return the messages' texts one after the other, without a template; control tokens that are
     typed count as such."""
     encoded = Encoded([], [])
-    encoded.add(text_begin(tokenizer), -1)
+    encoded.add(list(tokenizer.around[0]), -1)
     for index, message in enumerate(messages):
-        encoded.add(message.tokens or tokenizer.encode(message.content), index)
+        known = message.tokens or tokenizer.encode(message.content, behind=encoded.said)
+        encoded.add(known, index)
     return encoded
 
 
@@ -260,14 +267,14 @@ def encode_chat(
         encoded.add(without_end(tokenizer, turns[answer].tokens), answer)
         pending = []
     _add_segments(encoded, tokenizer, pending, known)
-    begin = text_begin(tokenizer)
+    begin = list(tokenizer.around[0])
     if encoded.ids[: len(begin)] != begin:  # the template wrote none
         encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
     if template.thinking_style is not None:
         prompt = "".join(text for text, _ in segments)
         encoded.thinking = begun_by(prompt, template.thinking_style)
     if continue_last:
-        opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
+        opened = _open_tail(tokenizer, messages[-1], encoded)
         encoded.add(opened, len(messages) - 1)
     return encoded
 
@@ -410,7 +417,7 @@ def _add_segments(
     segments: Sequence[tuple[str, bool]],
     turns: MessageTexts,
 ) -> None:
-    ids = tokenizer.encode_segments(segments)
+    ids = tokenizer.encode_segments(segments, behind=encoded.ids)
     owner_of_byte: list[int] = []
     at = max(encoded.owners, default=-1) + 1  # messages come in order, and each once
     for text, trusted in segments:
@@ -450,18 +457,13 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
     return at, len(bare)
 
 
-def text_begin(tokenizer: Tokenizer) -> list[int]:
-    """Return the begin token if the file requires one, else []."""
-    special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
-    return special if special == [tokenizer.bos_id] else []
-
-
-def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | None) -> list[int]:
+def _open_tail(tokenizer: Tokenizer, last: ChatMessage, encoded: Encoded) -> list[int]:
     if last.tokens:
         return without_end(tokenizer, last.tokens)
-    if thinking is None:
-        return tokenizer.encode(last.content, parse_special=False)
-    return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
+    if encoded.thinking is None:
+        return tokenizer.encode(last.content, parse_special=False, behind=encoded.ids)
+    segments = written_out(encoded.thinking, last.thought, last.content)
+    return tokenizer.encode_segments(segments, behind=encoded.ids)
 
 
 def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
@@ -476,13 +478,14 @@ def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
     return TokensSpelled(tuple(texts))
 
 
-def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | None) -> list[int]:
-    """Return the tokens of an answer's beginning, which another model or a person may have
-    written."""
+def begun_with(tokenizer: Tokenizer, begin: ChatMessage, prompt: Encoded) -> list[int]:
+    """Return the tokens of the beginning of the answer to a prompt, which another model or a person
+    may have written."""
+    thinking = prompt.thinking
     if thinking is None or not begin.thought:
-        return tokenizer.encode(begin.content, parse_special=False)
+        return tokenizer.encode(begin.content, parse_special=False, behind=prompt.ids)
     segments = written_out(thinking, begin.thought, begin.content, thinks_on=not begin.content)
-    return tokenizer.encode_segments(segments)
+    return tokenizer.encode_segments(segments, behind=prompt.ids)
 
 
 def without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
@@ -570,10 +573,11 @@ def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> 
     """Return the text's tokens: answers whose tokens are known enter as these. Control tokens that
     are typed are plain text."""
     encoded = Encoded([], [])
-    encoded.add(text_begin(tokenizer), -1)
+    encoded.add(list(tokenizer.around[0]), -1)
     for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
         known = without_end(tokenizer, message.tokens)
-        encoded.add(known or tokenizer.encode(piece, parse_special=False), index)
+        known = known or tokenizer.encode(piece, parse_special=False, behind=encoded.said)
+        encoded.add(known, index)
     joined = "".join(pieces(messages))
     encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))
     return encoded

@@ -125,6 +125,7 @@ def _read(verdict: Verdict, source: ModelSource) -> None:
         return  # reported with the shapes
     tokenizer = _tried(verdict, lambda: source.tokenizer(embedding.shape[0]))
     if tokenizer is not None:
+        verdict.notes += [f"{source.path}: {note}" for note in tokenizer.notes]
         _tried(verdict, lambda: source.template(tokenizer))
 
 

@@ -99,7 +99,8 @@ def _understood(
         if check_weights and not (later and file.checked_later):
             _warn_of_bad_weights(file, model.on_disk, progress, warn)
         if not later:
-            text.result()
+            for note in text.result()[0].notes:
+                warn(f"{file.path}: {note}")
     except BaseException:
         text.close()
         raise

@@ -56,7 +56,7 @@ def chunks_of(tokenizer: Tokenizer, text: str, size: int, most: int = 0) -> list
     """Return chunks of `size` tokens, `most` at most (0: all). RequestError if there is none."""
     if size < SMALLEST_CHUNK:
         raise RequestError(f"chunk: expected at least {SMALLEST_CHUNK} tokens, found {size}")
-    begin = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
+    begin = tokenizer.around[0]
     tokens = [*begin, *tokenizer.encode(text, parse_special=False)]
     chunks = [tokens[i : i + size] for i in range(0, len(tokens) - size + 1, size)]
     if not chunks:

@@ -15,7 +15,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.text.token_merging import Token, word_entry
 from llm_lite.core.text.tokenizer_files import CONFIG
-from llm_lite.core.text.vocabulary import BYTES, TokenType, Vocabulary
+from llm_lite.core.text.vocabulary import BYTES, TokenType, Vocabulary, around_text
 
 _CLASS = "ByT5Tokenizer"
 _CONTROL = ("<pad>", "</s>", "<unk>")
@@ -76,8 +76,7 @@ def read_bytes_of(folder: Path, rows: int) -> Vocabulary:
         eos_id=_END,
         marked_end_ids=frozenset(),
         unknown_id=_UNKNOWN,
-        add_bos=False,
-        add_eos=True,
+        around=around_text(None, _END),
         add_space_prefix=False,
     )
 

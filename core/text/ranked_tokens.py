@@ -32,11 +32,11 @@ def read_ranked(folder: Path, rows: int) -> Vocabulary:
     path = folder / RANKED
     ranks = _ranks(path)
     names = [_END, *_MARKS, *(f"<|extra_{i}|>" for i in range(_EXTRAS))]
-    count = len(ranks) + len(names)
-    if count > rows:
-        raise FileError(path, f"has {count} tokens, expected at most {rows} rows of embedding")
+    if len(ranks) >= rows:
+        raise FileError(path, f"has {len(ranks)} tokens, expected fewer than {rows} rows")
+    names = names[: rows - len(ranks)]  # those behind the embedding's rows are left out
     tokens = [_spelled(token) for token in ranks] + names
-    unused = [f"[unused in row {i}]" for i in range(count, rows)]
+    unused = [f"[unused in row {i}]" for i in range(len(tokens), rows)]
     types = [TokenType.NORMAL.value] * len(ranks) + [TokenType.CONTROL.value] * len(names)
     return Vocabulary(
         path=path,
@@ -50,8 +50,7 @@ def read_ranked(folder: Path, rows: int) -> Vocabulary:
         eos_id=len(ranks),
         marked_end_ids=frozenset(),
         unknown_id=None,
-        add_bos=False,
-        add_eos=False,
+        around=((), ()),
         add_space_prefix=False,
     )
 

@@ -51,11 +51,11 @@ def tokenized(
     ids = tokenizer.encode_segments(segments, add_special=around)
     shown = _beginning(segments, MOST_CHARACTERS)
     parts = list(tokenizer.parts(shown))
-    texts = [tokenizer.led(text) for _, text, marked in parts if marked is None]
-    answer = tokenizer.trace_words(texts, MOST_STEPPED)
+    answer = tokenizer.trace_parts([part for part in parts if part.id is None], MOST_STEPPED)
     traced = iter(answer["traced"])
     words, normalized = list[Word](), ""
-    for start, text, marked in parts:
+    for part in parts:
+        start, text, marked = part[:3]
         if marked is not None:
             end = start + len(text)
             piece = TokenPiece(text, marked, start, end, tokenizer.token_bytes(marked))
@@ -64,7 +64,7 @@ def tokenized(
             normalized += text
             continue
         traced_text = next(traced)
-        lead = len(tokenizer.led(text)) - len(text)
+        lead = len(tokenizer.given(part)) - len(text)
         of = partial(_word, start - lead, start, lambda _, number: tokenizer.token_bytes(number))
         words += map(of, traced_text["words"])
         normalized += traced_text["normalized"]

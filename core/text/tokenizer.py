@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.text.byte_characters import BYTE_OF
+from llm_lite.core.errors import RequestError
+from llm_lite.core.text.byte_characters import BYTE_OF, named_byte
 from llm_lite.core.text.pretokenizers import rule_of
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
@@ -20,12 +20,17 @@ from llm_lite.core.text.sentencepiece.unigram import UnigramEncoder, read_unigra
 from llm_lite.core.text.tokenizer_files import PIECE_PAIRS, PIECES, RANKED, TOKENIZER_FILE, WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
+    END_TOKENS,
     SENTENCE_PIECE,
     UNIGRAM,
+    WORD_END,
+    WORD_ENDS,
     WORD_PIECE,
+    Around,
     TokenType,
     Vocabulary,
-    byte_named,
+    ids_of,
+    names,
     read_vocabulary,
 )
 from llm_lite.core.text.word_pieces import (
@@ -42,10 +47,6 @@ class PairEncoder:
     """Text to ids. `control` are tokens that no text may become."""
 
     def __init__(self, vocabulary: Vocabulary, control: frozenset[str]) -> None:
-        """Make the encoder. FileError for a token that is not valid UTF-8."""
-        for i, token in enumerate(vocabulary.tokens):
-            if _SURROGATE.search(token):
-                raise FileError(vocabulary.path, f"tokenizer.ggml.tokens[{i}] is not valid UTF-8")
         self._vocabulary, self._control = vocabulary, control
         self._of_bytes = vocabulary.model == BYTE_LEVEL_BPE
         self._library = SandboxedEncoder(vocabulary.path, "load pairs", {}, self._parts)
@@ -72,14 +73,25 @@ class PairEncoder:
             rule_of(self._vocabulary.pre),
         )
         merges = self._vocabulary.merges
-        pairs = (p for p in merges if control.isdisjoint((*p, "".join(p))))
+        ends, unknown = self._vocabulary.model == WORD_ENDS, self._vocabulary.unknown_id
+        # No text is of bytes that are no UTF-8, as the names of tokens of some files are.
+        ids = {
+            token: i
+            for token, i in ids_of(tokens).items()
+            if token and token not in control and not _SURROGATE.search(token)
+        }
+        if ends and unknown is not None:
+            ids[tokens[unknown]] = unknown
+        pairs = (p for p in merges if ids.keys() >= {*p, "".join(p)})
         parts = {
-            "ids": {token: i for i, token in enumerate(tokens) if token not in control},
+            "ids": ids,
             "merges": list(chain.from_iterable(pairs)),
             "patterns": rule.patterns,
             "whole_words": rule.whole_words,
             "composed": rule.composed,
             "of_bytes": self._of_bytes,
+            "word_end": WORD_END if ends else "",
+            "unknown": tokens[unknown] if ends and unknown is not None else None,
         }
         return json.dumps(parts).encode()
 
@@ -93,25 +105,25 @@ class PairEncoder:
         return not char.encode().translate(None, self._known_bytes)
 
 
+_MARKED = frozenset((TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED))
 _WORTH_A_TREE, _DEEPEST_TREE = 256, 100  # tokens; characters of one
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Tokens that end a turn in one family of models or another, when they are not ordinary text.
-_END_TOKENS = _names(
-    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <|end|> <|return|> <|call|> "
-    "<|EOT|> <|end_of_turn|> <end_of_turn> <turn|> <|tool_response> <|END_OF_TURN_TOKEN|> "
-    "<｜end▁of▁sentence｜> <end_of_utterance> </s> <eos> <EOT> _<EOT> [EOT] [EOS]"
-)
-_HARMONY = _names("<|return|> <|call|>")  # with both, <|end|> ends a channel, and not the turn
+_HARMONY = names("<|return|> <|call|>")  # with both, <|end|> ends a channel, and not the turn
 _LONGEST_CHARACTER = 4  # bytes; one that the vocabulary lacks becomes a token or more
 _LOOKS_LIKE_CONTROL = re.compile(
     r"<[|｜].*[|｜]>|<\|\w+>|<\w+\|>|</?(s|bos|eos|pad|unk)>|<(start|end)_of_turn>"
 )
 _WHITESPACE = re.compile(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*")
+
+
+class Part(NamedTuple):
+    """A part of a text: a marked token with its id, or what lies between two, with id None."""
+
+    start: int
+    text: str
+    id: int | None
+    leads: bool = False  # a space is put before it, where the vocabulary has one before texts
 
 
 class _WordEncoder(Protocol):
@@ -126,9 +138,14 @@ _MakeEncoder = Callable[[Vocabulary, frozenset[str]], _WordEncoder]
 class Tokenizer:
     """Ids are those of the embedding's rows. Thread-safe: nothing changes after construction."""
 
-    def __init__(self, vocabulary: Vocabulary, words: _WordEncoder | None = None) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        words: _WordEncoder | None = None,
+        bare: _WordEncoder | None = None,
+    ) -> None:
         """Make a tokenizer. `words` encodes what lies between marked tokens; made from the
-        vocabulary if left out."""
+        vocabulary if left out. `bare` does so without the space that `words` puts before it."""
         self._vocabulary = vocabulary
         self._tokens, self._types = vocabulary.tokens, vocabulary.types
         self._bytes: dict[int, bytes] = {}  # of tokens that were used
@@ -136,7 +153,7 @@ class Tokenizer:
         control = [i for i in self._marked_ids() if self.is_special(i)]
         literal = [i for i in self._marked_ids() if not self.is_special(i)]
         self.control_tokens = frozenset(self._tokens[i] for i in control)
-        self._id_of_marked = {self._tokens[i]: i for i in (*control, *literal)}
+        self._id_of_marked = {self._tokens[i]: i for i in reversed((*control, *literal))}
         self._any_marked = any_of([self._tokens[i] for i in (*control, *literal)])
         self._literal = any_of([self._tokens[i] for i in literal])
         makers: dict[str, _MakeEncoder] = {
@@ -146,6 +163,7 @@ class Tokenizer:
         }
         make = makers.get(vocabulary.model, PairEncoder)
         self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
+        self._bare = bare or self._words
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], path: Path) -> Tokenizer:
@@ -198,6 +216,11 @@ class Tokenizer:
             self._words.load()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Return sentences on what was wrong in the file's vocabulary and is left out."""
+        return self._vocabulary.notes
+
+    @property
     def vocab_size(self) -> int:
         return len(self._tokens)
 
@@ -209,11 +232,6 @@ class Tokenizer:
     @property
     def bos_id(self) -> int | None:
         return self._vocabulary.bos_id
-
-    @property
-    def adds_bos(self) -> bool:
-        """Return True if the file requires a begin token before every text."""
-        return self._vocabulary.add_bos and self.bos_id is not None
 
     @property
     def eos_id(self) -> int | None:
@@ -232,7 +250,7 @@ class Tokenizer:
     @cached_property
     def end_ids(self) -> frozenset[int]:
         """Return the ids after which the model has nothing more to say in this turn."""
-        ends = _END_TOKENS - {"<|end|>"} if self._id_of_marked.keys() >= _HARMONY else _END_TOKENS
+        ends = END_TOKENS - {"<|end|>"} if self._id_of_marked.keys() >= _HARMONY else END_TOKENS
         named = {self._id_of_marked[t] for t in ends if t in self._id_of_marked}
         struck = self._id_of_marked.get("</s>")  # HTML's, where it is no control token
         if struck is not None and self._types[struck] == TokenType.USER_DEFINED:
@@ -274,57 +292,83 @@ class Tokenizer:
         return bool(self._types[self._checked(token_id)] == TokenType.UNKNOWN)
 
     def encode(
-        self, text: str, *, add_special: bool = False, parse_special: bool = True
+        self,
+        text: str,
+        *,
+        add_special: bool = False,
+        parse_special: bool = True,
+        behind: Sequence[int] = (),
     ) -> list[int]:
-        """Return the ids of `text`; with add_special, begin and end tokens if the file requires
-        them.
+        """Return the ids of `text`; with add_special, those that the file puts around every text.
 
         parse_special: '<|im_end|>' in the text becomes that control token; without it, the text is
-        only text, as what a user typed must be. Errors: RequestError for a lone surrogate.
-        Characters for which the vocabulary has no bytes are encoded as U+FFFD.
+        only text, as what a user typed must be. `behind`: as of `encode_segments`. Errors:
+        RequestError for a lone surrogate. Characters for which the vocabulary has no bytes are
+        encoded as U+FFFD.
         """
-        return self.encode_segments([(text, parse_special)], add_special=add_special)
+        return self.encode_segments([(text, parse_special)], add_special=add_special, behind=behind)
 
     def encode_segments(
-        self, segments: Sequence[tuple[str, bool]], *, add_special: bool = False
+        self,
+        segments: Sequence[tuple[str, bool]],
+        *,
+        add_special: bool = False,
+        behind: Sequence[int] = (),
     ) -> list[int]:
         """Return the ids of the joined text of (text, trusted): control tokens count in trusted
         parts only.
 
-        Words may reach across a border, so that the ids are those of the whole text.
+        Words may reach across a border, so that the ids are those of the whole text. `behind`: the
+        tokens that it goes on behind, where it does not begin a text.
         """
-        parts = list(self.parts(segments))
-        encode = self._words.encode_all
-        words = iter(encode([self.led(text) for _, text, marked in parts if marked is None]))
+        parts = list(self.parts(segments, behind))
+        words = iter(self._encoded([part for part in parts if part.id is None]))
         before, after = self.around if add_special else ((), ())
-        inside = (next(words) if marked is None else [marked] for _, _, marked in parts)
+        inside = (next(words) if part.id is None else [part.id] for part in parts)
         return [*before, *(i for ids in inside for i in ids), *after]
 
     @property
-    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def around(self) -> Around:
         """Return the tokens that the file puts before and after every text."""
-        adds_eos = self._vocabulary.add_eos and self.eos_id is not None
-        begin = (self.bos_id,) if self.adds_bos and self.bos_id is not None else ()
-        return begin, (self.eos_id,) if adds_eos and self.eos_id is not None else ()
+        return self._vocabulary.around
 
-    def parts(self, segments: Sequence[tuple[str, bool]]) -> Iterator[tuple[int, str, int | None]]:
-        """Yield (start, text, id) of every marked token; with id None, of what lies between them.
+    def parts(
+        self, segments: Sequence[tuple[str, bool]], behind: Sequence[int] = ()
+    ) -> Iterator[Part]:
+        """Yield every marked token, and what lies between them. `behind`: as of
+        `encode_segments`.
 
         Errors: RequestError for a lone surrogate.
         """
         text = "".join(part for part, _ in segments)
         _refuse_surrogates(text)
+        again = not self._vocabulary.leads_once
+        leads = (again and self._is_marked(behind[-1])) if behind else True
         start = 0
         for match in self._marked(text, segments):
-            yield start, text[start : self._before(match)], None
-            yield match.start(), match[0], self._id_of_marked[match[0]]
-            start = self._after(match)
-        yield start, text[start:], None
+            yield Part(start, text[start : self._before(match)], None, leads)
+            yield Part(match.start(), match[0], self._id_of_marked[match[0]])
+            start, leads = self._after(match), again
+        yield Part(start, text[start:], None, leads)
 
-    def trace_words(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """Return the stages of texts between marked tokens, as `led` gives them: those of
+    def trace_parts(self, parts: Sequence[Part], stepped: int) -> dict[str, Any]:
+        """Return the stages of parts between marked tokens, as `given` gives them: those of
         `SandboxedEncoder.trace_all`."""
-        return self._words.trace_all(texts, stepped)
+        led = [part.leads or self._bare is self._words for part in parts]
+        own = [self.given(part) for part, leads in zip(parts, led, strict=True) if leads]
+        others = [part.text for part, leads in zip(parts, led, strict=True) if not leads]
+        answer = self._words.trace_all(own, stepped)
+        traced = iter(answer["traced"])
+        bare = iter(self._bare.trace_all(others, stepped)["traced"] if others else ())
+        return {**answer, "traced": [next(traced if leads else bare) for leads in led]}
+
+    def _encoded(self, parts: Sequence[Part]) -> list[list[int]]:
+        """Return the ids of parts between marked tokens."""
+        if self._bare is self._words or all(part.leads for part in parts):
+            return self._words.encode_all([self.given(part) for part in parts])
+        led = iter(self._words.encode_all([self.given(part) for part in parts if part.leads]))
+        bare = iter(self._bare.encode_all([part.text for part in parts if not part.leads]))
+        return [next(led if part.leads else bare) for part in parts]
 
     def encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text, as `encode` does with add_special and without parse_special:
@@ -334,21 +378,22 @@ class Tokenizer:
             return [self.encode(text, add_special=True, parse_special=False) for text in texts]
         for text in texts:
             _refuse_surrogates(text)
-        begin = [self.bos_id] if self.adds_bos and self.bos_id is not None else []
-        end = [self.eos_id] if self._vocabulary.add_eos and self.eos_id is not None else []
-        led = [self.led(text) for text in texts]
-        return [[*begin, *ids, *end] for ids in self._words.encode_all(led)]
+        before, after = self.around
+        found = self._encoded([Part(0, text, None, leads=True) for text in texts])
+        return [[*before, *ids, *after] for ids in found]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Return the text of `ids`; invalid UTF-8 becomes U+FFFD.
 
-        If encoding puts a space before the text (SentencePiece), decoding takes it away.
+        If encoding puts a space before the text (SentencePiece), decoding takes it away, and so
+        the space of the last word's end (GPT-1).
         """
-        data = b"".join(
-            self.token_bytes(i) for i in ids if not skip_special or not self.is_special(i)
-        )
+        shown = [i for i in ids if not skip_special or not self.is_special(i)]
+        data = b"".join(map(self.token_bytes, shown))
         if self._vocabulary.add_space_prefix:
             data = data.removeprefix(b" ")
+        if self._vocabulary.model == WORD_ENDS and shown and not self._is_marked(shown[-1]):
+            data = data.removesuffix(b" ")
         return data.decode(errors="replace")
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -360,14 +405,16 @@ class Tokenizer:
 
     def _bytes_of(self, token_id: int) -> bytes:
         token, kind = self._tokens[self._checked(token_id)], self._types[token_id]
-        if kind in (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED):
+        if kind in _MARKED:
             return token.encode("utf-8", "surrogateescape")
         if self._is_bpe:
             return b"".join(BYTE_OF.get(char) or char.encode() for char in token)
         if self._vocabulary.model == WORD_PIECE:
             return spelled(token).encode()
-        if kind == TokenType.BYTE:
-            return bytes([byte_named(self._vocabulary, token_id)])
+        if self._vocabulary.model == WORD_ENDS:
+            return token.replace(WORD_END, " ").encode("utf-8", "surrogateescape")
+        if kind == TokenType.BYTE and (byte := named_byte(token)) is not None:
+            return bytes([byte])
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
 
     def _most_bytes(self, token_id: int) -> int:
@@ -384,8 +431,10 @@ class Tokenizer:
         return token_id
 
     def _marked_ids(self) -> Iterator[int]:
-        kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
-        return (i for i, kind in enumerate(self._types) if kind in kinds and self._tokens[i])
+        return (i for i, token in enumerate(self._tokens) if token and self._is_marked(i))
+
+    def _is_marked(self, token_id: int) -> bool:
+        return self._types[token_id] in _MARKED
 
     def _marked(self, text: str, segments: Sequence[tuple[str, bool]]) -> Iterator[re.Match[str]]:
         """Yield control tokens inside trusted parts and user-defined tokens anywhere, in order."""
@@ -400,10 +449,11 @@ class Tokenizer:
         spaces = _WHITESPACE.match(match.string, match.end())
         return spaces.end() if spaces else match.end()
 
-    def led(self, text: str) -> str:
-        """Return the text with the space that SentencePiece puts before it, and before whatever
-        follows a control token."""
-        return " " + text if text and self._vocabulary.add_space_prefix else text
+    def given(self, part: Part) -> str:
+        """Return the text that is encoded: with the space that SentencePiece puts before it, and
+        before whatever follows a control token, where the library does not put it there."""
+        leads = part.leads and part.text and self._vocabulary.add_space_prefix
+        return f" {part.text}" if leads else part.text
 
     def _before(self, match: re.Match[str]) -> int:
         """Return where the text ends before a marked token, which may include the spaces there."""
@@ -439,13 +489,12 @@ def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _Wor
     text_types = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
     text_kinds, byte = frozenset(kind.value for kind in text_types), TokenType.BYTE.value
     tokens = vocabulary.tokens
-    ids = dict(zip(tokens, range(len(tokens)), strict=True))
-    byte_ids = {}
+    ids, byte_ids = dict[str, int](), dict[int, int]()
     for i, kind in enumerate(vocabulary.types):
-        if kind == byte:
-            byte_ids[byte_named(vocabulary, i)] = i
-        if kind not in text_kinds or tokens[i] in control:
-            del ids[tokens[i]]
+        if kind == byte and (named := named_byte(tokens[i])) is not None:
+            byte_ids.setdefault(named, i)
+        if kind in text_kinds and tokens[i] not in control:
+            ids.setdefault(tokens[i], i)
     return PieceEncoder(ids, vocabulary.scores, byte_ids, vocabulary.unknown_id)
 
 

@@ -4,6 +4,10 @@ tokenizer; the first that is there is read."""
 from __future__ import annotations
 
 from collections.abc import Container
+from pathlib import Path
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
 
 TOKENIZER_FILE = "tokenizer.json"
 WORDS = "vocab.txt"  # of WordPiece, a token a line
@@ -30,3 +34,13 @@ ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, 
 def makes_tokenizer(names: Container[str]) -> bool:
     """Return True if a tokenizer can be made of files of these names."""
     return any(all(name in names for name in one) for one in SETS)
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a file of tokens, in which only a line break ends a line: other
+    separators of Unicode may be tokens. FileError if it is not UTF-8."""
+    try:
+        text = read_bytes(path, MAX_TOKENIZER_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"is not valid UTF-8 at byte {error.start}") from None
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]

@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
+    WORD_END,
+    WORD_ENDS,
     WORD_PIECE,
     TokenType,
     Vocabulary,
@@ -35,20 +38,24 @@ _TURN = re.compile(r"<[|｜].*[|｜]>|<\|\w+>|<\w+\|>|<(start|end)_of_turn>")
 
 
 class LibraryEncoder:
-    """Ids of texts that hold no control token, through the `tokenizers` library."""
+    """Ids of texts that hold no control token, through the `tokenizers` library; `bare`: without
+    the space that it puts before a text."""
 
-    def __init__(self, library: SandboxedEncoder, control: frozenset[int]) -> None:
-        self._library, self._control = library, control
+    def __init__(
+        self, library: SandboxedEncoder, control: frozenset[int], *, bare: bool = False
+    ) -> None:
+        self._library, self._control, self._is_bare = library, control, bare
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        found = self._library.encode_all(texts, bare=self._is_bare)
         return [
             ids if self._control.isdisjoint(ids) else self._by_characters(text)
-            for text, ids in zip(texts, self._library.encode_all(texts), strict=True)
+            for text, ids in zip(texts, found, strict=True)
         ]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
         """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
-        answer = self._library.trace_all(texts, stepped=stepped)
+        answer = self._library.trace_all(texts, stepped=stepped, bare=self._is_bare)
         for number, trace in enumerate(answer["traced"]):
             ids = {piece[1] for word in trace["words"] for piece in word["pieces"]}
             if not self._control.isdisjoint(ids):
@@ -58,7 +65,9 @@ class LibraryEncoder:
     def _traced_by_characters(self, text: str, whole: dict[str, Any]) -> dict[str, Any]:
         """Return the stages as `_by_characters` encodes; every character is a word."""
         words = []
-        for at, each in enumerate(self._library.trace_all(list(text), stepped=0)["traced"]):
+        first = self._library.trace_all([text[:1]], stepped=0, bare=self._is_bare)["traced"]
+        others = self._library.trace_all(list(text[1:]), stepped=0, bare=True)["traced"]
+        for at, each in enumerate([*first, *others]):
             found = [piece for word in each["words"] for piece in word["pieces"]]
             pieces = [(p[0], p[1], at, at + 1) for p in found if p[1] not in self._control]
             words.append({"spelled": text[at], "span": (at, at + 1), "pieces": pieces})
@@ -68,12 +77,15 @@ class LibraryEncoder:
     def _by_characters(self, text: str) -> list[int]:
         """Encode by characters, as a model that takes whole words has made a control token of what
         was typed."""
-        pieces = self._library.encode_all(list(text))
-        return [i for piece in pieces for i in piece if i not in self._control]
+        first = self._library.encode_all([text[:1]], bare=self._is_bare)
+        others = self._library.encode_all(list(text[1:]), bare=True)
+        return [i for piece in (*first, *others) for i in piece if i not in self._control]
 
 
-def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]:
-    """Read ids up to `rows`, as many as the embedding has; those without a token stand for nothing.
+def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder, LibraryEncoder]:
+    """Read ids up to `rows`, as many as the embedding has; those without a token stand for nothing,
+    and tokens behind them are as if they were not there. Returns the encoder of what begins a
+    text, and of what goes on.
 
     Reads tokenizer.json and, where they are there, tokenizer_config.json and the end tokens in
     generation_config.json and config.json. Raises FileError, UnsupportedError.
@@ -87,9 +99,12 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         partial(read_bytes, path, MAX_TOKENIZER_BYTES),
     )
     about = library.load()
-    if not 0 < about["ids"] <= most:
-        last = about["ids"] - 1
-        raise FileError(path, f"has ids up to {last}, but the embedding has {rows} rows")
+    if not about["ids"]:
+        raise FileError(path, f"has no token for the {rows} rows of the embedding")
+    before, behind = map(tuple, about["around"])
+    if beyond := [i for i in (*before, *behind, *chain(*about["pair"])) if i >= rows]:
+        problem = f"puts token {beyond[0]} around texts, but the embedding has {rows} rows"
+        raise FileError(path, f"the post_processor {problem}")
     named: list[str | None] = about["tokens"] + [None] * (rows - about["ids"])
     normal, unused = TokenType.NORMAL.value, TokenType.UNUSED.value
     tokens = [f"[unused{i}]" if token is None else token for i, token in enumerate(named)]
@@ -102,15 +117,13 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         for byte in _BYTES & ids.keys():
             types[ids[byte]] = TokenType.BYTE.value
     control = _mark_added(about["added"], types, model)
-    eos = ids.get(special.get("eos_token", ""))
-    begin, end = _additions(about["around"], eos)
-    bos = ids.get(special.get("bos_token", ""), begin)
-    unknown = ids.get(special.get("unk_token", ""))
+    bos = ids.get(special.get("bos_token", ""), before[0] if before else None)
+    eos = ids.get(special.get("eos_token", ""), behind[-1] if behind else None)
+    unknown = ids.get(special.get("unk_token", ""), about["unknown"])
+    unknown = unknown if unknown is not None and unknown < rows else None
     if unknown is not None:
         types[unknown] = TokenType.UNKNOWN.value
-        control.add(unknown)
-        if about["model"] in ("WordPiece", "Unigram"):  # it stands for text that has no pieces
-            control.discard(unknown)
+        control.discard(unknown)  # it stands for text that has no tokens
     vocabulary = Vocabulary(
         path=path,
         model=model,
@@ -120,25 +133,30 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         scores=array("d"),
         merges=(),
         bos_id=bos,
-        eos_id=end if eos is None else eos,
+        eos_id=eos,
         marked_end_ids=_end_ids(folder, rows),
         unknown_id=unknown,
-        add_bos=begin is not None and begin == bos,
-        add_eos=end is not None,
+        around=(before, behind),
         add_space_prefix=model == WORD_PIECE,  # of others the library puts it there
+        leads_once=about["leads"] == "once",
         stripping=frozenset(i for i, _, _, after, _ in about["added"] if after),
         stripping_before=frozenset(i for i, _, _, _, before in about["added"] if before),
         mask_id=ids.get(special.get("mask_token", "[MASK]")),
         around_pair=tuple(map(tuple, about["pair"])),
     )
-    return vocabulary, LibraryEncoder(library, frozenset(control))
+    marked = frozenset(control)
+    words = LibraryEncoder(library, marked)
+    bare = LibraryEncoder(library, marked, bare=True) if about["leads"] else words
+    return vocabulary, words, bare
 
 
 def _decoding(path: Path, model: str, decoder: str) -> str:
-    """Return how tokens stand for bytes: GPT-2's characters, text with "▁" for spaces, or words
-    with "##" before their later pieces."""
+    """Return how tokens stand for bytes: GPT-2's characters, text with "▁" for spaces, words with
+    "##" before their later pieces, or with "</w>" behind their last one."""
     if model == "WordPiece":
         return WORD_PIECE
+    if '"BPEDecoder"' in decoder and f'"{WORD_END}"' in decoder:
+        return WORD_ENDS
     if '"ByteLevel"' in decoder:
         return BYTE_LEVEL_BPE
     if "▁" in decoder or "\\u2581" in decoder:
@@ -159,13 +177,6 @@ def _mark_added(
             types[token_id] = TokenType.USER_DEFINED.value
         # Other added tokens of SentencePiece ("▁▁", "\n\n", "</s>" as HTML has it) are text.
     return control
-
-
-def _additions(around: Sequence[int], eos: int | None) -> tuple[int | None, int | None]:
-    """Return the begin and the end token that the library would put around a text."""
-    if list(around) == [eos]:
-        return None, eos
-    return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
 
 
 def _special_names(folder: Path) -> dict[str, str]:
@@ -192,8 +203,8 @@ def _end_ids(folder: Path, rows: int) -> frozenset[int]:
         if value is None:
             continue
         ends = value if isinstance(value, list) else [value]
-        if not all(type(end) is int and 0 <= end < rows for end in ends):
+        if not all(type(end) is int for end in ends):
             shown = json.dumps(value)[:60]
-            raise FileError(folder / file, f"eos_token_id is {shown}, expected ids below {rows}")
-        return frozenset(ends)
+            raise FileError(folder / file, f"eos_token_id is {shown}, expected ids")
+        return frozenset(end for end in ends if 0 <= end < rows)  # no other is ever chosen
     return frozenset()

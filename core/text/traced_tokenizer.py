@@ -14,6 +14,7 @@ from msgspec import Struct
 from tokenizers import PreTokenizedString, Regex, Tokenizer
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Steps
+from llm_lite.core.text.sandbox.additions import around
 from llm_lite.core.text.token_merging import (
     SPACE,
     WORD_WITH_SPACES,
@@ -143,7 +144,7 @@ class TracedLibrary:
             "normalizers": normalizers,
             "of_bytes": "ByteLevel" in [*_names(parts.get("pre_tokenizer")), *normalizers],
             "own_words": self._own_words,
-            "around": self._around(),
+            "around": around(library),
         }
 
     def trace(self, text: str, stepped: int) -> dict[str, Any]:
@@ -158,16 +159,6 @@ class TracedLibrary:
         normalized, splits = self._splits(text, marked)
         words = list(self._words(groups, splits, stepped))
         return {"normalized": normalized, "words": words, "tokens": len(tokens)}
-
-    def _around(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-        """Return (token, id) of what the file puts before and behind a text."""
-        whole = self._library.encode("a", add_special_tokens=True)
-        plain = self._library.encode("a", add_special_tokens=False).ids
-        named = list(zip(whole.tokens, whole.ids, strict=True))
-        for at in range(len(named) - len(plain) + 1):
-            if plain and whole.ids[at : at + len(plain)] == plain:
-                return named[:at], named[at + len(plain) :]
-        return named, []
 
     def _trace(self, word: str) -> Traced:
         found = self._known.get(word)

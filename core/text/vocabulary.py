@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
-from llm_lite.core.text.byte_characters import named_byte
 from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 
 BYTE_LEVEL_BPE = "gpt2"
@@ -24,7 +23,28 @@ SENTENCE_PIECE = "llama"
 WORD_PIECE = "bert"
 UNIGRAM = "t5"
 BYTES = "byt5"  # a name of ours: a token is a byte
+WORD_ENDS = "gpt"  # a name of ours: pairs of characters, and a mark behind each word
+WORD_END = "</w>"
 SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
+Around = tuple[tuple[int, ...], tuple[int, ...]]  # ids before and behind a text
+_USUAL = {  # special tokens that files of a kind need not name
+    SENTENCE_PIECE: {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0},
+    UNIGRAM: {"eos_token_id": 1, "unknown_token_id": 2},
+}
+
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Tokens that end a turn in one family of models or another, when they are not ordinary text.
+END_TOKENS = names(
+    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <|end|> <|return|> <|call|> "
+    "<|EOT|> <|end_of_turn|> <end_of_turn> <turn|> <|tool_response> <|END_OF_TURN_TOKEN|> "
+    "<｜end▁of▁sentence｜> <end_of_utterance> </s> <eos> <EOT> _<EOT> [EOT] [EOS]"
+)
+# Those of them that are no text of any language: control, whatever type a file gives them.
+_NO_TEXT = END_TOKENS - names("</s> <eos> [EOS]")
 _LARGEST_SCORE = 1 << 64  # as an integer: JSON has longer ones than floats can be
 
 
@@ -52,7 +72,7 @@ class Vocabulary(Struct, frozen=True):
     """
 
     path: Path
-    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE, UNIGRAM or BYTES
+    model: str  # a kind named above
     pre: str  # name of the rule that cuts text into words; pair encodings only
     tokens: tuple[str, ...]
     types: bytes  # of TokenType
@@ -62,9 +82,9 @@ class Vocabulary(Struct, frozen=True):
     eos_id: int | None
     marked_end_ids: frozenset[int]  # other ids that the file says end a turn
     unknown_id: int | None
-    add_bos: bool
-    add_eos: bool
+    around: Around  # what the file puts before and behind every text
     add_space_prefix: bool
+    leads_once: bool = False  # the space before a text stands behind no control token
     stripping: frozenset[int] = frozenset()  # control tokens that take whitespace after them along
     stripping_before: frozenset[int] = frozenset()  # and those that take whitespace before them
     mask_id: int | None = None  # what stands for a token that is to be guessed
@@ -72,6 +92,7 @@ class Vocabulary(Struct, frozen=True):
     normalization: Normalization | None = None  # of WORD_PIECE, where the library does not know it
     charsmap: bytes = b""  # of UNIGRAM: compiled rules of normalisation
     joins_spaces: bool = True  # of UNIGRAM: several become one
+    notes: tuple[str, ...] = ()  # sentences on what was wrong in the file and is left out
 
     def identity(self) -> str:
         """Hash all that decides which ids a text becomes, as 32 hex digits."""
@@ -91,6 +112,11 @@ class Vocabulary(Struct, frozen=True):
         return digest.hexdigest()[:32]
 
 
+def around_text(begin: int | None, end: int | None) -> Around:
+    """Return what stands around a text: a begin and an end token, where these are not None."""
+    return () if begin is None else (begin,), () if end is None else (end,)
+
+
 def pair_of_roberta(bos: int | None, eos: int | None) -> tuple[tuple[int, ...], ...]:
     """Return the ids around two texts: <s> A </s></s> B </s>; () if one of these is missing."""
     return () if bos is None or eos is None else ((bos,), (eos, eos), (eos,))
@@ -107,6 +133,7 @@ class VocabularyReader:
 
     def __init__(self, metadata: Mapping[str, object], path: Path) -> None:
         self.metadata, self.path = metadata, path
+        self.notes: list[str] = []
 
     def vocabulary(self) -> Vocabulary:
         model = self.kind()
@@ -115,9 +142,13 @@ class VocabularyReader:
         is_bpe = model not in (SENTENCE_PIECE, UNIGRAM)
         adds_bos = not is_bpe or rule_of(pre).add_bos
         others = [self.token_id(f"{name}_token_id", tokens) for name in ("eot", "eom")]
-        types = self.types(len(tokens))
+        types = self.types(tokens)
+        merges = self.merges(frozenset(tokens)) if is_bpe else ()
         bos, eos = (self.token_id(f"{name}_token_id", tokens) for name in ("bos", "eos"))
         encodes = self.metadata.get("general.architecture") == "bert"  # RoBERTa's files
+        # Early files of Gemma 4 say that it takes no begin token, and it does.
+        begins = self.flag("add_bos_token", adds_bos or encodes) or model == SPACED_BPE
+        ends = self.flag("add_eos_token", encodes or model == UNIGRAM)
         mask = self.token_id("mask_token_id", tokens)
         return Vocabulary(
             path=self.path,
@@ -126,20 +157,23 @@ class VocabularyReader:
             tokens=tokens,
             types=types,
             scores=array("d") if is_bpe else self.scores(len(tokens)),
-            merges=self.merges(frozenset(tokens)) if is_bpe else (),
+            merges=merges,
             bos_id=bos,
             eos_id=eos,
             marked_end_ids=frozenset(other for other in others if other is not None),
             unknown_id=self.token_id("unknown_token_id", tokens),
-            # Early files of Gemma 4 say that it takes no begin token, and it does.
-            add_bos=self.flag("add_bos_token", adds_bos or encodes) or model == SPACED_BPE,
-            add_eos=self.flag("add_eos_token", encodes),
+            around=around_text(bos if begins else None, eos if ends else None),
             add_space_prefix=self.flag("add_space_prefix", not is_bpe),
             stripping=self.stripping(model, tokens, types),
             stripping_before=frozenset(() if mask is None or not encodes else (mask,)),
             mask_id=mask,
             around_pair=pair_of_roberta(bos, eos) if encodes else (),
+            notes=tuple(self.notes),
         )
+
+    def note(self, key: str, problem: str) -> None:
+        """Keep a sentence on what a file has wrong and can be used without."""
+        self.notes.append(f"tokenizer.ggml.{key} {problem}")
 
     def fail(self, key: str, problem: str) -> FileError:
         return FileError(self.path, f"tokenizer.ggml.{key} {problem}")
@@ -181,22 +215,25 @@ class VocabularyReader:
         return value
 
     def token_id(self, key: str, tokens: Sequence[str]) -> int | None:
+        """Return the id that the file gives to a special token, or else that which files of its
+        kind usually have."""
+        usual = _USUAL.get(str(self.get("model")), {}).get(key, len(tokens))
         value = self.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise self.fail(key, _expected("a token id", value))
-        if not 0 <= value < len(tokens):
-            raise self.fail(key, f"is {value}, but there are {len(tokens)} tokens")
-        return value
+        if value is not None and 0 <= value < len(tokens):
+            return value
+        if value is not None:
+            self.note(key, f"is {value}, but there are {len(tokens)} tokens: it is left out")
+        return usual if usual < len(tokens) else None
 
     def elements(self, key: str, length: int | None = None) -> list[object]:
         value = self.get(key)
         if isinstance(value, str | bytes) or not isinstance(value, Sequence):
             raise self.fail(key, _expected("an array", value))
-        if length is not None and len(value) != length:
+        if length is not None and len(value) < length:
             raise self.fail(key, f"has {len(value)} elements, but there are {length} tokens")
-        return list(value)
+        return list(value[:length])
 
     def strings(self, key: str) -> list[str]:
         values = self.elements(key)
@@ -210,24 +247,35 @@ class VocabularyReader:
         tokens = self.strings("tokens")
         if not tokens:
             raise self.fail("tokens", "is empty")
-        if len(set(tokens)) != len(tokens):
-            first: dict[str, int] = {}
-            for i, token in enumerate(tokens):
-                if first.setdefault(token, i) != i:
-                    raise self.fail(f"tokens[{i}]", f"{token[:40]!r} is also token {first[token]}")
+        first = ids_of(tokens)
+        if len(first) != len(tokens):
+            i = next(i for i, token in enumerate(tokens) if first[token] != i)
+            others = len(tokens) - len(first) - 1
+            more = f", and {others:,} more are such" if others else ""
+            problem = f"is {tokens[i][:40]!r}, as token {first[tokens[i]]}{more}"
+            self.note(f"tokens[{i}]", f"{problem}: text becomes the first of equal tokens")
         return tuple(tokens)
 
-    def types(self, count: int) -> bytes:
+    def types(self, tokens: Sequence[str]) -> bytes:
         if self.get("token_type") is None:
-            return bytes((TokenType.NORMAL.value,)) * count
-        numbers, most = bytearray(), TokenType.BYTE.value
-        for i, value in enumerate(self.elements("token_type", count)):
-            if type(value) is not int or not 0 <= value <= most:
-                raise self.fail(f"token_type[{i}]", _expected("a number from 0 to 6", value))
-            numbers.append(value)
+            numbers = bytearray((TokenType.NORMAL.value,)) * len(tokens)
+        else:
+            given = self.elements("token_type", len(tokens))
+            numbers = bytearray(self._type(i, value) for i, value in enumerate(given))
+        for i, token in enumerate(tokens):
+            if token in _NO_TEXT and numbers[i] in (TokenType.NORMAL, TokenType.UNUSED):
+                numbers[i] = TokenType.CONTROL.value
+                self.note(f"token_type[{i}]", f"is of {token!r}, which is read as a control token")
         return bytes(numbers)
 
+    def _type(self, token_id: int, value: object) -> int:
+        if type(value) is not int:
+            raise self.fail(f"token_type[{token_id}]", _expected("a number from 0 to 6", value))
+        return value if 0 <= value <= TokenType.BYTE else 0
+
     def scores(self, count: int) -> array[float]:
+        if self.get("scores") is None:
+            return array("d", [0.0]) * count
         numbers = array("d")
         for i, value in enumerate(self.elements("scores", count)):
             if type(value) is int and abs(value) <= _LARGEST_SCORE:
@@ -238,27 +286,24 @@ class VocabularyReader:
         return numbers
 
     def merges(self, tokens: frozenset[str]) -> tuple[tuple[str, str], ...]:
-        pairs = []
-        for i, merge in enumerate(self.strings("merges")):
+        pairs, others = [], list[str]()
+        for merge in self.strings("merges"):
             cut = merge.find(" ", 1)
             left, right = merge[:cut], merge[cut + 1 :]
-            if cut < 0 or not right:
-                raise self.fail(f"merges[{i}]", f"is {merge[:40]!r}, expected two tokens")
-            if left not in tokens or right not in tokens or left + right not in tokens:
-                lacking = next(t for t in (left, right, left + right) if t not in tokens)
-                raise self.fail(f"merges[{i}]", f"names {lacking[:40]!r}, which is not a token")
-            pairs.append((left, right))
+            if cut >= 0 and left in tokens and right in tokens and left + right in tokens:
+                pairs.append((left, right))
+            else:
+                others.append(merge)
+        if others:
+            count = f"{len(others):,} of {len(pairs) + len(others):,} elements"
+            problem = f"that are no two tokens which make one: {others[0][:40]!r}"
+            self.note("merges", f"has {count} {problem}; these are left out")
         return tuple(pairs)
 
 
-def byte_named(vocabulary: Vocabulary, token_id: int) -> int:
-    """Return the byte of a token of the type BYTE. FileError if its name is none."""
-    token = vocabulary.tokens[token_id]
-    byte = named_byte(token)
-    if byte is None:
-        problem = f"tokenizer.ggml.tokens[{token_id}] is {token[:40]!r}, expected a byte as <0x0A>"
-        raise FileError(vocabulary.path, problem)
-    return byte
+def ids_of(tokens: Sequence[str]) -> dict[str, int]:
+    """Return ids by token: of equal ones the first."""
+    return dict(zip(reversed(tokens), range(len(tokens) - 1, -1, -1), strict=True))
 
 
 def _expected(what: str, value: object) -> str:

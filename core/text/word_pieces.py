@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
+from llm_lite.core.files.json_text import found, read_object
+from llm_lite.core.records import replace
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.special_tokens import content
-from llm_lite.core.text.tokenizer_files import CONFIG, WORDS
+from llm_lite.core.text.tokenizer_files import CONFIG, WORDS, lines_of
 from llm_lite.core.text.vocabulary import (
     WORD_PIECE,
     Normalization,
     TokenType,
     Vocabulary,
     VocabularyReader,
+    around_text,
+    ids_of,
 )
 
 LATER = "##"  # before a piece that does not begin its word
@@ -74,7 +77,7 @@ class WordPieceEncoder:
             raise FileError(vocabulary.path, "expected a token for unknown words, found none")
         kept = {
             token: i
-            for i, token in enumerate(vocabulary.tokens)
+            for token, i in ids_of(vocabulary.tokens).items()
             if i == unknown or token not in self._control
         }
         parts = {
@@ -119,19 +122,18 @@ def read_gguf(metadata: Mapping[str, object], path: Path) -> Vocabulary:
             ids[name] = one
         elif name not in ("pad_token", "mask_token"):
             raise reader.fail(f"{keys[0]}_token_id", "is missing, expected a token id")
-    return word_pieces(path, tokens, ids, Normalization(is_lowercase(tokens)))
+    notes = tuple(reader.notes)
+    return replace(word_pieces(path, tokens, ids, Normalization(is_lowercase(tokens))), notes=notes)
 
 
 def read_words(folder: Path, rows: int) -> Vocabulary:
     """Read the vocabulary of a directory that has a vocab.txt, a token a line, and no
-    tokenizer.json. FileError naming file and field."""
+    tokenizer.json, for an embedding of `rows` rows; tokens behind these are left out. FileError
+    naming file and field."""
     path = folder / WORDS
-    try:
-        lines = read_bytes(path, MAX_TOKENIZER_BYTES).decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise FileError(path, f"is not valid UTF-8 at byte {error.start}") from None
-    if not 0 < len(lines) <= rows:
-        raise FileError(path, f"has {len(lines)} tokens, but the embedding has {rows} rows")
+    lines = lines_of(path)[:rows]
+    if not any(lines):
+        raise FileError(path, "has no tokens")
     tokens = (*lines, *(f"[unused in row {i}]" for i in range(len(lines), rows)))
     values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     names = {key: content(values.get(key)) or usual for key, usual in _SPECIAL.items()}
@@ -176,8 +178,7 @@ def word_pieces(
         eos_id=end,
         marked_end_ids=frozenset(),
         unknown_id=ids["unk_token"],
-        add_bos=True,
-        add_eos=True,
+        around=around_text(begin, end),
         add_space_prefix=True,
         mask_id=ids.get("mask_token"),
         around_pair=((begin,), (end,), (end,)),

@@ -220,8 +220,8 @@ class Model(ClosedByWith):
         every chunk of `chunk` tokens. 0: 512, or as many as the text and the context have."""
         tokenizer = self._file.tokenizer
         if not chunk:
-            begin = tokenizer.adds_bos and tokenizer.bos_id is not None
-            found = len(tokenizer.encode(text, parse_special=False)) + begin
+            before = len(tokenizer.around[0])
+            found = before + len(tokenizer.encode(text, parse_special=False))
             chunk = max(4, min(_CHUNK, self.info.context, found))
         chunks = chunks_of(tokenizer, text, chunk)
         scored = [part for ids in chunks for part in self._scored(ids, len(ids) // 2)]

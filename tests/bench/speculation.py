@@ -267,7 +267,7 @@ def _tokens_of(runner: Runner, prompt: Prompt) -> list[int]:
     if not prompt.begin:
         return list(encoded.ids)
     begin = ChatMessage("assistant", prompt.begin)
-    return [*encoded.ids, *begun_with(file.tokenizer, begin, encoded.thinking)]
+    return [*encoded.ids, *begun_with(file.tokenizer, begin, encoded)]
 
 
 def _pairs(

@@ -47,22 +47,23 @@ class SandboxedEncoder:
             raise FileError(self._path, problem)
         return answer
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text; loads the tokenizer if need be. FileError if it fails."""
-        return [list(map(int, ids)) for ids in self._found("ids", texts)]
+    def encode_all(self, texts: Sequence[str], *, bare: bool = False) -> list[list[int]]:
+        """Return the ids of each text; loads the tokenizer if need be. `bare`: without the space
+        that the tokenizer puts before a text. FileError if it fails."""
+        return [list(map(int, ids)) for ids in self._found("ids", texts, bare=bare)]
 
     def pieces_of_all(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the tokens themselves, as `encode_all` returns ids; what the vocabulary lacks is
         spelled as in the text."""
         return [list(map(str, pieces)) for pieces in self._found("pieces", texts)]
 
-    def _found(self, what: str, texts: Sequence[str]) -> list[list[Any]]:
+    def _found(self, what: str, texts: Sequence[str], *, bare: bool = False) -> list[list[Any]]:
         if not any(texts):
             return [[] for _ in texts]
-        answer = self._encode(what, texts)
+        answer = self._encode(what, texts, bare)
         if answer.get("unknown"):
             self.load()
-            answer = self._encode(what, texts)
+            answer = self._encode(what, texts, bare)
         if what not in answer:
             problem = answer.get("failed", "it is lost as soon as it is loaded")
             raise FileError(self._path, f"the tokenizer fails at this text: {problem}")
@@ -70,11 +71,11 @@ class SandboxedEncoder:
         return found
 
     def trace_all(
-        self, texts: Sequence[str], *, stepped: int, control: bool = False
+        self, texts: Sequence[str], *, stepped: int, control: bool = False, bare: bool = False
     ) -> dict[str, Any]:
-        """Return the stages of each text, as `core.text.sandbox.tokenizers` describes them.
-        FileError."""
-        asked = {"texts": list(texts), "stepped": stepped, "control": control}
+        """Return the stages of each text, as `core.text.sandbox.tokenizers` describes them; `bare`
+        as of `encode_all`. FileError."""
+        asked = {"texts": list(texts), "stepped": stepped, "control": control, "bare": bare}
         answer = self._call("trace", asked, b"", _TRACING)
         if answer.get("unknown"):
             self.load()
@@ -84,10 +85,10 @@ class SandboxedEncoder:
             raise FileError(self._path, f"the steps of this text can not be told: {problem}")
         return answer
 
-    def _encode(self, what: str, texts: Sequence[str]) -> dict[str, Any]:
+    def _encode(self, what: str, texts: Sequence[str], bare: bool) -> dict[str, Any]:
         size = sum(map(len, texts))
         limits = _limits(size, _ENCODE_SECONDS, _MEMORY_OF_TEXT)
-        request = {"texts": list(texts), "pieces": what == "pieces"}
+        request = {"texts": list(texts), "pieces": what == "pieces", "bare": bare}
         return self._call("encode", request, b"", limits)
 
     def _call(

@@ -7,15 +7,24 @@ it again.
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers.normalizers import Normalizer
+from tokenizers.pre_tokenizers import PreTokenizer
+
+from llm_lite.core.text.sandbox.additions import around, around_pair, leads, without_lead
 
 if TYPE_CHECKING:
     from llm_lite.core.text.traced_tokenizer import TracedLibrary
 
+_UNIGRAM_UNKNOWN = re.compile(rb'"unk_id"\s*:\s*(\d{1,9})')
 _KEPT = 4
 _TRACED = 2  # two are compared; each has its lists of tokens and merges once more
 
@@ -24,24 +33,32 @@ class LoadedTokenizers:
     def __init__(self) -> None:
         self._loaded: OrderedDict[str, Tokenizer] = OrderedDict()
         self._traced: OrderedDict[str, TracedLibrary] = OrderedDict()
+        self._bare: dict[str, tuple[Normalizer | None, PreTokenizer | None]] = {}
 
     def load_file(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
         """Load a tokenizer.json and return {"ids", "tokens", "added", "model", "decoder",
-        "byte_fallback", "around", "pair"}.
+        "byte_fallback", "around", "pair", "leads", "unknown"}.
 
         "ids" is the largest id and one, "tokens" those below `most_ids` by id (None: there is
         none), "added" a list of (id, text, whether it is special, whether it takes whitespace after
         it along, whether that before it), "model" the name of its kind, "around" the ids that the
-        file puts around a text, "pair" those before, between and behind two texts.
+        file puts before and behind a text, "pair" those before, between and behind two texts,
+        "leads" where it puts a space before one, "unknown" the id of what its model has no token
+        for. Of "most_ids", tokens behind these are as if they
+        were not there; where there are none, all count.
         """
         library = Tokenizer.from_buffer(data)
+        if request["most_ids"] and _could_become(library, request["most_ids"]):
+            library = Tokenizer.from_buffer(_of_rows(data, request["most_ids"]))
         library.no_truncation()
         library.no_padding()
         library.encode_special_tokens = True  # what is typed is text
         vocabulary = library.get_vocab(with_added_tokens=True)
         if len(vocabulary) > request["most_tokens"]:
             raise ValueError(f"it has {len(vocabulary)} tokens")
-        added = library.get_added_tokens_decoder().items()
+        most = request["most_ids"] or sys.maxsize
+        vocabulary = {token: number for token, number in vocabulary.items() if number < most}
+        added = [one for one in library.get_added_tokens_decoder().items() if one[0] < most]
         decoder = library.decoder
         count = max(vocabulary.values(), default=-1) + 1
         tokens: list[str | None] = [None] * min(count, request["most_ids"])
@@ -55,8 +72,10 @@ class LoadedTokenizers:
             "model": type(library.model).__name__,
             "decoder": "" if decoder is None else decoder.__getstate__().decode(),
             "byte_fallback": bool(getattr(library.model, "byte_fallback", False)),
-            "around": library.encode("", add_special_tokens=True).ids,
-            "pair": _around_pair(library),
+            "around": [[number for _, number in named] for named in around(library)],
+            "pair": around_pair(library),
+            "leads": leads(library),
+            "unknown": _unknown(library, data),
         }
         self._keep(request["key"], library)
         return described
@@ -64,10 +83,18 @@ class LoadedTokenizers:
     def load_pairs(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
         """Load pair encoding from its parts: "ids", "merges" (left, right, left, ...), "patterns",
         "whole_words", "composed" (text into normal form C), and "of_bytes": else pairs are of
-        characters, with "▁" for spaces and <0x00> to <0xFF> for what is no token."""
+        characters, with "▁" for spaces and <0x00> to <0xFF> for what is no token. With a
+        "word_end", words are BERT's in lower case, that mark ends each, and "unknown" is what
+        stands for a character without a token."""
         parts = json.loads(data)
         flat, of_bytes = iter(parts["merges"]), parts["of_bytes"]
         merges = list(zip(flat, flat, strict=True))
+        if end := parts["word_end"]:
+            words = models.BPE(
+                parts["ids"], merges, end_of_word_suffix=end, unk_token=parts["unknown"]
+            )
+            self._keep(request["key"], _with_words_of_bert(Tokenizer(words)))
+            return {}
         bpe = models.BPE(
             parts["ids"],
             merges,
@@ -92,23 +119,24 @@ class LoadedTokenizers:
         "lowercase", "strip_accents" (None: as lowercase) and "split_chinese"."""
         parts = json.loads(data)
         library = Tokenizer(models.WordPiece(parts["ids"], unk_token=parts["unknown"]))
-        library.normalizer = normalizers.BertNormalizer(
-            lowercase=parts["lowercase"],
-            strip_accents=parts["strip_accents"],
-            handle_chinese_chars=parts["split_chinese"],
-        )
-        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        self._keep(request["key"], library)
+        how = {
+            "lowercase": parts["lowercase"],
+            "strip_accents": parts["strip_accents"],
+            "handle_chinese_chars": parts["split_chinese"],
+        }
+        self._keep(request["key"], _with_words_of_bert(library, **how))
         return {}
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return {"ids"}, a list for each of "texts", or with "pieces" {"pieces"}, spelled as in
-        the text where they are no tokens; {"unknown": True} if the key is not loaded."""
+        the text where they are no tokens; {"unknown": True} if the key is not loaded. With "bare"
+        no space is put before the texts."""
         library = self._loaded.get(request["key"])
         if library is None:
             return {"unknown": True}
         self._loaded.move_to_end(request["key"])
-        found = [library.encode(text, add_special_tokens=False) for text in request["texts"]]
+        with self._leading(request["key"], library, bare=bool(request.get("bare"))):
+            found = [library.encode(text, add_special_tokens=False) for text in request["texts"]]
         if request.get("pieces"):
             return {"pieces": [one.tokens for one in found]}
         return {"ids": [one.ids for one in found]}
@@ -123,10 +151,27 @@ class LoadedTokenizers:
         traced = self._traced_under(request["key"], library)
         library.encode_special_tokens = not request["control"]
         try:
-            traces = [traced.trace(text, request["stepped"]) for text in request["texts"]]
+            with self._leading(request["key"], library, bare=bool(request.get("bare"))):
+                traces = [traced.trace(text, request["stepped"]) for text in request["texts"]]
         finally:
             library.encode_special_tokens = True
         return {**traced.about, "traced": traces}
+
+    @contextmanager
+    def _leading(self, key: str, library: Tokenizer, *, bare: bool) -> Iterator[None]:
+        """Put a space before texts as the file does, or with `bare` none."""
+        if not bare:
+            yield
+            return
+        if key not in self._bare:
+            self._bare[key] = without_lead(library)
+        led = library.normalizer, library.pre_tokenizer
+        # A getter gives None, and a setter takes it.
+        library.normalizer, library.pre_tokenizer = self._bare[key]  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            library.normalizer, library.pre_tokenizer = led
 
     def _traced_under(self, key: str, library: Tokenizer) -> TracedLibrary:
         from llm_lite.core.text.traced_tokenizer import TracedLibrary  # few ask for it
@@ -139,19 +184,58 @@ class LoadedTokenizers:
 
     def _keep(self, key: str, library: Tokenizer) -> None:
         self._traced.pop(key, None)
+        self._bare.pop(key, None)
         self._loaded[key] = library
         self._loaded.move_to_end(key)
         if len(self._loaded) > _KEPT:
-            self._loaded.popitem(last=False)
+            gone, _ = self._loaded.popitem(last=False)
+            self._bare.pop(gone, None)
 
 
-def _around_pair(library: Tokenizer) -> list[list[int]]:
-    """Return the ids before, between and behind two texts; [] if the file has none."""
-    found = library.encode("a", "a", add_special_tokens=True)
-    places = found.sequence_ids
-    first = [i for i, text in enumerate(places) if text == 0]
-    second = [i for i, text in enumerate(places) if text == 1]
-    if not first or not second or len(places) == len(first) + len(second):
-        return []
-    ids = found.ids
-    return [ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :]]
+def _with_words_of_bert(library: Tokenizer, **how: Any) -> Tokenizer:
+    """Cut texts into words as BERT does, made plain as `how` says."""
+    library.normalizer = normalizers.BertNormalizer(**how)
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return library
+
+
+def _unknown(library: Tokenizer, data: bytes) -> int | None:
+    named = getattr(library.model, "unk_token", None)
+    if isinstance(named, str):
+        return library.token_to_id(named)
+    found = _UNIGRAM_UNKNOWN.search(data)  # which the library does not tell
+    return int(found[1]) if found and isinstance(library.model, models.Unigram) else None
+
+
+def _could_become(library: Tokenizer, most: int) -> bool:
+    """Return True if a text could become a token of an id from `most` on: special ones are not
+    looked for in texts."""
+    own = library.get_vocab(with_added_tokens=False)
+    added = library.get_added_tokens_decoder()
+    others = (number for number in own.values() if number not in added or not added[number].special)
+    plain = (number for number, token in added.items() if not token.special)
+    return max(chain(others, plain), default=0) >= most
+
+
+def _of_rows(data: bytes, most: int) -> bytes:
+    """Return a tokenizer.json without the tokens from the id `most` on, and without the merges that
+    make these."""
+    parts = json.loads(data)
+    model = parts["model"]
+    parts["added_tokens"] = [one for one in parts.get("added_tokens") or () if one["id"] < most]
+    if isinstance(model["vocab"], list):  # of Unigram: ids are places
+        model["vocab"] = model["vocab"][:most]
+        return json.dumps(parts).encode()
+    known = {token: number for token, number in model["vocab"].items() if number < most}
+    model["vocab"] = known
+    if "merges" in model:
+        prefix = model.get("continuing_subword_prefix") or ""
+        pairs = (one.split(" ", 1) if isinstance(one, str) else one for one in model["merges"])
+        model["merges"] = [
+            [left, right]
+            for left, right in pairs
+            if left in known and right in known and left + right.removeprefix(prefix) in known
+        ]
+        if model.get("unk_token") not in known:
+            model["unk_token"] = None
+    return json.dumps(parts).encode()

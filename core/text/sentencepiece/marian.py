@@ -18,7 +18,7 @@ from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_objec
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer_files import PAIRS, SOURCE_PIECES
-from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary
+from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary, around_text
 
 _LANGUAGE = re.compile(r">>[^<>]{1,40}<<")
 _END, _UNKNOWN, _PADDING = "</s>", "<unk>", "<pad>"
@@ -100,19 +100,18 @@ def read_marian(folder: Path, rows: int) -> tuple[Vocabulary, SourcePieces]:
         eos_id=ids[_END],
         marked_end_ids=frozenset(),
         unknown_id=ids[_UNKNOWN],
-        add_bos=False,
-        add_eos=True,
+        around=around_text(None, ids[_END]),
         add_space_prefix=False,  # the library puts it there
     )
     return vocabulary, pieces
 
 
 def _ids(path: Path, rows: int) -> dict[str, int]:
-    ids = read_object(path, limit=MAX_TOKENIZER_BYTES)
-    for token, number in ids.items():
-        if type(number) is not int or not 0 <= number < rows:
-            problem = f"{token[:40]!r} is {found(number)}, expected an id below {rows}"
-            raise FileError(path, problem)
+    every = read_object(path, limit=MAX_TOKENIZER_BYTES)
+    for token, number in every.items():
+        if type(number) is not int or number < 0:
+            raise FileError(path, f"{token[:40]!r} is {found(number)}, expected an id")
+    ids = {token: number for token, number in every.items() if number < rows}
     for token in (_END, _UNKNOWN):
         if token not in ids:
             raise FileError(path, f"has no {token}")

@@ -18,33 +18,31 @@ from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_objec
 from llm_lite.core.text.sentencepiece.model_file import PAIR_MODEL, read_sentencepiece
 from llm_lite.core.text.special_tokens import content, token_number
 from llm_lite.core.text.tokenizer_files import ADDED, CONFIG, NAMED, PIECE_PAIRS
-from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary
+from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary, around_text
 
 _ADDED_SCORE = -1000.0  # below all pieces: nothing is merged into it
 _USUAL = {"bos_token": "<s>", "eos_token": "</s>"}
 
 
 def read_scored(folder: Path, rows: int) -> Vocabulary:
-    """Read the vocabulary for an embedding of `rows` rows. FileError naming file and field."""
+    """Read the vocabulary for an embedding of `rows` rows; tokens behind these are left out.
+    FileError naming file and field."""
     path = folder / PIECE_PAIRS
     model = read_sentencepiece(path, PAIR_MODEL)
     if model.charsmap or model.joins_spaces:
         raise UnsupportedError(
             f"{path}: changes texts before it cuts them, which is not known here"
         )
-    tokens, scores = [piece for piece, _ in model.pieces], [score for _, score in model.pieces]
-    if len(tokens) > rows:
-        raise FileError(
-            path, f"has {len(tokens)} pieces, expected at most {rows} rows of embedding"
-        )
+    pieces = model.pieces[:rows]
+    tokens, scores = [piece for piece, _ in pieces], [score for _, score in pieces]
     unused = range(len(tokens), rows)
     tokens += [f"[unused in row {i}]" for i in unused]
     scores += [_ADDED_SCORE] * len(unused)
-    types = bytearray(model.types) + bytes([TokenType.UNUSED.value]) * len(unused)
+    types = bytearray(model.types[:rows]) + bytes([TokenType.UNUSED.value]) * len(unused)
     for file, number, token, kind in _added(folder):
-        if not 0 <= number < rows:
-            raise FileError(file, f"{token!r:.40} has the id {number}, expected 0 to {rows - 1}")
-        if types[number] != TokenType.UNKNOWN:
+        if number < 0:
+            raise FileError(file, f"{token!r:.40} has the id {number}, expected 0 or more")
+        if number < rows and types[number] != TokenType.UNKNOWN:
             tokens[number], types[number], scores[number] = token, kind.value, _ADDED_SCORE
     token, count = Counter(tokens).most_common(1)[0]
     if count > 1:
@@ -53,6 +51,9 @@ def read_scored(folder: Path, rows: int) -> Vocabulary:
     fields = {**_object(folder / NAMED), **config}
     names = {name: content(fields.get(name)) or usual for name, usual in _USUAL.items()}
     ids = {name: tokens.index(token) for name, token in names.items() if token in tokens}
+    bos, eos = ids.get("bos_token"), ids.get("eos_token")
+    begins = _flag(config, "add_bos_token", folder, default=True)
+    ends = _flag(config, "add_eos_token", folder, default=False)
     return Vocabulary(
         path=path,
         model=SENTENCE_PIECE,
@@ -61,12 +62,11 @@ def read_scored(folder: Path, rows: int) -> Vocabulary:
         types=bytes(types),
         scores=array("d", scores),
         merges=(),
-        bos_id=ids.get("bos_token"),
-        eos_id=ids.get("eos_token"),
+        bos_id=bos,
+        eos_id=eos,
         marked_end_ids=frozenset(),
         unknown_id=model.unknown,
-        add_bos=_flag(config, "add_bos_token", folder, default=True),
-        add_eos=_flag(config, "add_eos_token", folder, default=False),
+        around=around_text(bos if begins else None, eos if ends else None),
         add_space_prefix=model.adds_prefix,
     )
 

@@ -13,21 +13,22 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer_files import CONFIG, PIECES
-from llm_lite.core.text.vocabulary import UNIGRAM, TokenType, Vocabulary
+from llm_lite.core.text.vocabulary import UNIGRAM, TokenType, Vocabulary, around_text
 
 _END, _PADDING = "</s>", "<pad>"
 _SENTINELS = 100  # where no file says how many there are
 
 
 def read_spiece(folder: Path, rows: int) -> Vocabulary:
-    """Read the vocabulary for an embedding of `rows` rows. FileError naming the file."""
+    """Read the vocabulary for an embedding of `rows` rows; pieces behind these are left out.
+    FileError naming the file."""
     path = folder / PIECES
     model = read_sentencepiece(path)
-    names, scores = [piece for piece, _ in model.pieces], [score for _, score in model.pieces]
-    if len(names) > rows:
-        raise FileError(path, f"has {len(names)} pieces, expected at most {rows} rows of embedding")
-    if _END not in names:
-        raise FileError(path, f"has no {_END}")
+    pieces = model.pieces[:rows]
+    names, scores = [piece for piece, _ in pieces], [score for _, score in pieces]
+    if _END not in names or model.unknown >= rows:
+        lacking = _END if _END not in names else "piece for unknown text"
+        raise FileError(path, f"has no {lacking} among the {rows} rows of the embedding")
     types = [TokenType.NORMAL.value] * len(names)
     types[model.unknown] = TokenType.UNKNOWN.value
     sentinels = _sentinels(folder, rows - len(names))
@@ -51,8 +52,7 @@ def read_spiece(folder: Path, rows: int) -> Vocabulary:
         eos_id=names.index(_END),
         marked_end_ids=frozenset(),
         unknown_id=model.unknown,
-        add_bos=False,
-        add_eos=True,
+        around=around_text(None, names.index(_END)),
         add_space_prefix=False,  # the library puts it there
         charsmap=model.charsmap,
         joins_spaces=model.joins_spaces,

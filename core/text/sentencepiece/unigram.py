@@ -14,12 +14,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.records import replace
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.model_file import MAX_BYTES, SentencePieceModel
-from llm_lite.core.text.vocabulary import (
-    TokenType,
-    Vocabulary,
-    VocabularyReader,
-    byte_named,
-)
+from llm_lite.core.text.vocabulary import Vocabulary, VocabularyReader, ids_of
 
 _CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 _JOINS_SPACES = "tokenizer.ggml.remove_extra_whitespaces"
@@ -45,11 +40,13 @@ class UnigramEncoder:
         return self._library.trace_all(texts, stepped=stepped)
 
     def _parts(self) -> bytes:
-        """Return a tokenizer.json in which control tokens have names that no text has."""
+        """Return a tokenizer.json in which what no text becomes has names that no text has."""
         vocabulary, unknown = self._vocabulary, self._vocabulary.unknown_id or 0
         pairs = zip(vocabulary.tokens, vocabulary.scores, strict=True)
+        ids = ids_of(vocabulary.tokens)
+        text = {i for token, i in ids.items() if token and token not in self._control}
         pieces = tuple(
-            (f"\0{i}" if token in self._control and i != unknown else token, score)
+            (token if i in text or i == unknown else f"\0{i}", score)
             for i, (token, score) in enumerate(pairs)
         )
         joins = vocabulary.joins_spaces
@@ -62,9 +59,6 @@ def read_unigram(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     """Read the keys `tokenizer.ggml.*` of a file whose tokenizer.ggml.model is "t5". FileError
     naming the key."""
     vocabulary = VocabularyReader(metadata, path).vocabulary()
-    for token_id, kind in enumerate(vocabulary.types):
-        if kind == TokenType.BYTE:
-            byte_named(vocabulary, token_id)
     charsmap = metadata.get(_CHARSMAP, b"")
     try:
         data = np.asarray(list(charsmap), np.uint8).tobytes()  # type: ignore[call-overload]
@@ -73,7 +67,12 @@ def read_unigram(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     if len(data) > MAX_BYTES:
         raise FileError(path, f"{_CHARSMAP}: expected at most {MAX_BYTES} bytes, found {len(data)}")
     joins = metadata.get(_JOINS_SPACES, True) is not False
-    begins = metadata.get("general.architecture") == "bert" and vocabulary.add_bos  # XLM-R; no T5
+    before, behind = vocabulary.around
+    begins = metadata.get("general.architecture") == "bert"  # XLM-R; no T5
     return replace(  # the library puts the space before a text
-        vocabulary, charsmap=data, joins_spaces=joins, add_space_prefix=False, add_bos=begins
+        vocabulary,
+        charsmap=data,
+        joins_spaces=joins,
+        add_space_prefix=False,
+        around=(before if begins else (), behind),
     )

@@ -140,7 +140,7 @@ def test_the_text_that_a_model_writes(opened):
     size = opened.model.shape.trained_context
     assert [len(chunk) for chunk in chunks] == [size] * calibration_run.CHUNKS
     assert len({tuple(chunk) for chunk in chunks}) == calibration_run.CHUNKS
-    start = 1 if opened.tokenizer.adds_bos else 0
+    start = len(opened.tokenizer.around[0])
     firsts = {chunk[start] for chunk in chunks}
     assert len(firsts) > calibration_run.CHUNKS // 2
     assert not any(opened.tokenizer.is_special(first) for first in firsts)

@@ -100,8 +100,7 @@ def test_a_cased_vocabulary_is_known_by_its_capitals(tmp_path):
 
 BAD_WORDS = [
     ("\n".join(words()[:3]), "vocab.txt: has no token '[SEP]', the sep_token"),
-    ("\n".join([*words(), "more"]), "has 263 tokens, but the embedding has 262 rows"),
-    ("", "has 0 tokens"),
+    ("", "has no tokens"),
 ]
 
 

@@ -80,7 +80,7 @@ class Letters:
     """A tokenizer with a token a letter."""
 
     def __init__(self, adds_bos):
-        self.adds_bos, self.bos_id = adds_bos, 0
+        self.around = ((0,) if adds_bos else (), ())
 
     def encode(self, text, *, parse_special):
         assert not parse_special

@@ -75,8 +75,9 @@ def test_as_many_fields_as_pieces_need_are_read():
     ("ids", "message"),
     [
         ({"</s>": 0}, "has no <unk>"),
-        ({"</s>": 0, "<unk>": 9999}, "'<unk>' is 9999, expected an id below"),
-        ({"</s>": "0", "<unk>": 1}, "'</s>' is '0', expected an id below"),
+        ({"</s>": 0, "<unk>": 9999}, "has no <unk>"),
+        ({"</s>": 0, "<unk>": -1}, "'<unk>' is -1, expected an id"),
+        ({"</s>": "0", "<unk>": 1}, "'</s>' is '0', expected an id"),
     ],
 )
 def test_a_bad_vocabulary_is_one_sentence(ids, message, tmp_path):
@@ -89,6 +90,6 @@ def test_a_bad_vocabulary_is_one_sentence(ids, message, tmp_path):
 
 def test_stages_have_the_vocabulary_s_ids(tokenizer):
     text = "A page for each view, with a picture."
-    told = tokenizer.trace_words([text], 10)["traced"][0]
+    told = tokenizer.trace_parts([*tokenizer.parts([(text, False)])], 10)["traced"][0]
     pieces = [piece for word in told["words"] for piece in word["pieces"]]
     assert [number for _, number, *_ in pieces] == tokenizer.encode(text)

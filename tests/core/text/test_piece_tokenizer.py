@@ -58,7 +58,6 @@ BAD = [
     ({"added_tokens_decoder": [1]}, "added_tokens_decoder is a list of 1, expected an object"),
     ({"added_tokens_decoder": {"x": {"content": "a"}}}, "has 'x': an object of 1, expected a"),
     ({"added_tokens_decoder": {"9": 5}}, "has '9': 5, expected a token's id"),
-    ({"added_tokens_decoder": {"9999": {"content": "a"}}}, "has the id 9999, expected 0 to"),
     ({"added_tokens_decoder": {"9": {"content": "</s>"}}}, "has '</s>' twice"),
 ]
 
@@ -74,8 +73,6 @@ def test_what_is_broken_is_named(fields, message, folder):
 
 
 def test_other_models_are_refused(folder):
-    with pytest.raises(FileError, match=f"has {PIECES} pieces, expected at most 9 rows"):
-        Tokenizer.from_huggingface(folder, 9)
     (folder / "added_tokens.json").write_text(json.dumps({"a": "b"}))
     with pytest.raises(FileError, match="'a' is 'b', expected an id"):
         Tokenizer.from_huggingface(folder, ROWS)

@@ -195,9 +195,11 @@ def test_what_begins_a_text_where_the_file_says_nothing(name, begins):
         "tokenizer.ggml.merges": [" ".join(pair) for pair in model["merges"]],
         "tokenizer.ggml.bos_token_id": len(tokens),
     }
-    assert Tokenizer.from_gguf(header, PATH).adds_bos is begins
+    around = (len(tokens),), ()
+    assert (Tokenizer.from_gguf(header, PATH).around == around) is begins
     header["tokenizer.ggml.add_bos_token"] = not begins
-    assert Tokenizer.from_gguf(header, PATH).adds_bos is (not begins or spaced)
+    begins_now = not begins or spaced
+    assert (Tokenizer.from_gguf(header, PATH).around == around) is begins_now
 
 
 def test_a_name_that_is_not_known_is_told_and_read_as_the_default():

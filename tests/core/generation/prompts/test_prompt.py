@@ -315,7 +315,8 @@ def test_a_tool_alone_is_known_to_a_template_that_leaves_late_instructions_out(t
     ],
 )
 def test_the_beginning_of_an_answer_as_its_own_tokens(tokenizer, end, begin, thinking, wanted):
-    ids = prompt.begun_with(tokenizer, begin, thinking)
+    asked = prompt.Encoded([end], [-1], thinking)
+    ids = prompt.begun_with(tokenizer, begin, asked)
     assert tokenizer.decode(ids) == wanted and end not in ids
 
 

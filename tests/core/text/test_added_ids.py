@@ -1,0 +1,145 @@
+"""What tokenizers add to texts, tokens around them and a space before them: ids of whole texts,
+control tokens in them, beside those of transformers and of the `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+
+from llm_lite.core.text.stages import tokenized
+from llm_lite.core.text.tokenizer import Tokenizer
+from tests.paths import FIXTURES
+
+MADE = FIXTURES / "added_ids"
+NAMES = sorted(folder.name for folder in MADE.iterdir())
+AROUND = {  # of a text, as the families have it
+    "gpt2": ([], []),
+    "qwen3-embedding": ([], ["<|endoftext|>"]),
+    "llama3": (["<|begin_of_text|>"], []),
+    "glm4": (["[gMASK]", "<sop>"], []),
+    "other-names": (["<|begin|>"], ["<|sep|>", "</s>"]),
+    "roberta": (["<s>"], ["</s>"]),
+    "roberta-spaced": (["<s>"], ["</s>"]),
+    "bert": (["[CLS]"], ["[SEP]"]),
+    "llama2": (["<s>"], []),
+    "llama2-first": (["<s>"], []),
+    "phi3": (["<s>"], []),
+    "e5-mistral": (["<s>"], ["</s>"]),
+    "never": (["<|startoftext|>"], []),
+    "gemma": (["<bos>"], []),
+    "t5": ([], ["</s>"]),
+    "xlm-roberta": (["<s>"], ["</s>"]),
+    "openai-gpt": ([], []),
+}
+LEADING = {"llama2": 1, "llama2-first": 0, "phi3": 0, "e5-mistral": 1, "never": None}
+
+
+def known(name):
+    return json.loads((MADE / name / "ids.json").read_text("utf-8"))
+
+
+@cache
+def both(name):
+    library = Library.from_file(str(MADE / name / "tokenizer.json"))
+    return Tokenizer.from_huggingface(MADE / name, library.get_vocab_size() + 3), library
+
+
+def plain(library, text):
+    """The library's ids of a text that was typed."""
+    library.encode_special_tokens = True
+    try:
+        return library.encode(text).ids
+    finally:
+        library.encode_special_tokens = False
+
+
+def test_every_kind_is_here():
+    assert AROUND.keys() == {*NAMES}
+    assert all(len(known(name)) == 40 for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_are_those_of_transformers(name):
+    ours, _ = both(name)
+    for one in known(name):
+        assert ours.encode(one["text"], add_special=True) == one["ids"], one["text"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_typed_is_no_control_token(name):
+    ours, library = both(name)
+    texts = [one["text"] for one in known(name)]
+    for text, ids in zip(texts, ours.encode_texts(texts), strict=True):
+        before, after = ours.around
+        inside = ids[len(before) : len(ids) - len(after)]
+        assert not any(ours.is_special(i) and not ours.is_unknown(i) for i in inside), text
+        expected = plain(library, text)
+        own = expected[len(before) : len(expected) - len(after)]
+        if all(ours.is_unknown(i) or not ours.is_special(i) for i in own):
+            assert ids == expected, text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_around_a_text(name):
+    ours, _ = both(name)
+    assert tuple([ours.token_text(i) for i in ids] for ids in ours.around) == AROUND[name]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.sampled_from(NAMES), st.data())
+def test_ids_of_any_pieces_are_the_library_s(name, data):
+    ours, library = both(name)
+    marks = sorted(ours.control_tokens)
+    pieces = ["a", " ", "the cat", " cat", "\n", "  ", "12", "안녕", "🎉", *marks]
+    text = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=8)))
+    assert ours.encode(text, add_special=True) == library.encode(text).ids
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_a_space_stands_before_a_text_and_not_within_it(name):
+    """Behind a control token only where the library puts it there too."""
+    ours, _ = both(name)
+    first = ours.encode("a")
+    space = "" if LEADING[name] is None else " "
+    assert ours.decode(first, skip_special=True) == f"{space}a"
+    assert ours.decode(ours.encode("a", behind=first)) == "a"
+    mark = ours.encode(sorted(ours.control_tokens)[0])
+    assert ours.decode(ours.encode("a", behind=mark)) == (" a" if LEADING[name] else "a")
+    whole = ours.encode("the cat sat")
+    begun = ours.encode("the cat")
+    assert ours.decode([*begun, *ours.encode(" sat", behind=begun)]) == ours.decode(whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stages_are_those_of_the_same_ids(name):
+    ours, _ = both(name)
+    for one in known(name):
+        told = tokenized(ours, name, [(one["text"], True)])
+        inside = [piece.id for word in told.words for piece in word.pieces]
+        before, after = ([piece.id for piece in pieces] for pieces in (told.before, told.after))
+        assert [*before, *inside, *after] == one["ids"]
+
+
+def test_gpt_1_reads_its_words_back():
+    ours, library = both("openai-gpt")
+    for one in known("openai-gpt"):
+        assert ours.decode(one["ids"]) == library.decode(one["ids"], skip_special_tokens=False)
+
+
+def test_gpt_1_s_two_files_are_its_tokenizer(tmp_path):
+    """vocab.json and merges.txt, as it was published."""
+    library = both("openai-gpt")[1]
+    library.model.save(str(tmp_path))
+    rows = library.get_vocab_size()
+    ours = Tokenizer.from_huggingface(tmp_path, rows)
+    for one in known("openai-gpt"):
+        text = one["text"]
+        assert ours.encode(text, parse_special=False) == plain(library, text)
+        if "<x>" not in text:
+            assert ours.encode(text) == one["ids"]
+            assert ours.decode(one["ids"]) == library.decode(one["ids"], skip_special_tokens=False)
