@@ -63,7 +63,7 @@ def _texts(library: Tokenizer) -> Iterator[str]:
     """Yield texts of which one has tokens in any vocabulary."""
     yield from ("a", "0")
     for token in islice(library.get_vocab(with_added_tokens=False), _TRIED):
-        yield library.decode([library.token_to_id(token)], skip_special_tokens=False) or token
+        yield token.lstrip("▁Ġ").removesuffix("</w>")
 
 
 def _places(found: Encoding, text: int) -> list[int]:

@@ -166,8 +166,7 @@ class LoadedTokenizers:
         if key not in self._bare:
             self._bare[key] = without_lead(library)
         led = library.normalizer, library.pre_tokenizer
-        # A getter gives None, and a setter takes it.
-        library.normalizer, library.pre_tokenizer = self._bare[key]  # type: ignore[assignment]
+        library.normalizer, library.pre_tokenizer = self._bare[key]
         try:
             yield
         finally:

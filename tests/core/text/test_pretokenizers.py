@@ -39,6 +39,11 @@ LLAMA3 = SHORT + WORDS + r"\p{N}{1,3}" + SIGNS + END
 QWEN2 = SHORT + WORDS + r"\p{N}" + SIGNS + END
 QWEN35 = SHORT + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + END
 SEED = SHORT + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+" + END
+DEEPSEEK3 = (
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+    "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+    "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+)
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT2 = {**BYTES, "use_regex": True}
 
@@ -65,6 +70,25 @@ PUBLISHED = {
     "tekken": ([split(TEKKEN), BYTES], None, True),
     "gpt-4o": ([split(GPT_4O, "Removed", True), BYTES], None, False),  # Phi-4-mini, gpt-oss
     "superbpe": ([split(r"\p{N}+"), split(r"(?=(\d{3})+(?!\d))"), BYTES], None, False),
+    "bloom": ([split(r" ?[^(\s|[.,!?…。，、।۔،])]+"), BYTES], None, False),
+    "hunyuan": ([split(QWEN2), BYTES], NFC, False),
+    "hunyuan-dense": (
+        [split(r"\p{N}{1,3}"), split("[一-龥\u3040-ゟ゠-ヿ]+"), split(DEEPSEEK3), BYTES],
+        None,
+        False,
+    ),
+    "deepseek-coder": (
+        [
+            split("[\r\n]"),
+            split(r"\s?\p{L}+"),
+            split(r"\s?\p{P}+"),
+            split("[一-龥ࠀ-一가-\ud7ff]+"),
+            DIGITS,
+            BYTES,
+        ],
+        None,
+        False,
+    ),
     "gemma4": ([], {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}, False),
 }
 TEXTS = {
@@ -200,6 +224,54 @@ def test_what_begins_a_text_where_the_file_says_nothing(name, begins):
     header["tokenizer.ggml.add_bos_token"] = not begins
     begins_now = not begins or spaced
     assert (Tokenizer.from_gguf(header, PATH).around == around) is begins_now
+
+
+# Names that llama.cpp reads by one rule, and their families' own: an alias cuts as they do.
+ALIASES = {
+    "gpt-2": "jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code gigachat a.x-4.0 mellum"
+    " modern-bert jais trillion granite-docling roberta-bpe exaone4 phi-2 mpt olmo",
+    "refact": "starcoder command-r smollm codeshell exaone minerva-7b mellum2",
+    "llama-bpe": "llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+    "qwen2": "deepseek-r1-qwen f2llmv2 hunyuan stablelm2",
+    "gpt-4o": "llama4 kanana2 talkie minimax-m2",
+    "bloom": "poro-chat gpt3-finnish",
+    "hunyuan-dense": "deepseek-v3 joyai-llm hy_v4",
+    "bailingmoe": "bailingmoe2 llada-moe",
+    "tiny_aya": "cohere2moe",
+    "glm4": "chatglm-bpe dbrx",
+    "megrez": "kormo grok-2 solar-open",
+}
+NOT_HERE = {"falcon", "chameleon", "kimi-k2", "afmoe", "spark2_5", "youtu", "whitespace"}
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_aliases_are_one_rule(name):
+    for alias in ALIASES[name].split():
+        assert RULES[alias] == RULES[name], alias
+        assert pretokenizer_note({**HEADER, "tokenizer.ggml.pre": alias}) == ""
+
+
+@pytest.mark.parametrize("name", NOT_HERE)
+def test_what_is_not_here_is_said(name):
+    assert repr(name) in pretokenizer_note({**HEADER, "tokenizer.ggml.pre": name})
+
+
+def test_digits_are_counted_from_the_right_where_a_family_does():
+    words = [*map(chr, byte_alphabet()), "12", "34", "123", "345"]
+    merges = ["1 2", "3 4", "12 3", "34 5"]
+    header = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": words,
+        "tokenizer.ggml.merges": merges,
+    }
+    cut = {}
+    for name in ("tiny_aya", "gpt-4o"):
+        made = Tokenizer.from_gguf({**header, "tokenizer.ggml.pre": name}, PATH)
+        cut[name] = [made.token_text(i) for i in made.encode("12345")]
+    assert cut == {"tiny_aya": ["12", "345"], "gpt-4o": ["123", "4", "5"]}
+
+
+HEADER = {"tokenizer.ggml.model": "gpt2"}
 
 
 def test_a_name_that_is_not_known_is_told_and_read_as_the_default():
