@@ -5,11 +5,13 @@ has them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.models.model import TextEmbedding
+from llm_lite.core.errors import RequestError
+from llm_lite.core.models.model import RANK, TextEmbedding
 from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
@@ -30,6 +32,13 @@ _POOLED: Mapping[str, Callable[[F32], F32]] = {
     "weighted_mean": _weighted_mean,
     "last": lambda states: states[-1],
 }
+
+
+def check_makes_vectors(how: TextEmbedding | None, path: Path) -> None:
+    """Raise RequestError for a model that, as its file says, scores pairs of texts instead."""
+    if how is not None and RANK in how.poolings:
+        problem = "pooling_type is 4 (rank): it scores pairs of texts and makes no vectors of them"
+        raise RequestError(f"{path}: {problem}")
 
 
 class Pooler:

@@ -24,6 +24,15 @@ def with_prompt(how: TextEmbedding | None, texts: Sequence[str], task: str) -> l
     return [prompts[task] + text for text in texts]
 
 
+def prompt_tokens(tokenizer: Tokenizer, how: TextEmbedding, task: str) -> int:
+    """Return how many tokens of a text of a task are of its prompt, those before every text among
+    them; 0 for ""."""
+    if not task:
+        return 0
+    ids = tokenizer.encode(dict(how.prompts)[task], parse_special=False)
+    return len(tokenizer.around[0]) + len(ids)
+
+
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> list[list[int]]:
     """Return the ids of [CLS] text [SEP] for each text, as the file has it; a text is cut after
     `most` tokens. Special tokens that are typed, such as "[MASK]", are plain text."""

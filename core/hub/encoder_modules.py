@@ -1,5 +1,6 @@
 """Folders of sentence-transformers beside an encoder: what makes a vector of its hidden states, as
-`core/models/encoders/sentence_files.py` reads it. They belong to the model and are none themselves.
+`core/models/description/sentence_files.py` reads it. They belong to the model and are none
+themselves.
 """
 
 from __future__ import annotations

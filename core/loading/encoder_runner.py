@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession, SharedTexts, in_order_of_length
-from llm_lite.core.encoding.texts import encode_texts, with_prompt
+from llm_lite.core.encoding.texts import encode_texts, prompt_tokens, with_prompt
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
@@ -100,16 +100,19 @@ class EncoderRunner(Struct):
         """Return the vectors float32 [texts, width] of texts, in shared steps if there are several,
         each behind the prompt for a task. A text is read up to `most_tokens`. RequestError for a
         task that the model does not know."""
-        whole = with_prompt(self.embedding, texts, task)
-        return self.embed_tokens(encode_texts(self.model_file.tokenizer, whole, self.most_tokens))
+        tokenizer, how = self.model_file.tokenizer, self.embedding
+        whole = with_prompt(how, texts, task)
+        unread = 0 if how.reads_prompt else prompt_tokens(tokenizer, how, task)
+        return self.embed_tokens(encode_texts(tokenizer, whole, self.most_tokens), unread)
 
-    def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
-        """Return the vectors of texts as ids. RequestError if the encoder cannot take a text."""
+    def embed_tokens(self, texts: Sequence[Sequence[int]], unread: int = 0) -> F32:
+        """Return the vectors of texts as ids, of whose first tokens some are not pooled.
+        RequestError if the encoder cannot take a text."""
         if not texts:
             return np.zeros((0, self.width), np.float32)
         if len(texts) == 1:
-            return self._pooled([self.session.hidden(texts[0])])
-        return self._pooled(in_order_of_length(texts, self._shared().hidden))
+            return self._pooled([self.session.hidden(texts[0])], unread)
+        return self._pooled(in_order_of_length(texts, self._shared().hidden), unread)
 
     def close(self) -> None:
         """Close the executors and a device opened for them; the model file stays open."""
@@ -121,8 +124,8 @@ class EncoderRunner(Struct):
                 stack.callback(self.shared.executor.close)
             self.attention.close()
 
-    def _pooled(self, states: Sequence[F32]) -> F32:
-        vectors = np.stack([self.pooler(one) for one in states])
+    def _pooled(self, states: Sequence[F32], unread: int) -> F32:
+        vectors = np.stack([self.pooler(one[min(unread, len(one) - 1) :]) for one in states])
         if not np.isfinite(vectors).all():
             raise NotFiniteError("the embedding is not a finite vector: values overflow")
         return vectors

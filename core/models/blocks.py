@@ -70,6 +70,11 @@ class Decoder(Struct, Generic[_S], frozen=True):
     config: _S
     options: BuildOptions
 
+    @property
+    def causal(self) -> bool:
+        """Return whether a token sees none of those behind it."""
+        return bool(getattr(self.config, "causal", True))
+
     def norm(self, x: Tensor, weight: str, label: str, eps: float | None = None) -> Tensor:
         """Apply RMSNorm, or LayerNorm if there is a bias. `eps`: left out, the config's."""
         eps = self.config.eps if eps is None else eps
@@ -117,7 +122,8 @@ def decoder_plan(
     """Build the plan from tokens to logits: embedding, layers, norm, and the head, which may be the
     embedding. `final_norm`: the stem of the weights of the norm behind the layers.
     `norms_embedding`: there is a norm before them even without weights. `behind` adds what a step
-    leaves of the residual stream behind the last layer [T, width]."""
+    leaves of the residual stream behind the last layer [T, width]. Where the model makes vectors
+    of texts, the plan ends with the hidden states of all tokens, [T, width]."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d, scales = Decoder(b, config, options), scales_of(config)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -128,10 +134,20 @@ def decoder_plan(
     has_weights = b.has(f"{EMBEDDING_NORM}.weight") and final_norm != EMBEDDING_NORM
     if norms_embedding or has_weights:
         x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
+    has_norm = b.has(f"{final_norm}.weight") or b.has(
+        NORM_SCALE
+    )  # post-norm layers end with theirs
+    if config.embeds:
+
+        def to_hidden(x: Tensor, index: int) -> Tensor:
+            x, last = layer(d, x, index), index == config.layers - 1
+            return d.norm(x, final_norm, "output.norm") if last and has_norm else x
+
+        return b.finish(residual_stream(b, config.shape, x, to_hidden))
     x = residual_stream(b, config.shape, x, partial(layer, d))
     behind(d, x)
     x = b.output_rows(x, "output.rows")
-    if b.has(f"{final_norm}.weight") or b.has(NORM_SCALE):  # post-norm layers end with theirs
+    if has_norm:
         x = d.norm(x, final_norm, "output.norm")
     logits = through_head(b, x)
     if scales.logits != 1.0:
@@ -178,6 +194,7 @@ def attention_block(
     and, by a sigmoid, multiplies what heads find.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
+    bidirectional = bidirectional or not d.causal
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
     q, k, v = (d.linear(h, f"{w}attn_{one}", f"{at}.{one}") for one in "qkv")
     if qk_norm and not norms_rotated:

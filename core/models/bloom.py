@@ -123,6 +123,7 @@ BLOOM = Architecture(
     ),
     fused=(_fused("weight", _QKV), _fused("bias", _QKV_BIASES)),
     graph=partial(decoder_plan, _layer),
+    sees_all=False,  # distances are those to earlier positions
     derived=_biases,
     must_be=(("apply_residual_connection_post_layernorm", False, "residuals behind norms are"),),
     tied=True,

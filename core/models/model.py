@@ -127,7 +127,7 @@ class TextEmbedding(Struct, frozen=True):
     poolings: of POOLINGS, side by side where there are several. dense: the activations of the
     layers behind, whose weights are `dense.{i}.weight` and `dense.{i}.bias`. normalized: divided by
     its length. most_tokens: of a text, its special tokens among them; the rest is not read.
-    prompts: tasks, and what stands before texts of them.
+    prompts: tasks, and what stands before texts of them; reads_prompt: its tokens are pooled too.
     """
 
     poolings: tuple[str, ...]
@@ -135,9 +135,11 @@ class TextEmbedding(Struct, frozen=True):
     most_tokens: int
     dense: tuple[str, ...] = ()
     prompts: tuple[tuple[str, str], ...] = ()
+    reads_prompt: bool = True
 
 
 # In the order in which sentence-transformers puts them side by side.
+RANK = "rank"  # of GGUF: a score of two texts, which is no vector of one
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last")
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.encoding.pooling import check_makes_vectors
 from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts, with_texts
@@ -173,6 +174,8 @@ class AnswerService:
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
     ) -> Embeddings:
         batch = self._queue.batch()
+        file = batch.runner.model_file
+        check_makes_vectors(file.model.embedding, file.path)
         if not 0 < len(texts) <= _MOST_TEXTS:
             raise RequestError(f"texts: expected 1 to {_MOST_TEXTS}, found {len(texts)}")
         check_texts(texts, batch.context, batch.vocabulary)

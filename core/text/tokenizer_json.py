@@ -19,7 +19,7 @@ from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.special_tokens import NAMES, content
-from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE
+from llm_lite.core.text.tokenizer_files import CONFIG, TOKENIZER_FILE
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -119,6 +119,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder,
     control = _mark_added(about["added"], types, model)
     bos = ids.get(special.get("bos_token", ""), before[0] if before else None)
     eos = ids.get(special.get("eos_token", ""), behind[-1] if behind else None)
+    if eos is not None and eos not in behind and _asks_for_end(folder):
+        behind = (*behind, eos)
     unknown = ids.get(special.get("unk_token", ""), about["unknown"])
     unknown = unknown if unknown is not None and unknown < rows else None
     if unknown is not None:
@@ -177,6 +179,16 @@ def _mark_added(
             types[token_id] = TokenType.USER_DEFINED.value
         # Other added tokens of SentencePiece ("▁▁", "\n\n", "</s>" as HTML has it) are text.
     return control
+
+
+def _asks_for_end(folder: Path) -> bool:
+    """Return True if tokenizer_config.json wants an end token behind every text, whatever the
+    post-processor puts there: Llama's tokenizer in transformers before 5 heard it, and e5-mistral
+    was trained so."""
+    values = read_object(folder / CONFIG) if (folder / CONFIG).exists() else {}
+    kind = values.get("tokenizer_class")
+    is_llama = isinstance(kind, str) and kind.removesuffix("Fast") == "LlamaTokenizer"
+    return is_llama and values.get("add_eos_token") is True
 
 
 def _special_names(folder: Path) -> dict[str, str]:

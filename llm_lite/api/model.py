@@ -27,6 +27,7 @@ from llm_lite.api.given import (
 from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
+from llm_lite.core.encoding.pooling import check_makes_vectors
 from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer_writer import AnswerWriter
@@ -230,6 +231,7 @@ class Model(ClosedByWith):
     def embed(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
         """float32 [texts, width], each of length 1: the mean over a text's tokens of the hidden
         state before the head. A text's likeness to another is the product of their rows."""
+        check_makes_vectors(self._file.model.embedding, self._file.path)
         texts = [texts] if isinstance(texts, str) else texts
         rows = [self._mean_state(self._ids(text)) for text in texts]
         return np.array(rows, np.float32).reshape(len(rows), self.info.width)

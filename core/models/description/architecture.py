@@ -15,9 +15,10 @@ from msgspec import Struct, field
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
-from llm_lite.core.models.description import rope
+from llm_lite.core.models.description import rope, sentence_files
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
 from llm_lite.core.models.description.experts import joined_experts
+from llm_lite.core.models.description.pooling import DENSE_TENSORS
 from llm_lite.core.models.description.rows import (
     CheckpointFields,
     FieldSource,
@@ -78,6 +79,7 @@ _DRAFT_BLOCK = f"blk.{DRAFT}."  # likewise, of the one that is used
 _BLOCK = re.compile(r"blk\.([0-9]{1,5})\.")
 HEAD_NAME = "lm_head.weight"
 _OTHER_HEADS = ("embed_out.weight", "output.weight")  # of GPT-NeoX, of InternLM2
+_POOLED = (1, 2, 3)  # GGUF's pooling types that make vectors of texts
 _MADE = (
     ".attn.masked_bias",
     "rotary_emb.inv_freq",
@@ -128,6 +130,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     bidirectional: bool = False  # an encoder
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
     unused: tuple[str, ...] = ()  # ends of names in checkpoints that nothing is made of
+    sees_all: bool = True  # may see tokens on both sides, where its files say that it does
     drafting: str = ""  # GGUF's count of last blocks that draft further tokens
     # Tables that graphs read, made of the fields and of other tensors; their names begin as MADE.
     derived: Callable[[Any, Tensors], list[TensorData]] | None = None
@@ -144,6 +147,16 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             plan = partial(self.encoder_graph, config, weights)
             encoder = Model(config.encoder_shape, plan, bidirectional=True)
         plan = partial(self.graph, config, weights)
+        if self._is_pooled and config.embeds:
+            self._check_embeds(config, path)
+            return Model(
+                config.shape,
+                plan,
+                self.on_disk,
+                bidirectional=True,
+                embedding=config.embedding,
+                has_head=False,
+            )
         return Model(
             config.shape,
             plan,
@@ -151,8 +164,19 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             self.bidirectional,
             encoder,
             decoding,
+            embedding=config.embedding if self._is_pooled and config.poolings else None,
             draft_slice=self.draft_slice(config),
         )
+
+    def _check_embeds(self, config: Any, path: Path) -> None:
+        """Raise UnsupportedError for vectors of texts that the model would not make."""
+        subject = f"{path}: vectors of texts by a {self.title} model"
+        if config.shape.recurrent_layers:
+            raise UnsupportedError(f"{subject} are not known here, as it has recurrent states")
+        if not config.causal and not self.sees_all:
+            raise UnsupportedError(f"{subject} that sees both sides are not known here")
+        if not config.causal and 0 < config.window < config.context and any(config.sliding):
+            raise UnsupportedError(f"{subject} with windows on both sides are not known here")
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         """Return the fields, checked, and check every tensor's shape against them."""
@@ -195,6 +219,11 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         for key, meaning in self.refused:
             if metadata.get(f"{self.gguf}.{key}"):
                 raise UnsupportedError(f"{path}: {self.gguf}.{key}: {meaning} not known here")
+        if not self._is_pooled and metadata.get(f"{self.gguf}.pooling_type") in _POOLED:
+            raise UnsupportedError(
+                f"{path}: {self.gguf}.pooling_type: vectors of texts by a {self.title} model are "
+                "not known here"
+            )
         scaling = f"{self.gguf}.rope.scaling.type"
         if not self._scales and metadata.get(scaling, "none") != "none":
             raise UnsupportedError(
@@ -211,6 +240,11 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         return "theta" in rows_of(self.config)
 
     @cached_property
+    def _is_pooled(self) -> bool:
+        """Return True if files may say how hidden states become vectors of texts."""
+        return "poolings" in rows_of(self.config)
+
+    @cached_property
     def _scales(self) -> bool:
         """Return True if rotary positions may be scaled by GGUF's fields."""
         return "scaling" in rows_of(self.config)
@@ -219,7 +253,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         return read_rows(self.config, source)
 
     def _shapes(self, config: Any, present: Callable[[str], bool]) -> Shapes:
-        return shapes_of(self.tensors, config, present)
+        dense = DENSE_TENSORS if self._is_pooled else ()
+        return shapes_of((*self.tensors, *dense), config, present)
 
     def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
         """Translate a checkpoint to GGUF's terms. FileError and UnsupportedError name the field or
@@ -230,7 +265,13 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         skipped, drafting = dict.fromkeys(_TOWERS, 0), 0
         whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
         tied = text.flag("tie_word_embeddings", whole)
-        drops = tied and not self.own_head
+        embeds = self._is_pooled and self.config.says_vectors(known)
+        if not self._is_pooled and sentence_files.poolings(text, known) is not None:
+            raise UnsupportedError(
+                f"{text.path.parent / sentence_files.MODULES_FILE}: vectors of texts by a "
+                f"{self.title} model are not known here"
+            )
+        drops = (tied and not self.own_head) or embeds
         for old, tensor in joined_experts(tensors, text.path.parent).items():
             if tower := _tower(old):
                 skipped[tower] += 1
@@ -239,12 +280,15 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
                 self._add(result, text.path.parent, old, tensor, known)
         self._check_vocabularies(text, result.tensors)
-        if not tied and not self.own_head and HEAD not in result.tensors:
+        if not tied and not embeds and not self.own_head and HEAD not in result.tensors:
             raise UnsupportedError(
                 f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
             )
         if self._rotates:
             result.tensors |= {tensor.name: tensor for tensor in self.of_config(text, known)}
+        if self._is_pooled:
+            dense = sentence_files.dense_tensors(text, known)
+            result.tensors |= {tensor.name: tensor for tensor in dense}
         result.notes += [
             f"the {tower} tower ({count} tensors) is not used: this is the text model"
             for tower, count in skipped.items()

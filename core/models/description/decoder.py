@@ -22,7 +22,7 @@ from llm_lite.core.formats.ranges import (
     ROPE_BASE,
     ROPE_FACTOR,
 )
-from llm_lite.core.models.description import rope
+from llm_lite.core.models.description import pooling, rope
 from llm_lite.core.models.description.rows import (
     FieldRow,
     Known,
@@ -198,7 +198,7 @@ WINDOW_OF_THREE_IN_FOUR = replace(
 SLIDING_THREE_IN_FOUR = replace(SLIDING, checkpoint=_sliding_three_in_four, default=three_in_four)
 
 
-class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class DecoderConfig(pooling.PooledConfig, Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     """The fields of most decoders. `vocabulary` is the number of rows of the embedding."""
 
     layers: int = row(LAYERS)
@@ -222,6 +222,14 @@ class DecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     yarn_weight: float = row(YARN_WEIGHT)
     window: int = row(WINDOW)  # positions that a sliding layer sees; 0: all
     sliding: tuple[bool, ...] = row(SLIDING)
+    causal: bool = row(pooling.CAUSAL)  # a token sees none behind it
+    poolings: tuple[str, ...] = row(pooling.POOLINGS_ROW)
+    unit_length: bool = row(pooling.UNIT_LENGTH)
+    most_tokens: int = row(pooling.MOST_TOKENS)
+    dense_widths: tuple[int, ...] = row(pooling.DENSE_WIDTHS)
+    dense_activations: tuple[str, ...] = row(pooling.DENSE_ACTIVATIONS)
+    prompts: tuple[tuple[str, str], ...] = row(pooling.PROMPTS)
+    reads_prompt: bool = row(pooling.READS_PROMPT)
     vocabulary: int
 
     @classmethod

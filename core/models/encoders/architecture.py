@@ -10,6 +10,7 @@ from pathlib import Path
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.blocks import Decoder, cached_attention, residual_stream
 from llm_lite.core.models.description import decoder as shared
+from llm_lite.core.models.description import sentence_files
 from llm_lite.core.models.description.architecture import (
     Architecture,
     Metadata,
@@ -19,9 +20,7 @@ from llm_lite.core.models.description.architecture import (
 )
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS
 from llm_lite.core.models.description.tensors import NameRow, of_model
-from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.encoders.config import (
-    DENSE_TENSORS,
     HEAD_BIAS,
     HEAD_DENSE,
     HEAD_NORM,
@@ -154,7 +153,6 @@ ENCODER_TENSORS: tuple[NameRow, ...] = (
     *_both("ffn_up", "intermediate.dense", "feed_forward", "width"),
     *_both("ffn_down", "output.dense", "width", "feed_forward"),
     *_both("layer_output_norm", "output.LayerNorm", "width"),
-    *DENSE_TENSORS,
 )
 MUST_BE = (
     ("position_embedding_type", "absolute", "relative positions are"),

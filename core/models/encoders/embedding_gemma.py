@@ -13,20 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.blocks import Decoder, attention_block, gated_block, residual_stream
 from llm_lite.core.models.description import decoder as shared
-from llm_lite.core.models.description import rope
+from llm_lite.core.models.description import pooling
 from llm_lite.core.models.description.architecture import (
     Architecture,
     Metadata,
     Tensors,
     Weights,
 )
-from llm_lite.core.models.description.rows import FieldRow, Known, integer, row
+from llm_lite.core.models.description.rows import FieldRow, integer, row
 from llm_lite.core.models.description.tensors import of_model
-from llm_lite.core.models.encoders import config as encoders
-from llm_lite.core.models.encoders.sentence_files import dense_tensors
 from llm_lite.core.models.gemma3 import GEMMA_3, TENSORS, Gemma3Config
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
@@ -42,14 +39,9 @@ _UNSEEN = -1e6  # added to a score: its share is 0
 _DENSE = ("dense_2", "dense_3")
 
 
-class EmbeddingGemmaConfig(encoders.PooledConfig, Gemma3Config, frozen=True, kw_only=True):
+class EmbeddingGemmaConfig(Gemma3Config, frozen=True, kw_only=True):
     window: int = row(FieldRow("attention.sliding_window", "sliding_window", integer(most=_WIDEST)))
-    poolings: tuple[str, ...] = row(encoders.POOLINGS_ROW)
-    normalized: bool = row(encoders.NORMALIZED)
-    most_tokens: int = row(encoders.MOST_TOKENS)
-    dense_widths: tuple[int, ...] = row(encoders.DENSE_WIDTHS)
-    dense_activations: tuple[str, ...] = row(encoders.DENSE_ACTIVATIONS)
-    prompts: tuple[tuple[str, str], ...] = row(encoders.PROMPTS)
+    poolings: tuple[str, ...] = row(pooling.POOLINGS_OF_ENCODERS)
 
     @property
     def reach(self) -> int:
@@ -73,10 +65,6 @@ def _window(config: EmbeddingGemmaConfig, tensors: Tensors) -> list[TensorData]:
     added = np.zeros((config.heads, config.columns))
     added[:, [0, -1]] = _UNSEEN
     return [float_tensor(_WINDOW, added)]
-
-
-def _of_config(config: CheckpointConfig, known: Known) -> list[TensorData]:
-    return [*rope.checkpoint_factors(config, known), *dense_tensors(config, known)]
 
 
 def _plan(
@@ -142,7 +130,6 @@ EMBEDDING_GEMMA = _EmbeddingArchitecture(
     tensors=(
         *(one for one in TENSORS if one.gguf != shared.HEAD),
         of_model(_WINDOW, None, "heads", "columns", optional=_sees_all),
-        *encoders.DENSE_TENSORS,
     ),
     graph=_plan,
     must_be=(
@@ -153,5 +140,4 @@ EMBEDDING_GEMMA = _EmbeddingArchitecture(
     defaults=GEMMA_3.defaults,
     derived=_window,
     tied=True,
-    of_config=_of_config,
 )

@@ -67,7 +67,8 @@ def read_scored(folder: Path, rows: int) -> Vocabulary:
         marked_end_ids=frozenset(),
         unknown_id=model.unknown,
         around=around_text(bos if begins else None, eos if ends else None),
-        add_space_prefix=model.adds_prefix,
+        add_space_prefix=_flag(config, "add_prefix_space", folder, default=model.adds_prefix),
+        leads_once=not _flag(config, "legacy", folder, default=True),
     )
 
 

@@ -29,7 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     with opened(file, engine_options(arguments)) as model:
         if isinstance(model, Encoder):
             tell(_left_out(file.tokenizer.encode_texts(whole), model.most_tokens))
-        vectors = model.embed(whole)
+            vectors = model.embed(texts, arguments.task)
+        else:
+            vectors = model.embed(whole)
     if arguments.json:
         rows = [[float(f"{value:.9g}") for value in row] for row in vectors]  # float32's digits
         show_json({"embeddings": rows})

@@ -21,7 +21,7 @@ from llm_lite.core.quant.tensor import TensorData
 # Keys and tensors that only variants have.
 OWN_KEYS = {"rope.pairing", "rope.layer_pattern", "altup.correct_scale", "table_layers"}
 OWN_KEYS |= {"hidden_activation", "position_first", "dense.widths", "dense.activations"}
-OWN_KEYS |= {"pooling.normalized", "pooling.most_tokens", "pooling.prompts"}
+OWN_KEYS |= {"pooling.normalized", "pooling.most_tokens", "pooling.prompts", "pooling.reads_prompt"}
 OWN_KEYS |= {"scale_decoder_outputs", "attention.relative_max_distance", "scale_embedding"}
 OWN_KEYS |= {"feed_forward_activation", "ssm.tiled", "attention.post_norm_rms_epsilon"}
 OWN_KEYS |= {

@@ -4,6 +4,7 @@ control tokens in them, beside those of transformers and of the `tokenizers` lib
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
+from llm_lite.core.encoding.texts import encode_text
+from llm_lite.core.generation.prompt import encode_chat, encode_completion, encode_raw
+from llm_lite.core.messages import ChatMessage
+from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.stages import tokenized
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.paths import FIXTURES
@@ -143,3 +148,78 @@ def test_gpt_1_s_two_files_are_its_tokenizer(tmp_path):
         if "<x>" not in text:
             assert ours.encode(text) == one["ids"]
             assert ours.decode(one["ids"]) == library.decode(one["ids"], skip_special_tokens=False)
+
+
+def test_an_end_token_that_only_the_config_asks_for(tmp_path):
+    """e5-mistral: its post-processor puts <s> alone, and it was trained with </s>, which
+    transformers 4.57 puts there by `add_eos_token`."""
+    shutil.copytree(MADE / "llama2-first", tmp_path / "m")
+    rows = both("llama2-first")[0].vocab_size
+    plain = Tokenizer.from_huggingface(tmp_path / "m", rows).encode("the cat", add_special=True)
+    config = json.loads((tmp_path / "m" / "tokenizer_config.json").read_text())
+    for changes, ends in (
+        ({"add_eos_token": True, "tokenizer_class": "LlamaTokenizer"}, [2]),
+        ({"add_eos_token": True, "tokenizer_class": "LlamaTokenizerFast"}, [2]),
+        ({"add_eos_token": False, "tokenizer_class": "LlamaTokenizer"}, []),
+        ({"add_eos_token": True, "tokenizer_class": "Qwen2Tokenizer"}, []),
+    ):
+        file = tmp_path / "m" / "tokenizer_config.json"
+        file.write_text(json.dumps({**config, **changes}))
+        found = Tokenizer.from_huggingface(tmp_path / "m", rows)
+        assert found.encode("the cat", add_special=True) == [*plain, *ends]
+
+
+@pytest.mark.parametrize("name", ["qwen3-embedding", "other-names", "e5-mistral", "bert"])
+def test_a_text_that_is_cut_keeps_what_stands_around_it(name):
+    """The last token is what is pooled: without the end token it would be a word's."""
+    ours, library = both(name)
+    library = Library.from_str(library.to_str())
+    text = "the cat sat on the mat, and it's 12 degrees"
+    for most in (5, 8, 200):
+        library.enable_truncation(most)
+        assert encode_text(ours, text, most) == library.encode(text).ids
+
+
+GLM = "[gMASK]<sop>{% for m in messages %}<|user|>{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_what_begins_every_text_stands_once_in_a_chat(begins):
+    """Whether the template writes it, both tokens of it, or leaves it to the tokenizer."""
+    ours, library = both("glm4")
+    source = GLM if begins else GLM.removeprefix("[gMASK]<sop>")
+    template = ChatTemplate.of(source, ours)
+    found = encode_chat(ours, template, [ChatMessage("user", "the cat")])
+    assert found.ids == library.encode("<|user|>the cat").ids
+    assert [ours.token_text(i) for i in found.ids[:3]] == ["[gMASK]", "<sop>", "<|user|>"]
+
+
+@pytest.mark.parametrize(
+    "name", ["llama2-first", "phi3", "e5-mistral", "llama2", "qwen3-embedding"]
+)
+def test_a_prompt_goes_on_behind_an_answer(name):
+    """Texts behind an answer's tokens begin with no space of their own, and no end token stands in
+    the middle of what is to be continued."""
+    ours, library = both(name)
+    begin = list(ours.around[0])
+    answer = tuple(ours.encode(" sat on", behind=ours.encode("the cat")))
+    messages = [
+        ChatMessage("text", "the cat"),
+        ChatMessage("assistant", " sat on", answer),
+        ChatMessage("text", " the mat"),
+    ]
+    whole = ours.decode([*begin, *ours.encode("the cat sat on the mat")])
+    for made in (encode_completion(ours, messages), encode_raw(ours, messages)):
+        assert ours.decode(made.ids) == whole
+    assert library.encode("the cat", add_special_tokens=False).ids == ours.encode("the cat")
+
+
+@pytest.mark.parametrize("name", ["llama2-first", "phi3"])
+def test_a_chat_with_answers_has_the_ids_of_its_whole_text(name):
+    ours, library = both(name)
+    mark = "<|user|>" if name == "phi3" else "</s>"
+    source = "{% for m in messages %}" + mark + "{{ m.content }}{% endfor %}" + mark
+    messages = [ChatMessage("user", "the cat"), ChatMessage("user", "sat on the mat")]
+    found = encode_chat(ours, ChatTemplate.of(source, ours), messages).ids
+    whole = f"{mark}the cat{mark}sat on the mat{mark}"
+    assert found == library.encode(whole).ids

@@ -36,6 +36,22 @@ def test_ids_are_those_of_sentencepiece(text, folder):
     assert (tokenizer.eos_id, tokenizer.vocab_size) == (2, ROWS)
 
 
+def test_what_is_said_of_the_space_before_a_text(folder):
+    """As transformers' LlamaTokenizer has it: where it is not `legacy`, none stands behind a
+    control token; where there is no prefix space, none anywhere."""
+    usual = Tokenizer.from_huggingface(folder, ROWS)
+    assert usual.decode(usual.encode("</s>a")[1:]) == "a" != usual.token_text(usual.encode("a")[0])
+    once = Tokenizer.from_huggingface(with_config(folder, legacy=False), ROWS)
+    assert once.encode("a") == usual.encode("a")
+    assert once.encode("a</s>a") == [*usual.encode("a"), 2, *usual.encode("a", behind=[5])]
+    never = Tokenizer.from_huggingface(with_config(folder, add_prefix_space=False), ROWS)
+    assert never.encode("a") == usual.encode("a", behind=[5]) != usual.encode("a")
+    assert never.encode(" a") == usual.encode("a")
+    with_config(folder, legacy="no")
+    with pytest.raises(FileError, match="legacy is 'no', expected true or false"):
+        Tokenizer.from_huggingface(folder, ROWS)
+
+
 def test_added_tokens_may_take_the_places_of_pieces(folder):
     """As InternLM2's, whose marks of turns stand where unused pieces were."""
     added = {

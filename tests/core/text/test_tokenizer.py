@@ -343,6 +343,24 @@ def test_pieces_need_neither_scores_nor_named_special_tokens() -> None:
     assert Tokenizer.from_gguf(metadata, PATH).token_bytes(267) == b" abc"
 
 
+def test_xlm_roberta_s_files_need_not_say_what_stands_around_texts() -> None:
+    """Early files of BGE-M3 lack the flags, and their vectors were others."""
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "▁a", "▁", "b"]
+    metadata = {
+        "general.architecture": "bert",
+        "tokenizer.ggml.model": "t5",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": [0.0, 0.0, 0.0, 0.0, -1.0, -2.0, -3.0],
+        "tokenizer.ggml.token_type": [3, 3, 3, 2, 1, 1, 1],
+        "tokenizer.ggml.bos_token_id": 0,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 3,
+    }
+    assert Tokenizer.from_gguf(metadata, PATH).encode("a b", add_special=True) == [0, 4, 5, 6, 2]
+    t5 = Tokenizer.from_gguf({**metadata, "general.architecture": "t5"}, PATH)
+    assert t5.encode("a b", add_special=True) == [4, 5, 6, 2]
+
+
 def test_what_ends_a_turn_is_control_whatever_its_type() -> None:
     """As llama.cpp has it: files made by hand give every token the type of text."""
     tokenizer = tiny(token_type=None)

@@ -63,6 +63,15 @@ def poolings(config: CheckpointConfig, known: Known) -> list[str] | None:
     return modes
 
 
+def reads_prompt(config: CheckpointConfig, known: Known) -> bool | None:
+    folders = [folder for kind, folder in _modules(config.path.parent) if kind == "Pooling"]
+    if not folders:
+        return None
+    file = folders[0] / "config.json"
+    values = CheckpointConfig(read_object(file), file)
+    return values.flag("include_prompt", True)
+
+
 def is_normalized(config: CheckpointConfig, known: Known) -> bool | None:
     kinds = [kind for kind, _ in _modules(config.path.parent)]
     return "Normalize" in kinds if kinds else None
