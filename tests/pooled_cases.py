@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from tests.make_huggingface import random_values
 from tests.make_safetensors import build_safetensors, entry
+from tests.paths import FIXTURES
 
 ROWS = 460  # of the embeddings; the tokenizers have fewer tokens
 TEXTS = (
@@ -113,6 +115,18 @@ def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:
         is_norm = "norm" in name and not name.endswith("bias")
         return random_values(name, shape, float(is_norm), 0.1 if is_norm else 0.3)
     return random_values(name, shape, 0.0, 1.2 * shape[-1] ** -0.5)
+
+
+@cache
+def pooled(name: str) -> dict[str, Any]:
+    """What make_pooled stored of a case."""
+    with np.load(FIXTURES / "pooled.npz") as arrays:
+        own = [key for key in arrays if key.startswith(f"{name}.")]
+        return {key.removeprefix(f"{name}."): arrays[key] for key in own}
+
+
+def written(name: str, folder: Path) -> Path:
+    return write_case(CASES[name], pooled(name), FIXTURES / "added_ids" / TOKENIZERS[name], folder)
 
 
 def write_case(case: Case, stored: Mapping[str, Any], tokenizer: Path, folder: Path) -> Path:

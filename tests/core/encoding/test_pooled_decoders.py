@@ -23,21 +23,11 @@ from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
-from tests.paths import FIXTURES
-from tests.pooled_cases import CASES, ROWS, TEXTS, TOKENIZERS, values_of, write_case
+from tests.pooled_cases import CASES, ROWS, TEXTS, values_of, written
+from tests.pooled_cases import pooled as stored
 from tests.runners import exact, running
 
 TOLERANCE = 1e-4
-
-
-def stored(name):
-    with np.load(FIXTURES / "pooled.npz") as arrays:
-        own = [key for key in arrays if key.startswith(f"{name}.")]
-        return {key.removeprefix(f"{name}."): arrays[key] for key in own}
-
-
-def written(name, folder):
-    return write_case(CASES[name], stored(name), FIXTURES / "added_ids" / TOKENIZERS[name], folder)
 
 
 def started(path, backend="cpu"):

@@ -27,6 +27,7 @@ from llm_lite.core.messages import (
 from tests.core.engine_client import PATIENCE
 from tests.encoder_checks import started, write_case
 from tests.encoder_families import family_of
+from tests.pooled_cases import TEXTS, pooled, written
 from tests.runners import exact
 
 TEXT, OTHER = "the cat sat on the cat", "a cat"
@@ -234,3 +235,21 @@ def test_a_long_text_says_what_is_left_out(client, bert):
     told = encode(client, "cat " * (most + 5))
     assert len(told.tokens) == most and told.left_out == 7
     assert told.tokens[-1].text == "[SEP]"
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("name", ["qwen3 last", "qwen2 both ways", "gemma3 windows"])
+def test_a_decoder_that_makes_vectors_is_an_encoder_in_the_window(name, client, device, tmp_path):
+    """Its page: tokens with what stands around the text, similarities of texts, maps; on the device
+    as on the processor."""
+    path, known = written(name, tmp_path / "m"), pooled(name)
+    expected = cosines(known["vectors"])
+    client.engine.device_lost(device)
+    for backend in ("cpu", "vulkan"):
+        model = client.load(path, exact(backend)).model
+        assert model.embeds and not model.continues and model.encoder.mask_token == ""
+        compared = client.result(CompareTexts(TEXTS))
+        np.testing.assert_allclose(compared.similarities, expected, atol=2e-3)
+        told = client.result(EncodeText(TEXTS[0]))
+        assert [token.token for token in told.tokens] == known["ids0"].tolist()
+        assert FOR_CHATS in client.refusal()
