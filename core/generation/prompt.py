@@ -133,7 +133,7 @@ class Encoded(Struct):
     roles: RoleEnds | None = None
 
     @property
-    def said(self) -> list[int]:
+    def message_tokens(self) -> list[int]:
         """Return the tokens from the first message on: [] while none has any."""
         first = next((i for i, owner in enumerate(self.owners) if owner >= 0), len(self.ids))
         return self.ids[first:]
@@ -222,7 +222,7 @@ def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded
     encoded = Encoded([], [])
     encoded.add(list(tokenizer.around[0]), -1)
     for index, message in enumerate(messages):
-        known = message.tokens or tokenizer.encode(message.content, behind=encoded.said)
+        known = message.tokens or tokenizer.encode(message.content, behind=encoded.message_tokens)
         encoded.add(known, index)
     return encoded
 
@@ -576,7 +576,7 @@ def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> 
     encoded.add(list(tokenizer.around[0]), -1)
     for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
         known = without_end(tokenizer, message.tokens)
-        known = known or tokenizer.encode(piece, parse_special=False, behind=encoded.said)
+        known = known or tokenizer.encode(piece, parse_special=False, behind=encoded.message_tokens)
         encoded.add(known, index)
     joined = "".join(pieces(messages))
     encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))

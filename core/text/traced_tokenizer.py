@@ -14,7 +14,7 @@ from msgspec import Struct
 from tokenizers import PreTokenizedString, Regex, Tokenizer
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Steps
-from llm_lite.core.text.sandbox.additions import around
+from llm_lite.core.text.additions import around
 from llm_lite.core.text.token_merging import (
     SPACE,
     WORD_WITH_SPACES,

@@ -78,7 +78,7 @@ def _identities(known: Known) -> tuple[str, ...]:
 
 
 def _of_encoder(value: Any, known: Known) -> tuple[str, ...]:
-    """Return the poolings of an encoder, of which a rank is none."""
+    """Return the poolings of an encoder; a rank is none."""
     names = _poolings(value, known)
     if RANK in names:
         raise UnfitError("0 to 3 (none, mean, cls, last)", value)

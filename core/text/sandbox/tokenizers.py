@@ -19,7 +19,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from llm_lite.core.text.sandbox.additions import around, around_pair, leads, without_lead
+from llm_lite.core.text.additions import around, around_pair, leads, without_lead
 
 if TYPE_CHECKING:
     from llm_lite.core.text.traced_tokenizer import TracedLibrary

@@ -60,7 +60,7 @@ def without_lead(library: Tokenizer) -> tuple[Normalizer | None, PreTokenizer | 
 
 
 def _texts(library: Tokenizer) -> Iterator[str]:
-    """Yield texts of which one has tokens in any vocabulary."""
+    """Yield texts until one has tokens, whatever the vocabulary."""
     yield from ("a", "0")
     for token in islice(library.get_vocab(with_added_tokens=False), _TRIED):
         yield token.lstrip("▁Ġ").removesuffix("</w>")
