@@ -12,7 +12,6 @@ import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
@@ -44,19 +43,17 @@ class LoadedTokenizers:
         it along, whether that before it), "model" the name of its kind, "around" the ids that the
         file puts before and behind a text, "pair" those before, between and behind two texts,
         "leads" where it puts a space before one, "unknown" the id of what its model has no token
-        for. Of "most_ids", tokens behind these are as if they
-        were not there; where there are none, all count.
+        for. Where "most_ids" is not 0, tokens from that id on are as if they were not there.
         """
-        library = Tokenizer.from_buffer(data)
-        if request["most_ids"] and _could_become(library, request["most_ids"]):
-            library = Tokenizer.from_buffer(_of_rows(data, request["most_ids"]))
-        library.no_truncation()
-        library.no_padding()
-        library.encode_special_tokens = True  # what is typed is text
+        library, most = Tokenizer.from_buffer(data), request["most_ids"] or sys.maxsize
         vocabulary = library.get_vocab(with_added_tokens=True)
         if len(vocabulary) > request["most_tokens"]:
             raise ValueError(f"it has {len(vocabulary)} tokens")
-        most = request["most_ids"] or sys.maxsize
+        if _could_become(library, vocabulary, most):
+            library = Tokenizer.from_buffer(_of_rows(data, most))
+        library.no_truncation()
+        library.no_padding()
+        library.encode_special_tokens = True  # what is typed is text
         vocabulary = {token: number for token, number in vocabulary.items() if number < most}
         added = [one for one in library.get_added_tokens_decoder().items() if one[0] < most]
         decoder = library.decoder
@@ -206,14 +203,17 @@ def _unknown(library: Tokenizer, data: bytes) -> int | None:
     return int(found[1]) if found and isinstance(library.model, models.Unigram) else None
 
 
-def _could_become(library: Tokenizer, most: int) -> bool:
+def _could_become(library: Tokenizer, vocabulary: Mapping[str, int], most: int) -> bool:
     """Return True if a text could become a token of an id from `most` on: special ones are not
     looked for in texts."""
-    own = library.get_vocab(with_added_tokens=False)
-    added = library.get_added_tokens_decoder()
-    others = (number for number in own.values() if number not in added or not added[number].special)
-    plain = (number for number, token in added.items() if not token.special)
-    return max(chain(others, plain), default=0) >= most
+    behind = {token: number for token, number in vocabulary.items() if number >= most}
+    added = library.get_added_tokens_decoder() if behind else {}
+    return any(
+        number not in added
+        or not added[number].special
+        or library.model.token_to_id(token) is not None
+        for token, number in behind.items()
+    )
 
 
 def _of_rows(data: bytes, most: int) -> bytes:
