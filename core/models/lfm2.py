@@ -213,10 +213,6 @@ LFM2 = Architecture(
     config=Lfm2Config,
     tensors=(*TENSORS, *FEED_FORWARD),
     graph=partial(decoder_plan, _layer, final_norm=shared.EMBEDDING_NORM),
-    refused=(
-        ("expert_count", "mixtures of experts are"),
-        ("pooling_type", "vectors of texts by this model are"),
-    ),
     defaults=DEFAULTS,
     tied=True,
     own_head=True,  # `tie_embedding`, an older name of the field, may say that it has one

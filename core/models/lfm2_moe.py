@@ -88,7 +88,7 @@ LFM2_MOE = Architecture(
         ),
     ),
     graph=partial(decoder_plan, _layer, final_norm=shared.EMBEDDING_NORM),
-    refused=(("pooling_type", "vectors of texts by this model are"),),
+    refused=(),
     defaults=dense.DEFAULTS,
     tied=True,
     own_head=True,

@@ -51,10 +51,11 @@ def _widths(value: Any, known: Known) -> tuple[int, ...]:
 
 
 def _dense_activations(value: Any, known: Known) -> tuple[str, ...]:
-    names = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    if len(names) != len(known["dense_widths"]) or not set(names) <= {"tanh", "identity"}:
-        raise UnfitError(f"tanh or identity for {len(known['dense_widths'])} layers", value)
-    return names
+    layers, expected = len(known["dense_widths"]), ("tanh", "identity")
+    is_fit = _is_list(value) and len(value) == layers and all(one in expected for one in value)
+    if not is_fit:
+        raise UnfitError(f"tanh or identity for {layers} layers", value)
+    return tuple(value)
 
 
 def _is_list(value: Any) -> bool:
