@@ -18,6 +18,7 @@ from typing import Any
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import MAX_BYTES, found, parse_json, read_bytes, read_object
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
+from llm_lite.core.formats.huggingface_reader import CONFIG_FILE
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT, LARGEST_WIDTH
 from llm_lite.core.formats.safetensors_reader import open_folder
 from llm_lite.core.models.description.rows import Known
@@ -79,7 +80,7 @@ def is_normalized(config: CheckpointConfig, known: Known) -> bool | None:
 
 def most_tokens(config: CheckpointConfig, known: Known) -> int | None:
     """Return the limit in its own file, or the tokenizer's, which stands for none if it is huge."""
-    if not (config.path.parent / MODULES_FILE).is_file():
+    if _beside(config.path.parent, MODULES_FILE) is None:
         return None
     for name, key in _LENGTHS.items():
         file = config.path.parent / name
@@ -92,9 +93,9 @@ def most_tokens(config: CheckpointConfig, known: Known) -> int | None:
 
 def prompts(config: CheckpointConfig, known: Known) -> list[list[str]] | None:
     """Return pairs of a task and the text that stands before texts of it."""
-    file = config.path.parent / PROMPTS_FILE
-    named = read_object(file).get("prompts") if file.is_file() else None
-    if named is None:
+    file = _beside(config.path.parent, PROMPTS_FILE)
+    named = None if file is None else read_object(file).get("prompts")
+    if file is None or named is None:
         return None
     if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
         raise FileError(file, f"prompts is {found(named)}, expected an object of texts")
@@ -133,6 +134,13 @@ def dense_tensors(config: CheckpointConfig, known: Known) -> list[TensorData]:
     return tensors
 
 
+def _beside(folder: Path, name: str) -> Path | None:
+    """Return a file beside a config.json; None where there is no such file, and where the config is
+    not of this folder, as that of a model that was not fetched."""
+    file = folder / name
+    return file if file.is_file() and (folder / CONFIG_FILE).is_file() else None
+
+
 def _dense(folder: Path) -> list[CheckpointConfig]:
     files = [at / "config.json" for kind, at in _modules(folder) if kind == "Dense"]
     return [CheckpointConfig(read_object(file), file) for file in files]
@@ -140,8 +148,8 @@ def _dense(folder: Path) -> list[CheckpointConfig]:
 
 def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield (kind, folder) of each module in its order; none if there is no modules.json."""
-    file = folder / MODULES_FILE
-    if not file.is_file():
+    file = _beside(folder, MODULES_FILE)
+    if file is None:
         return
     modules = parse_json(read_bytes(file, MAX_BYTES), file, "the file")
     if not isinstance(modules, list) or len(modules) > _MOST_MODULES:
