@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.text.byte_characters import BYTE_OF, named_byte
-from llm_lite.core.text.pretokenizers import rule_of
-from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.pair_encoder import PairEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
 from llm_lite.core.text.sentencepiece.unigram import UnigramEncoder, read_unigram
 from llm_lite.core.text.tokenizer_files import PIECE_PAIRS, PIECES, RANKED, TOKENIZER_FILE, WORDS
@@ -29,7 +26,6 @@ from llm_lite.core.text.vocabulary import (
     Around,
     TokenType,
     Vocabulary,
-    ids_of,
     names,
     read_vocabulary,
 )
@@ -40,75 +36,8 @@ from llm_lite.core.text.word_pieces import (
     spelled,
 )
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class PairEncoder:
-    """Text to ids. `control` are tokens that no text may become."""
-
-    def __init__(self, vocabulary: Vocabulary, control: frozenset[str]) -> None:
-        self._vocabulary, self._control = vocabulary, control
-        self._of_bytes = vocabulary.model == BYTE_LEVEL_BPE
-        self._library = SandboxedEncoder(vocabulary.path, "load pairs", {}, self._parts)
-        single = (token for token in vocabulary.tokens if len(token) == 1 and token not in control)
-        self._known_bytes = b"".join(BYTE_OF.get(char, b"") for char in single)
-
-    def load(self) -> None:
-        """Load what the first text would wait for otherwise. FileError if it can never encode."""
-        self._library.load()
-
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._library.encode_all([self._spelled(text) for text in texts])
-
-    def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
-        return self._library.trace_all([self._spelled(text) for text in texts], stepped=stepped)
-
-    def _parts(self) -> bytes:
-        """Return the vocabulary in the form that `core.text.sandbox.tokenizers` loads."""
-        # What a user types must not become a control token by merging either.
-        tokens, control, rule = (
-            self._vocabulary.tokens,
-            self._control,
-            rule_of(self._vocabulary.pre),
-        )
-        merges = self._vocabulary.merges
-        ends, unknown = self._vocabulary.model == WORD_ENDS, self._vocabulary.unknown_id
-        # No text is of bytes that are no UTF-8, as the names of tokens of some files are.
-        ids = {
-            token: i
-            for token, i in ids_of(tokens).items()
-            if token and token not in control and not _SURROGATE.search(token)
-        }
-        if ends and unknown is not None:
-            ids[tokens[unknown]] = unknown
-        pairs = (p for p in merges if ids.keys() >= {*p, "".join(p)})
-        parts = {
-            "ids": ids,
-            "merges": list(chain.from_iterable(pairs)),
-            "patterns": rule.patterns,
-            "whole_words": rule.whole_words,
-            "composed": rule.composed,
-            "of_bytes": self._of_bytes,
-            "word_end": WORD_END if ends else "",
-            "unknown": tokens[unknown] if ends and unknown is not None else None,
-        }
-        return json.dumps(parts).encode()
-
-    def _spelled(self, text: str) -> str:
-        """Return the text with U+FFFD for characters that the vocabulary has no bytes for."""
-        if not self._of_bytes or not text.encode().translate(None, self._known_bytes):
-            return text
-        return "".join(char if self._has_bytes(char) else "\ufffd" for char in text)
-
-    def _has_bytes(self, char: str) -> bool:
-        return not char.encode().translate(None, self._known_bytes)
-
-
 _MARKED = frozenset((TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED))
 _WORTH_A_TREE, _DEEPEST_TREE = 256, 100  # tokens; characters of one
-
-
 _HARMONY = names("<|return|> <|call|>")  # with both, <|end|> ends a channel, and not the turn
 _LONGEST_CHARACTER = 4  # bytes; one that the vocabulary lacks becomes a token or more
 _LOOKS_LIKE_CONTROL = re.compile(
