@@ -105,6 +105,15 @@ def test_a_separator_of_lines_may_be_a_token(tmp_path):
     assert tokenizer.encode("cat") == [7] and tokenizer.token_text(4) == "\u2028"
 
 
+def test_empty_lines_of_a_vocabulary_have_ids(tmp_path):
+    """A line break that was a token left two of them: what follows keeps its id."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "", "", "cat", ""]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    tokenizer = Tokenizer.from_huggingface(tmp_path, 8)
+    assert tokenizer.encode("cat\ncat dog") == [6, 6, 1]
+    assert (tokenizer.decode([4]), tokenizer.token_text(5)) == ("", "")
+
+
 def test_pieces_and_ranks_behind_the_rows(tmp_path):
     shutil.copy(test_spiece.PIECES, tmp_path / "spiece.model")
     for text in test_spiece.TEXTS:

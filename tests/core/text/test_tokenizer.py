@@ -183,6 +183,20 @@ def test_pieces_merge_by_score_then_from_the_left() -> None:
     assert spelled(PIECES, PIECES.encode("a é")) == ["▁a", "▁", "<0xC3>", "<0xA9>"]
 
 
+@pytest.mark.parametrize("kind", [3, 4])
+def test_a_space_stands_behind_marks_of_pieces(kind: int) -> None:
+    """Behind added tokens too, whether these are control tokens or not: Mixtral's fine-tunes were
+    trained so, by transformers' early form of Llama's tokenizer."""
+    metadata = piece_metadata()
+    extra = {"tokens": "<|im_start|>", "token_type": kind, "scores": 0.0}
+    for key, value in extra.items():
+        metadata[f"tokenizer.ggml.{key}"] = [*metadata[f"tokenizer.ggml.{key}"], value]  # type: ignore[misc]
+    tokenizer = Tokenizer.from_gguf(metadata, PATH)
+    found = spelled(tokenizer, tokenizer.encode("<|im_start|>ab", add_special=True))
+    assert found == ["<s>", "<|im_start|>", "▁ab"]
+    assert spelled(tokenizer, tokenizer.encode("ab", behind=[tokenizer.encode("ab")[0]])) == ["ab"]
+
+
 def test_pieces_without_bytes_use_the_unknown_token() -> None:
     metadata = piece_metadata()
     for key in ("tokens", "scores", "token_type"):
