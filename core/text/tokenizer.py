@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -236,6 +237,12 @@ class Tokenizer:
         encoded as U+FFFD.
         """
         return self.encode_segments([(text, parse_special)], add_special=add_special, behind=behind)
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Return the ids of a text that goes on behind another, as `encode` does without
+        parse_special: no space stands before it."""
+        text_ids = (i for i in range(self.vocab_size) if not self._is_marked(i))
+        return self.encode(text, parse_special=False, behind=[*islice(text_ids, 1)])
 
     def encode_segments(
         self,

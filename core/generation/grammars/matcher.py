@@ -84,7 +84,7 @@ class ForcedTexts:
                 return self._tokens[text]
         tokenizer = self._tokenizer and self._tokenizer()
         try:
-            found = tokenizer.encode(text, parse_special=False) if tokenizer else []
+            found = tokenizer.encode_inside(text) if tokenizer else []
         except LlmLiteError:
             found = []
         with self._lock:

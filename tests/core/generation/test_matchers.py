@@ -26,6 +26,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.children import PATIENCE
+from tests.core.text.test_tokenizer import piece_metadata
 from tests.make_gguf import tokenizer_metadata
 from tests.paths import ROOT
 
@@ -192,6 +193,20 @@ def test_nobody_waits_for_the_mask_of_another(held):
     held.set()
     assert allowed(late.mask()) == {token("c")}
     late.close()
+
+
+def test_what_must_come_next_begins_with_no_space_of_its_own():
+    """SentencePiece puts one before a text, and this one goes on in the middle of an answer."""
+    pieces = Tokenizer.from_gguf(piece_metadata(), "pieces")
+    guided = Grammar(SamplingOptions(grammar='root ::= ("b" | "c") "abc"'), pieces)
+    said = [pieces.tokens.index("b")]
+    guided.take(said[0])
+    while len(said) < 4 and (found := allowed(guided.mask())) != {pieces.eos_id}:
+        assert len(found) == 1
+        said += found
+        guided.take(said[-1])
+    guided.close()
+    assert b"".join(map(pieces.token_bytes, said)) == b"babc"
 
 
 def test_a_process_that_hangs_is_ended(host):
