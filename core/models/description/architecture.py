@@ -170,13 +170,19 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
 
     def _check_embeds(self, config: Any, path: Path) -> None:
         """Raise UnsupportedError for vectors of texts that the model would not make."""
-        subject = f"{path}: vectors of texts by a {self.title} model"
+        slides = 0 < config.window < config.context and any(config.sliding)
+        key, problem = "attention.causal", ""
         if config.shape.recurrent_layers:
-            raise UnsupportedError(f"{subject} are not known here, as it has recurrent states")
-        if not config.causal and not self.sees_all:
-            raise UnsupportedError(f"{subject} that sees both sides are not known here")
-        if not config.causal and 0 < config.window < config.context and any(config.sliding):
-            raise UnsupportedError(f"{subject} with windows on both sides are not known here")
+            key, problem = "pooling_type", " with recurrent states"
+        elif not config.causal and not self.sees_all:
+            problem = " that sees both sides"
+        elif not config.causal and slides:
+            problem = " with windows on both sides"
+        if problem:
+            raise UnsupportedError(
+                f"{path}: {self.gguf}.{key}: vectors of texts by a {self.title} model{problem} are "
+                "not known here"
+            )
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         """Return the fields, checked, and check every tensor's shape against them."""

@@ -18,9 +18,13 @@ from llm_lite.core.errors import LlmLiteError, RequestError, UnsupportedError
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_starting import start_encoder
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.registry import read_model
 from llm_lite.core.serving.direct_services import EncoderService
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.families import family_of
+from tests.family_checks import write_case as write_family
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
 from tests.pooled_cases import CASES, ROWS, TEXTS, values_of, written
@@ -270,3 +274,20 @@ def test_a_plain_decoder_is_none(tmp_path):
     file = loader.open_model(str(path), lambda *_: None, lambda text: None)
     assert not file.model.embeds and file.model.embedding is None
     file.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("bloom", "attention.causal", False, "by a BLOOM model that sees both sides are not"),
+        ("qwen3_5", "pooling_type", 3, "by a Qwen3.5 model with recurrent states are not known"),
+        ("gemma2", "attention.causal", False, "by a Gemma 2 model with windows on both sides"),
+    ],
+)
+def test_models_that_would_make_others_are_named(name, key, value, message, tmp_path):
+    family = family_of(name)
+    source = open_source(write_family(family, next(iter(family.cases)), tmp_path / "m"))
+    key = f"{source.metadata['general.architecture']}.{key}"
+    with pytest.raises(UnsupportedError, match=rf"{key}: vectors of texts {message}"):
+        read_model({**source.metadata, key: value}, source.tensors, source.path)
+    assert not read_model(source.metadata, source.tensors, source.path).embeds

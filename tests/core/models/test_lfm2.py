@@ -113,7 +113,7 @@ def test_fields_of_a_config_that_do_not_fit_are_told(tmp_path, fields, sentence)
         ({HEADS: 2}, "blk.0.attn_q.weight is missing"),
         ({"lfm2.shortconv.l_cache": 1}, "lfm2.shortconv.l_cache: expected 2 to 16, found 1"),
         ({"lfm2.shortconv.l_cache": "3"}, "lfm2.shortconv.l_cache: expected an integer"),
-        ({"lfm2.pooling_type": 2}, "vectors of texts by a LFM2 model are not known here, as it has"),
+        ({"lfm2.pooling_type": 2}, "lfm2.pooling_type: vectors of texts by a LFM2 model with rec"),
         ({"lfm2.attention.causal": False}, "lfm2.attention.causal: expected true, found false"),
         ({"lfm2.expert_count": 8}, "lfm2.expert_count: mixtures of experts are not"),
     ],
