@@ -122,8 +122,10 @@ def read_gguf(metadata: Mapping[str, object], path: Path) -> Vocabulary:
             ids[name] = one
         elif name not in ("pad_token", "mask_token"):
             raise reader.fail(f"{keys[0]}_token_id", "is missing, expected a token id")
-    notes = tuple(reader.notes)
-    return replace(word_pieces(path, tokens, ids, Normalization(is_lowercase(tokens))), notes=notes)
+    lower = reader.flag("normalizer.lowercase", is_lowercase(tokens))
+    strip = reader.flag("normalizer.strip_accents", lower)
+    how = Normalization(lower, strip_accents=strip)
+    return replace(word_pieces(path, tokens, ids, how), notes=tuple(reader.notes))
 
 
 def read_words(folder: Path, rows: int) -> Vocabulary:

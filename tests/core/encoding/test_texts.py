@@ -42,14 +42,8 @@ def library(folder, *, lowercase=True):
     return made
 
 
-@pytest.fixture(scope="module")
-def kinds(tmp_path_factory):
-    """The same vocabulary from tokenizer.json, vocab.txt and GGUF, and the library's own."""
-    place = tmp_path_factory.mktemp("words")
-    known = library(place / "json")
-    (place / "txt").mkdir()
-    (place / "txt" / "vocab.txt").write_text("\n".join(words()) + "\n")
-    keys = {
+def gguf_keys():
+    return {
         "general.architecture": "bert",
         "tokenizer.ggml.model": "bert",
         "tokenizer.ggml.tokens": list(map(spelled_in_gguf, words())),
@@ -58,8 +52,17 @@ def kinds(tmp_path_factory):
         "tokenizer.ggml.unknown_token_id": 1,
         "tokenizer.ggml.mask_token_id": 4,
     }
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    """The same vocabulary from tokenizer.json, vocab.txt and GGUF, and the library's own."""
+    place = tmp_path_factory.mktemp("words")
+    known = library(place / "json")
+    (place / "txt").mkdir()
+    (place / "txt" / "vocab.txt").write_text("\n".join(words()) + "\n")
     folders = (Tokenizer.from_huggingface(place / name, VOCABULARY) for name in ("json", "txt"))
-    return known, [*folders, Tokenizer.from_gguf(keys, place / "m.gguf")]
+    return known, [*folders, Tokenizer.from_gguf(gguf_keys(), place / "m.gguf")]
 
 
 @settings(max_examples=60, deadline=None)
@@ -96,6 +99,20 @@ def test_a_cased_vocabulary_is_known_by_its_capitals(tmp_path):
     assert tokenizer.encode("Paris") == [VOCABULARY - 1]
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     assert len(Tokenizer.from_huggingface(tmp_path, VOCABULARY).encode("Paris")) == 5
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("strip", [True, False, None])
+def test_gguf_files_say_how_texts_are_made_plain(lower, strip, tmp_path):
+    """By newer keys; what of accents is not said goes by the case, as BERT has it."""
+    known = library(tmp_path)
+    known.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=strip)
+    keys = {**gguf_keys(), "tokenizer.ggml.normalizer.lowercase": lower}
+    if strip is not None:
+        keys["tokenizer.ggml.normalizer.strip_accents"] = strip
+    tokenizer = Tokenizer.from_gguf(keys, tmp_path / "m.gguf")
+    for text in ("The CAT sat", "é É a", "the cat"):
+        assert tokenizer.encode(text, add_special=True) == known.encode(text).ids
 
 
 BAD_WORDS = [
