@@ -207,8 +207,8 @@ def encoder_refusal(model_file: ModelFile) -> str:
     fills = model_file.model.has_head
     also = ", and fills in masked tokens: `llm-lite fill`" if fills else ""
     return (
-        f"{model_file.path}: a {kind} model is an encoder, which writes no text; it makes vectors "
-        f"of texts: `llm-lite embed`{also}"
+        f"{model_file.path}: this {kind} model is an encoder, which writes no text; it makes "
+        f"vectors of texts: `llm-lite embed`{also}"
     )
 
 

@@ -127,7 +127,6 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     own_head: bool = False  # a head that is there is used, even where it is said to be tied
     draft_slice: Callable[[Any], Slice | None] = lambda config: None
     on_disk: frozenset[str] = frozenset()
-    bidirectional: bool = False  # an encoder
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
     unused: tuple[str, ...] = ()  # ends of names in checkpoints that nothing is made of
     sees_all: bool = True  # may see tokens on both sides, where its files say that it does
@@ -161,9 +160,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             config.shape,
             plan,
             self.on_disk,
-            self.bidirectional,
-            encoder,
-            decoding,
+            encoder=encoder,
+            decoding=decoding,
             embedding=config.embedding if self._is_pooled and config.poolings else None,
             draft_slice=self.draft_slice(config),
         )

@@ -58,14 +58,17 @@ def test_the_vocabulary_of_a_gguf_file_is_that_of_its_sentencepiece_model(tmp_pa
     source.close()
 
 
-def test_a_byte_of_a_gguf_file_has_the_name_of_one(tmp_path):
+def test_a_byte_of_a_gguf_file_whose_name_is_none_is_text(tmp_path):
+    """llama.cpp opens such files; the token stands for what it is called."""
     path = tmp_path / "t5.gguf"
     write_t5_gguf(FAMILY, "plain", path)
     metadata = dict(read_metadata(path))
     types = list(metadata["tokenizer.ggml.token_type"])
     types[7] = TokenType.BYTE.value
-    with pytest.raises(FileError, match=r"tokens\[7\] is .*, expected a byte as <0x0A>"):
-        Tokenizer.from_gguf({**metadata, "tokenizer.ggml.token_type": types}, path)
+    found = Tokenizer.from_gguf({**metadata, "tokenizer.ggml.token_type": types}, path)
+    usual = Tokenizer.from_gguf(metadata, path)
+    assert found.token_bytes(7) == usual.token_bytes(7) != b""
+    assert found.encode("A page for each view.") == usual.encode("A page for each view.")
 
 
 @pytest.mark.parametrize(
