@@ -28,6 +28,7 @@ THOROUGH: Mapping[str, str] = {
     # They start the program, or a copy of it, again and again.
     "tests/recipes": "makes copies of the repository and runs its tests there",
     "tests/test_wheel.py": "unpacks and installs the program as a person's pip does",
+    "tests/test_checkout_folder.py::test_every": "configures the build in odd folders",
     "tests/test_tiers.py": "starts pytest many times",
     "tests/cross": "tests of scripts that people run by hand",
     "tests/cli/test_streams.py": "starts the program with each stream closed, full or cut off",

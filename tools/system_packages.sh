@@ -5,6 +5,14 @@ set -eu
 python=$1
 mode=${2:-}
 
+case $PWD in
+*[]\;:\"\\[*?]*)
+  printf '%s\n' "llm-lite is not built in $PWD: expected a path without ; : \" \\ [ ] * and ?, which \
+CMake or Python's venv cannot have. Rename the folder, or move the checkout." >&2
+  exit 1
+  ;;
+esac
+
 have_library() { ldconfig -p 2>/dev/null | grep -q "$1"; }
 have_vulkan_driver() {
   [ -n "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] && return 0
