@@ -1,27 +1,32 @@
 """Detects an answer that has begun to repeat itself without an end.
 
-The decision depends on the tokens of the answer and their texts alone: it is the same with drafts
-and without, on every executor, and for each seed. An answer loops where one of two things holds:
+The decision depends on the tokens of the answer, their texts and what was asked alone: it is the
+same with drafts and without, on every executor, and for each seed. An answer loops where one of two
+things holds:
 
 1. **A period.** Its last tokens are one sequence over and over. How many tokens that takes depends
    on what repeats: `Window` has a row for prose, for what is no prose (numbers, rules, cells of a
    table) and for code.
-2. **Sentences that come back.** Of the last RECENT tokens of sentences, those of at least STALE
-   belong to sentences that the answer had said REPEATS times before. A number at the beginning of a
-   line, case and punctuation make no other sentence; other numbers and words do. Short sentences
-   count for nothing, nor do rows of tables, nor what stands in fenced code.
+2. **Sentences that come back**, with small changes too. A row of STALE says how many of the last
+   tokens of sentences may have been said how often before. A sentence that was said so often is
+   stale, and of another one the words in runs of RUN bytes that were: three quarters of these if
+   it was never said as a whole. A sentence with a word or a
+   number that the answer never had is new, and so is one in fenced code or in a row of a table;
+   short ones count only where they are new. A number at the beginning of a line, case and
+   punctuation make no other sentence.
 
 So code, tables, lists of numbers, quotes, songs with a refrain and poems that grow by a line in
-every stanza go on. What a person asks to be repeated does too, for some thirty short lines. The
-work is linear in the length of the answer: a window is searched for a period once for each eighth
-of its length.
+every stanza go on, and so does what a person asks to be repeated (`Asked`). The work is linear in
+the count of tokens: of a token's text SEEN characters are looked at, and a window is searched for a
+period once for each eighth of its length.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -38,22 +43,42 @@ class Window(Struct, frozen=True):
         return self.tokens // 8
 
 
-PROSE = (Window(256, 64), Window(512, 128))
+class Stale(Struct, frozen=True):
+    """A loop of sentences: of the last `recent` tokens of sentences at least `stale` were said
+    `repeats` times before."""
+
+    recent: int
+    stale: int
+    repeats: int
+
+
+PROSE = (Window(256, 64), Window(480, 160), Window(768, 256))
 OTHER = Window(768, 32)  # 24 times: a matrix of zeros of 16 rows has fewer
 CODE = Window(2048, 128)  # a fenced block, or an answer that keeps to a grammar
 MOST_KEPT = CODE.tokens
-RECENT, STALE = 320, 256  # tokens
-REPEATS = 4  # times before
+STALE = (Stale(320, 256, 4), Stale(240, 228, 2))
+NEW = 24  # tokens that a new sentence counts at least: a heading in front of what is said again
+UNSAID = 3 / 4  # that is stale at most of a sentence that was never said as a whole
+RUN = 32  # bytes of words, without the spaces: some eight words of English
 SHORTEST = 16  # bytes of a sentence that counts, without punctuation
 LONGEST = 400  # characters, at which a sentence ends in any case
+SEEN = 400  # characters of a token's text
+ANY_NUMBER = 256  # how often a sentence may be said that a person asks for, without a number
+ENDS = 4000  # characters at both ends of a long message, which say what is asked for
+_SLACK = 5 / 4  # of the number of times that is asked for: models count badly
 _LETTERS = 3 / 4  # of prose, of the characters that are no space
-_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+|[。！？]+|\n+")
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+\s+|[。！？]+|\n+")
+_LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 _NUMBER = re.compile(r"\s*(?:[-*•>#]+\s*)*(?:\(?\d{1,4}[.):]\s*)?")
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _FENCES = ("```", "~~~")
+# "Repeat", and what stands behind a number of times, in the languages of the window and others.
+_TIMES = re.compile(
+    r"\b(?:times|repeat\w*|mal|fois|veces|vezes|volte|раза?)\b|\d\s*x\b|번|반복|[回次遍]"
+)
 
 
-def smallest_period(tokens: Sequence[int]) -> int:
+def smallest_period(tokens: Sequence[object]) -> int:
     """Return the smallest p with tokens[i] == tokens[i + p] for all i, or their count if there is
     none smaller. It is found in linear time by the Knuth-Morris-Pratt prefix function."""
     borders, border = [0] * len(tokens), 0
@@ -73,66 +98,147 @@ def is_prose(text: str) -> bool:
     return "|" not in text and letters >= _LETTERS * max(1, len(shown))
 
 
-def normalized_sentence(sentence: str) -> str:
-    """Return what two sentences that count as the same have in common: the words, without the
-    number of a list; "" for one that is too short to count, or no prose."""
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, without case; Chinese and Japanese characters by themselves."""
+    return _WORD.findall(text.casefold())
+
+
+def words_of_sentence(sentence: str) -> list[str]:
+    """Return the words that two sentences have in common that count as the same, without the number
+    of a list."""
     number = _NUMBER.match(sentence)
-    rest = sentence[number.end() if number else 0 :]
-    words = " ".join(_WORD.findall(rest.casefold())) if is_prose(rest) else ""
-    return words if len(words.encode("utf-8", "replace")) >= SHORTEST else ""
+    return words_of(sentence[number.end() if number else 0 :])
+
+
+def runs_of(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of the shortest run of RUN bytes at each word."""
+    sizes = [len(word.encode("utf-8", "replace")) for word in words]
+    end = total = 0
+    for begin, size in enumerate(sizes):
+        while total < RUN and end < len(sizes):
+            total += sizes[end]
+            end += 1
+        if total < RUN:
+            return
+        yield begin, end
+        total -= size
+
+
+class Asked:
+    """What a person asks to be repeated: words of the message itself, or anything, so many times
+    ("50 times")."""
+
+    def __init__(self, message: str) -> None:
+        if len(message) > 2 * ENDS:
+            message = f"{message[:ENDS]} {message[-ENDS:]}"
+        self._text = message.strip()
+        words = words_of(message)
+        self._words, self._count = f" {' '.join(words)} ", len(words)
+        numbers = [int(n) for n in re.findall(r"(?<!\d)\d{1,5}(?!\d)", message)]
+        self._number = max(numbers, default=0)
+        self._says_times = bool(_TIMES.search(message.casefold()))
+
+    def times(self, text: str, words: Sequence[str]) -> float:
+        """Return how often `text` may be said as it was asked for, where it may begin anywhere; 0:
+        it was not. A message that is said again as a whole asked for nothing."""
+        asked = _SLACK * self._number
+        if self._has(text.strip(), words):
+            return max(ANY_NUMBER, asked)
+        return asked if self._says_times else 0
+
+    def _has(self, text: str, words: Sequence[str]) -> bool:
+        if not words:
+            return bool(text) and text in self._text and text != self._text
+        words = words[: smallest_period(words)]  # of "very very very" one word
+        if len(words) + 2 > self._count:
+            return False
+        turned = [" ".join((*words[at:], *words[:at])) for at in range(len(words))]
+        return any(f" {one} " in self._words for one in turned)
+
+
+class _Recent:
+    """The last sentences, with how many of their tokens are stale, by a row of STALE."""
+
+    def __init__(self, row: Stale) -> None:
+        self.row = row
+        self._sentences: deque[tuple[int, int]] = deque()  # their tokens, the stale ones
+        self._tokens = self._stale = 0
+
+    def add(self, size: int, stale: int) -> None:
+        self._sentences.append((size, stale))
+        self._tokens += size
+        self._stale += stale
+        while self._tokens - self._sentences[0][0] >= self.row.recent:
+            oldest, was_stale = self._sentences.popleft()
+            self._tokens -= oldest
+            self._stale -= was_stale
+
+    @property
+    def loops(self) -> bool:
+        return self._stale >= self.row.stale
 
 
 class RepetitionGuard:
-    """Watches an answer's tokens, and decides at each whether the answer loops."""
+    """Watches an answer's tokens, and decides at each whether the answer loops. `asked` is the
+    message that it answers."""
 
-    def __init__(self, *, keeps_to_grammar: bool = False) -> None:
-        self._is_code = keeps_to_grammar
+    def __init__(self, *, keeps_to_grammar: bool = False, asked: str = "") -> None:
+        self._is_code, self._asked = keeps_to_grammar, Asked(asked)
         self._count = 0
         self._tokens: deque[int] = deque(maxlen=MOST_KEPT)
-        self._texts: deque[str] = deque(maxlen=MOST_KEPT)
+        self._texts: deque[str] = deque(maxlen=max(window.longest for window in (*PROSE, CODE)))
         self._sentence = ""
         self._size = 0  # tokens of it
         self._line = ""  # how the line begins, as far as it tells a fence
         self._in_fence = False
+        self._words: set[str] = set()  # all that were said
         self._sentences: Counter[str] = Counter()
-        self._recent: deque[tuple[int, bool]] = deque()  # sentences: their tokens, whether stale
-        self._recent_tokens = self._stale_tokens = 0
+        self._runs: Counter[str] = Counter()
+        self._recent = [_Recent(row) for row in STALE]
 
     def feed(self, token: int, text: str) -> bool:
         """Return whether the answer loops with this token; `text` is what became whole with it."""
         self._count += 1
         self._tokens.append(token)
-        self._texts.append(text)
-        self._feed(text)
-        return self._has_period() or self._stale_tokens >= STALE
+        self._texts.append(text[:SEEN])
+        self._feed(text[:SEEN])
+        return self._has_period() or any(recent.loops for recent in self._recent)
 
     def _has_period(self) -> bool:
         if self._is_code or self._in_fence:
             return self._repeats(CODE)
         for window in PROSE:
-            if period := self._period(window):
-                texts = list(self._texts)[-period:]
-                if is_prose("".join(texts)):
-                    return True
+            if (period := self._period(window)) and is_prose(text := self._last_text(period)):
+                return not self._may_repeat(text, period)
         return self._repeats(OTHER) or self._repeats(CODE)
 
     def _repeats(self, window: Window) -> bool:
-        return self._period(window) > 0
+        period = self._period(window)
+        return period > 0 and not self._may_repeat(self._last_text(period), period)
 
     def _period(self, window: Window) -> int:
         """Return the period of the window where it is due and short; else 0."""
         if self._count < window.tokens or self._count % window.stride:
             return 0
-        period = smallest_period(list(self._tokens)[-window.tokens :])
+        first = len(self._tokens) - window.tokens
+        period = smallest_period(list(islice(self._tokens, first, None)))
         return period if period <= window.longest else 0
+
+    def _last_text(self, tokens: int) -> str:
+        return "".join(islice(self._texts, len(self._texts) - tokens, None))
+
+    def _may_repeat(self, text: str, period: int) -> bool:
+        """Return whether a person asked for all that the answer has said of a period so far."""
+        times = self._asked.times(text, words_of(text))
+        return self._count < max(period * times, CODE.tokens * (times >= ANY_NUMBER))
 
     def _feed(self, text: str) -> None:
         """Feed text and end its sentences; the last one may be unfinished."""
         self._sentence += text
         self._size += 1
         while (end := _END.search(self._sentence)) or len(self._sentence) > LONGEST:
-            at = end.end() if end else LONGEST
             # A line's end may go on with the next token: it begins no sentence.
+            at = end.end() if end else _cut(self._sentence)
             sentence, self._sentence = self._sentence[:at], self._sentence[at:]
             self._end_sentence(sentence)
             self._size = 0
@@ -145,27 +251,49 @@ class RepetitionGuard:
             self._in_fence ^= is_fence
         else:
             self._line = self._line[:8]
-        if self._is_code or self._in_fence or is_fence:
-            return
-        words = normalized_sentence(sentence)
-        if words:
-            self._count_sentence(words)
+        if not (self._is_code or self._in_fence or is_fence):
+            self._count_sentence(sentence)
 
-    def _count_sentence(self, words: str) -> None:
-        stale = self._sentences[words] >= REPEATS
-        self._sentences[words] += 1
-        self._recent.append((self._size, stale))
-        self._recent_tokens += self._size
-        self._stale_tokens += self._size * stale
-        while self._recent_tokens - self._recent[0][0] >= RECENT:
-            size, was_stale = self._recent.popleft()
-            self._recent_tokens -= size
-            self._stale_tokens -= size * was_stale
+    def _count_sentence(self, sentence: str) -> None:
+        words = words_of_sentence(sentence)
+        said = " ".join(words)
+        is_new = not self._words.issuperset(words)
+        self._words.update(words)
+        counts = len(said.encode("utf-8", "replace")) >= SHORTEST and is_prose(sentence)
+        size = max(self._size, NEW) if is_new else self._size
+        if counts or is_new:
+            for recent in self._recent:
+                stale = 0.0 if is_new else self._stale(words, said, recent.row.repeats)
+                if stale and self._sentences[said] < self._asked.times(sentence, words):
+                    stale = 0.0
+                recent.add(size, round(size * stale))
+        if counts:
+            self._sentences[said] += 1
+            self._runs.update(" ".join(words[begin:end]) for begin, end in runs_of(words))
+
+    def _stale(self, words: Sequence[str], said: str, repeats: int) -> float:
+        """Return which part of a sentence was said so often before."""
+        if self._sentences[said] >= repeats:
+            return 1.0
+        stale = reached = 0
+        for begin, end in runs_of(words):
+            if self._runs[" ".join(words[begin:end])] >= repeats:
+                stale += end - max(begin, reached)
+                reached = end
+        return (1.0 if self._sentences[said] else UNSAID) * stale / len(words)
 
 
-def repeats(tokens: Sequence[int], texts: Sequence[str], *, in_grammar: bool = False) -> int | None:
+def _cut(sentence: str) -> int:
+    """Return where a sentence of more than LONGEST characters ends: between words, if it can."""
+    space = _LAST_SPACE.match(sentence, 0, LONGEST)
+    return space.end() if space else LONGEST
+
+
+def repeats(
+    tokens: Sequence[int], texts: Sequence[str], *, in_grammar: bool = False, asked: str = ""
+) -> int | None:
     """Return after how many tokens an answer loops; None if it does not."""
-    guard = RepetitionGuard(keeps_to_grammar=in_grammar)
+    guard = RepetitionGuard(keeps_to_grammar=in_grammar, asked=asked)
     for count, (token, text) in enumerate(zip(tokens, texts, strict=True), 1):
         if guard.feed(token, text):
             return count

@@ -9,16 +9,18 @@ import pytest
 from llm_lite.core.generation import repetition
 from llm_lite.core.generation.repetition import (
     CODE,
+    NEW,
     OTHER,
     PROSE,
-    RECENT,
-    REPEATS,
+    SEEN,
+    SHORTEST,
     STALE,
     RepetitionGuard,
     is_prose,
-    normalized_sentence,
     repeats,
+    runs_of,
     smallest_period,
+    words_of_sentence,
 )
 
 WORDS = re.compile(r"\s?\w+|\s|[^\w\s]")
@@ -90,7 +92,118 @@ def song():
     return "\n\n".join(f"{verse}\n\n{chorus}" for verse in verses)
 
 
+def villanelle():
+    """Two lines come back as refrains of six stanzas."""
+    first, second = (
+        "The sea is calm tonight and full of stars",
+        "And nobody will tell us where it ends",
+    )
+    between = (
+        "A gull cries once above the harbour bars",
+        "The moon has counted all her silver friends",
+        "We heard the bells that rang for distant wars",
+        "The sailor mends the net his father mends",
+        "He ties the rope and whispers of the scars",
+        "The tide forgives whatever land offends",
+        "A lantern glows behind the window bars",
+        "Upon the rocks a cloud of spray descends",
+        "The old man sings and tunes his two guitars",
+    )
+    stanzas, at = [(first, between[0], second)], 1
+    for refrain in (first, second, first, second):
+        stanzas.append((between[at], between[at + 1], refrain))
+        at += 2
+    stanzas.append((between[1], first, second))
+    return "\n\n".join(",\n".join(stanza) + "." for stanza in stanzas)
+
+
+def training_plan():
+    """Weeks that are the same but for their number."""
+    days = (
+        "Monday: thirty minutes of easy running and ten minutes of stretching.",
+        "Wednesday: forty minutes on the bicycle, then twenty push-ups.",
+        "Friday: swimming for half an hour at a pace that feels good.",
+        "Sunday: a long walk with the whole family in the forest.",
+    )
+    return "".join(f"Week {n}\n" + "\n".join(days) + "\n\n" for n in range(1, 13))
+
+
+def fixtures():
+    """Each team against each other: the same sentence, with two other names."""
+    teams = ("Lions", "Tigers", "Bears", "Eagles", "Sharks", "Wolves", "Hawks", "Foxes")
+    return "".join(
+        f"The {home} play against the {guest} on the big field behind the old school.\n"
+        for home in teams
+        for guest in teams
+        if home != guest
+    )
+
+
+def truth_table():
+    values = ("true", "false")
+    return "".join(
+        f"If A is {a} and B is {b} and C is {c} and D is {d}, then the whole is "
+        f"{'true' if 'false' not in (a, b, c, d) else 'false'}.\n"
+        for a in values
+        for b in values
+        for c in values
+        for d in values
+    )
+
+
+def objects():
+    """A JSON array outside of a fence."""
+    names = ("Alice", "Bob", "Carol", "David")
+    return "[\n" + ",\n".join(
+        f'  {{"name": "{names[n % 4]}", "status": "active", "country": "Norway", "score": {n % 7}}}'
+        for n in range(80)
+    ) + "\n]"  # fmt: skip
+
+
 GOES_ON = {
+    "a villanelle": villanelle(),
+    "a training plan": training_plan(),
+    "fixtures": fixtures(),
+    "a truth table": truth_table(),
+    "a JSON array": objects(),
+    "a form of addresses": "".join(
+        f"Name: Person {n}\nStreet: Long Road {n}\nCity: Springfield\nCountry: United States of "
+        "America\n\n"
+        for n in range(60)
+    ),
+    "a litany": "".join(
+        f"For the gift of {word}, we give thanks and praise to the maker of all that is.\n"
+        for word in re.findall(
+            r"[a-z]+",
+            " ".join(
+                f"{a}{b}"
+                for a in ("sun", "sea", "tree", "star", "field", "river", "stone", "bird")
+                for b in ("light", "song", "rise", "shine", "fall")
+            ),
+        )
+    ),
+    "a conversation of a play": "".join(
+        f"ROMEO: I will not leave this garden before the sun is up, my {word}.\nJULIET: Then stay "
+        f"and tell me of the {word} once more.\n"
+        for word in (
+            "love",
+            "sword",
+            "rose",
+            "letter",
+            "father",
+            "ship",
+            "moon",
+            "ring",
+            "dream",
+            "horse",
+            "cloak",
+            "lute",
+        )
+    ),
+    "numbered log lines": "".join(
+        f"2024-05-{n % 28 + 1:02d} 12:{n % 60:02d}:07 INFO worker finished the job without errors\n"
+        for n in range(120)
+    ),
     "the house that Jack built": house_that_jack_built(),
     "the twelve days of Christmas": twelve_days(),
     "a song with a refrain": song(),
@@ -115,7 +228,73 @@ GOES_ON = {
     ),
 }
 
+ASKED = {
+    "a line, 50 times": (
+        "Repeat this sentence 50 times: I will not talk in class.",
+        "I will not talk in class.\n" * 50,
+    ),
+    "a line, 300 times, numbered": (
+        "Write 'I will not talk in class' 300 times, with numbers.",
+        "".join(f"{n}. I will not talk in class.\n" for n in range(1, 301)),
+    ),
+    "a word, as often as it likes": ("Say the word banana over and over again.", "banana " * 900),
+    "an emoji": ("Print 🎉 one thousand times please", "🎉 " * 500),
+    "a poem of its own": (
+        "Write a haiku about frogs and say it 20 times.",
+        "An old silent pond.\nA frog jumps into the pond.\nSplash! Silence again.\n\n" * 20,
+    ),
+    "in Korean": ("'안녕하세요 여러분' 이라고 100번 써 줘", "안녕하세요 여러분\n" * 100),
+    "a paragraph that was pasted": (
+        "Copy the following text ten times. The key was old and heavy. It opened a door that "
+        "nobody had seen before. Behind it there was a garden, and in it stood a tree with silver "
+        "leaves.",
+        "The key was old and heavy. It opened a door that nobody had seen before. Behind it there "
+        "was a garden, and in it stood a tree with silver leaves.\n\n" * 10,
+    ),
+}
+
 LOOPS = {
+    "paragraphs with small changes": "".join(
+        f"In ancient {land}, bread was considered as one of the seven sacred ingredients to gods. "
+        "They would eat bread made from wheat and they used it in their rituals. They also had a "
+        f"tradition of eating bread with meat on special occasions. The {people} people believed "
+        "that eating bread is not just food but a way of life.\n\n"
+        for land, people in random.Random(5).choices(
+            (("Rome", "Roman"), ("China", "Chinese"), ("India", "Indian")), k=16
+        )
+    ),
+    "two paragraphs by turns": (
+        "In modern times, the sea has become a symbol of freedom and adventure. The games "
+        "have been held on its shores for many years, and sailors from all over the world "
+        "come to see them. They sing the songs that their fathers sang, and light a "
+        "fire upon the highest hill.\n\n"
+        "In modern times, the sea has become a symbol of peace and tranquility. The games "
+        "have been held on its shores for many years, and children from all over the world "
+        "come to see them. They hear the songs that their mothers heard, and count "
+        "the boats along the quiet bay.\n\n"
+    )
+    * 8,
+    "a sentence without an end": (
+        "The rain on my soul, it is a melody I have been blessed to hear, one that has brought me "
+        "joy and comfort over many years, a song that speaks of love, peace, and harmony, a song "
+        "that reminds me of the beauty of nature, a song that holds the secrets of the universe, "
+    )
+    * 12,
+    "Korean paragraphs with small changes": "".join(
+        f"옛날 {land}에서는 빵을 신에게 바치는 일곱 가지 거룩한 음식 가운데 하나로 여겼습니다. "
+        f"사람들은 밀로 만든 빵을 먹었고 그것을 의식에 썼습니다. {land} 사람들은 빵이 음식일 뿐 "
+        "아니라 삶의 방식이라고 믿었습니다.\n\n"
+        for land in random.Random(6).choices(("로마", "중국", "인도"), k=30)
+    ),
+    "a chapter again and again": "".join(
+        f"Chapter {n}\n\nThe old captain stood at the wheel and looked out over the dark water. "
+        "Nobody on board had slept for three nights, and the food was almost gone. He thought of "
+        "his daughter, who was waiting for him in the little house behind the lighthouse. Then the "
+        "wind turned, and the sails began to fill. He shouted his orders, and the men ran to the "
+        "ropes as if they were young again. By morning they could see the coast. It was not the "
+        "coast that he had hoped for.\n\n"
+        for n in range(1, 12)
+    ),
     "a sentence": "The cat sat on the mat. " * 200,
     "a line": "[Your Phone Number]\n" * 300,
     "a list that counts": "".join(
@@ -145,6 +324,37 @@ LOOPS = {
 @pytest.mark.parametrize("name", GOES_ON)
 def test_what_repeats_itself_for_a_reason_goes_on(name):
     assert looping(GOES_ON[name]) is None
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_a_person_asks_to_be_repeated_goes_on(name):
+    asked, text = ASKED[name]
+    assert looping(text, asked=asked) is None
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_nobody_asked_for_does_not(name):
+    """The same answers to another question; those within a window say nothing."""
+    _, text = ASKED[name]
+    more = text * (1 + 3000 // len(cut(text)[0]))
+    assert looping(more, asked="Tell me about your day.") is not None
+
+
+def test_more_than_was_asked_for_is_a_loop():
+    asked = "Write 'I will not talk in class' 100 times."
+    at = looping("I will not talk in class.\n" * 2000, asked=asked)
+    line = len(cut("\nI will not talk in class.")[0])
+    assert at is not None and repetition.ANY_NUMBER * line < at <= CODE.tokens + CODE.stride
+
+
+def test_a_question_that_is_said_again_and_again_was_not_asked_for():
+    asked = "What is the capital of France?"
+    assert looping("What is the capital of France?\n" * 200, asked=asked) is not None
+
+
+def test_a_very_long_message_is_read_at_its_ends():
+    asked = "Say 'I will not talk in class' fifty times. " + "Rules: none.\n" * 100_000
+    assert looping("I will not talk in class.\n" * 50, asked=asked) is None
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -187,36 +397,60 @@ def test_the_smallest_period_is_the_smallest():
 
 
 def sentences(texts):
-    """(tokens, words, whether in a fence) of the whole text's sentences, found at once."""
+    """(tokens, sentence) of the whole text's sentences outside of fences, found at once, and
+    whether the end is in a fence."""
     found, text, size, line, fence = [], "", 0, "", False
     for piece in texts:
         text, size = text + piece, size + 1
         while (end := repetition._END.search(text)) or len(text) > repetition.LONGEST:
-            at = end.end() if end else repetition.LONGEST
+            spaces = [at for at in range(repetition.LONGEST) if text[at : at + 1].isspace()]
+            at = end.end() if end else (spaces[-1] + 1 if spaces else repetition.LONGEST)
             sentence, text = text[:at], text[at:]
             line += sentence
             is_fence = line.lstrip().startswith(("```", "~~~"))
             fence ^= is_fence and sentence.endswith("\n")
-            if not (fence or is_fence) and (words := normalized_sentence(sentence)):
-                found.append((size, words))
+            if not (fence or is_fence):
+                found.append((size, sentence))
             line, size = "" if sentence.endswith("\n") else line[:8], 0
     return found, fence
+
+
+def stale_tokens(found, repeats):
+    """(tokens, stale tokens) of each sentence that counts."""
+    words_said, said, runs_said, rated = set(), Counter(), Counter(), []
+    for size, sentence in found:
+        words = words_of_sentence(sentence)
+        whole = " ".join(words)
+        is_new, stale = bool(set(words) - words_said), [False] * len(words)
+        runs = [(begin, end, " ".join(words[begin:end])) for begin, end in runs_of(words)]
+        for begin, end, run in runs:
+            if runs_said[run] >= repeats:
+                stale[begin:end] = [True] * (end - begin)
+        part = sum(stale) / max(1, len(words)) * (1 if said[whole] else repetition.UNSAID)
+        part = 1 if said[whole] >= repeats else part
+        counts = len(whole.encode()) >= SHORTEST and is_prose(sentence)
+        if is_new:
+            rated.append((max(size, NEW), 0))
+        elif counts:
+            rated.append((size, round(size * part)))
+        if counts:
+            said[whole] += 1
+            runs_said.update(run for _, _, run in runs)
+        words_said.update(words)
+    return rated
 
 
 def loops_by_definition(tokens, texts):
     """The definition in the module's first lines, of a whole answer, in a plain way."""
     found, in_fence = sentences(texts)
-    said, rated = Counter(), []
-    for size, words in found:
-        rated.append((size, said[words] >= REPEATS))
-        said[words] += 1
-    total = stale = 0
-    for size, is_stale in reversed(rated):
-        if total >= RECENT:
-            break
-        total, stale = total + size, stale + size * is_stale
-    if stale >= STALE:
-        return True
+    for row in STALE:
+        total = stale = 0
+        for size, of_it in reversed(stale_tokens(found, row.repeats)):
+            if total >= row.recent:
+                break
+            total, stale = total + size, stale + of_it
+        if stale >= row.stale:
+            return True
     for window in (CODE,) if in_fence else (*PROSE, OTHER, CODE):
         if len(tokens) < window.tokens or len(tokens) % window.stride:
             continue
@@ -266,6 +500,39 @@ def test_its_work_is_linear(monkeypatch):
         guard, searched[0] = RepetitionGuard(), 0
         for _ in range(length):
             assert not guard.feed(draw.randrange(5000), f" w{draw.randrange(5000)}")
-        assert searched[0] <= 4 * 8 * length  # four windows, each eight times over
-        assert len(guard._recent) <= RECENT and len(guard._tokens) <= CODE.tokens
-        assert len(guard._sentence) <= repetition.LONGEST + 16
+        assert searched[0] <= 5 * 8 * length  # five windows, each eight times over
+        for recent in guard._recent:
+            assert len(recent._sentences) <= recent.row.recent
+        assert len(guard._tokens) <= CODE.tokens
+        assert len(guard._sentence) <= repetition.LONGEST + SEEN
+
+
+@pytest.mark.parametrize("text", [".", '…"', "-", "> ", "1. ", "a", "\n", "가", "、", "( "])
+def test_the_work_of_a_token_does_not_grow_with_its_text(text, monkeypatch):
+    """Characters that are looked at: a vocabulary may have a token of thousands of dots, with which
+    the guard took 37 s for 51 tokens."""
+    looked = [0]
+
+    class Counted:
+        """A pattern that counts what it is given."""
+
+        def __init__(self, pattern):
+            self.pattern = pattern
+
+        def __getattr__(self, name):
+            def called(text, *rest):
+                looked[0] += len(text)
+                return getattr(self.pattern, name)(text, *rest)
+
+            return called
+
+    for name in ("_END", "_NUMBER", "_WORD", "_LAST_SPACE"):
+        monkeypatch.setattr(repetition, name, Counted(getattr(repetition, name)))
+    work = {}
+    for size in (8_000, 800_000):
+        looked[0] = 0
+        guard = RepetitionGuard()
+        for token in range(50):
+            guard.feed(token, text * (size // len(text)))
+        work[size] = looked[0]
+    assert work[8_000] == work[800_000] <= 50 * 400 * SEEN
