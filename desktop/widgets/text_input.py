@@ -1,10 +1,12 @@
-"""The content of a field of several lines, kept from frame to frame beside what the library
+"""Fields of several lines, and the content of one, kept from frame to frame beside what the library
 keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
 
@@ -30,3 +32,26 @@ class Input(Struct):
             data.cursor_pos = data.selection_start = data.selection_end = data.buf_text_len
             self.to_end = False
         return 0
+
+
+def lines_field(
+    label: str,
+    words: str,
+    size: ImVec2,
+    flags: int = 0,
+    callback: Callable[[Any], int] | None = None,
+) -> tuple[bool, str]:
+    """Draw a field of several lines, and return whether its words changed (or Enter was pressed, by
+    its flags) and these."""
+    if _pastes():  # or Dear ImGui drops the tabs; at other times the key would not leave the field
+        flags |= imgui.InputTextFlags_.allow_tab_input
+    changed, words = imgui.input_text_multiline(label, words, size, flags, callback)
+    return bool(changed), str(words)
+
+
+def _pastes() -> bool:
+    """Return whether the keys that paste are pressed just now: those that Dear ImGui knows."""
+    io, key = imgui.get_io(), imgui.Key
+    return (io.key_ctrl and imgui.is_key_pressed(key.v)) or (
+        io.key_shift and imgui.is_key_pressed(key.insert)
+    )

@@ -12,7 +12,7 @@ from llm_lite.desktop.features.selection.find import is_find_open
 from llm_lite.desktop.features.selection.selection import selection
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
-from llm_lite.desktop.widgets.text_input import Input
+from llm_lite.desktop.widgets.text_input import Input, lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, tip
 
@@ -67,7 +67,7 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
         ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
         ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
     ):
-        sent, words = imgui.input_text_multiline(
+        sent, words = lines_field(
             f"##{name}{held.generation}",
             held.text,
             size,

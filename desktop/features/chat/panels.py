@@ -23,6 +23,7 @@ from llm_lite.desktop.features.remote.model import FindServer
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.markdown.code_frame import CodeFrames
 from llm_lite.desktop.widgets.markdown.drawing import ClickedLink
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, popover, primary_button, wrapped
 
@@ -64,7 +65,7 @@ def draw_system_prompt(state: AppState, ui: Ui) -> list[Action]:
     width = imgui.get_content_region_avail().x
     flags = imgui.InputTextFlags_.word_wrap
     with ui.styled(frame_padding=(ui.u(2.5), ui.u(2))):
-        changed, words = imgui.input_text_multiline(
+        changed, words = lines_field(
             "##system", state.system_prompt, ImVec2(width, ui.theme.text * 7), flags
         )
     ui.mark("system_prompt.text")

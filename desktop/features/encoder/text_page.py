@@ -39,6 +39,7 @@ from llm_lite.desktop.language.incoming import typed
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import milliseconds, sentence
 from llm_lite.desktop.widgets.figure import Figure
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, text, wrapped
@@ -247,7 +248,7 @@ def _input(ui: Ui, held: TextField, name: str, size: ImVec2) -> tuple[bool, str]
         ui.colored(frame_bg="raised", frame_bg_hovered="raised", frame_bg_active="raised"),
         ui.styled(frame_padding=(ui.u(3), ui.u(2)), frame_rounding=ui.u(2)),
     ):
-        entered, words = imgui.input_text_multiline(
+        entered, words = lines_field(
             f"##{name}{held.generation}",
             held.text,
             size,

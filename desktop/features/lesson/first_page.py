@@ -25,6 +25,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, primary_button, wrapped
 
@@ -125,7 +126,7 @@ def _draw_field(state: AppState, ui: Ui) -> list[Action]:
     )
     flags = imgui.InputTextFlags_
     options = flags.enter_returns_true | flags.ctrl_enter_for_new_line | flags.word_wrap
-    entered, draft = imgui.input_text_multiline("##lesson.draft", kept.text, size, options)
+    entered, draft = lines_field("##lesson.draft", kept.text, size, options)
     ui.mark("lesson.draft")
     if not draft and not imgui.is_item_active():
         low, pad = imgui.get_item_rect_min(), imgui.get_style().frame_padding

@@ -26,6 +26,7 @@ from llm_lite.desktop.features.prompts.state import (
 from llm_lite.desktop.language.incoming import TYPED, typed
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.icons import ICON_BOOK, ICON_EDIT, ICON_TRASH, ICON_UPLOAD
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
@@ -239,7 +240,7 @@ def _draw_editor(state: AppState, ui: Ui, edited: EditedPrompt) -> list[Action]:
     ui.mark("prompts.edit.name")
     text(ui, tr("Text"), "muted", "small")
     size, flags = ImVec2(-1, ui.theme.text * 10), imgui.InputTextFlags_.word_wrap
-    _, words = imgui.input_text_multiline("##prompts.edit.text", edited.text, size, flags)
+    _, words = lines_field("##prompts.edit.text", edited.text, size, flags)
     ui.mark("prompts.edit.text")
     edited.name = name = name[:LONGEST_NAME]
     edited.text = words = typed(words[:LONGEST_PROMPT])

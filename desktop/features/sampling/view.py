@@ -36,6 +36,7 @@ from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import capital, tokens
 from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_SAVE
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
@@ -382,7 +383,7 @@ def _input_lines(ui: Ui, name: str, typed: str, lines: int) -> tuple[bool, str]:
         if ui.reaching == name:
             ui.reaching = ""
             imgui.set_keyboard_focus_here()
-        changed, words = imgui.input_text_multiline(f"##{name}", typed, size)
+        changed, words = lines_field(f"##{name}", typed, size)
     ui.mark(name)
     # Escape closes the panel; it must not restore the text.
     return changed and not imgui.is_key_pressed(imgui.Key.escape, False), words

@@ -47,6 +47,7 @@ from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.language.units import sentence
 from llm_lite.desktop.widgets.controls import chooser, picker
 from llm_lite.desktop.widgets.icons import ICON_CHAT
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, help_mark, meter, text, wrapped
@@ -189,7 +190,7 @@ def _draw_input(ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
     with ui.styled(frame_padding=(ui.u(2.5), ui.u(1.5))):
         flags = imgui.InputTextFlags_.word_wrap
         size = ImVec2(room.x, ui.theme.text * lines + ui.u(3.5))
-        changed, words = imgui.input_text_multiline("##tokenizer.text", choice.text, size, flags)
+        changed, words = lines_field("##tokenizer.text", choice.text, size, flags)
     ui.mark("tokenizer.text")
     if imgui.is_item_edited():
         ui.local(TokenizerControls).typed_at = ui.now

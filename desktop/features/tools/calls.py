@@ -45,6 +45,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_TERMINAL,
 )
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, primary_button, tip, wrap_lines
 
@@ -370,7 +371,7 @@ class CallCards:
         size = ImVec2(self.width - self.pad * 2, ui.u(22))
         with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
             flags = imgui.InputTextFlags_.word_wrap
-            _, text = imgui.input_text_multiline(f"##{name}.text", text, size, flags)
+            _, text = lines_field(f"##{name}.text", text, size, flags)
         ui.mark(f"{name}.text")
         if not text:
             low, small = imgui.get_item_rect_min(), ui.theme.size("small")

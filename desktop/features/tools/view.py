@@ -34,6 +34,7 @@ from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_EDIT, ICON_NEW, ICON_TRASH, ICON_WARNING
+from llm_lite.desktop.widgets.text_input import lines_field
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
@@ -187,7 +188,7 @@ def _draw_declared(state: AppState, ui: Ui) -> list[Action]:
     with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
         height = ui.u(44) if tools.text else ui.u(16)
         size = ImVec2(width, height)
-        changed, words = imgui.input_text_multiline("##tools.text", tools.text, size)
+        changed, words = lines_field("##tools.text", tools.text, size)
     ui.mark("tools.text")
     escaped = imgui.is_key_pressed(imgui.Key.escape, False)  # closes; must not restore the text
     if changed and not escaped:
@@ -319,7 +320,7 @@ def _draw_form(state: AppState, ui: Ui, form: ServerForm) -> list[Action]:
     wrapped(ui, tr("Environment, a line for each variable"))
     size = ImVec2(width, ui.u(12))
     with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
-        _, words = imgui.input_text_multiline("##tools.form.environment", form.environment, size)
+        _, words = lines_field("##tools.form.environment", form.environment, size)
     form.environment = words[:LONGEST_LINES]
     ui.mark("tools.form.environment")
     for name, label in (

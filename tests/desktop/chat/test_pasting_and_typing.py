@@ -1,7 +1,7 @@
 """A long text that is pasted, and what is typed while no field has the keyboard."""
 
 import pytest
-from imgui_bundle import imgui
+from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import (
@@ -16,9 +16,11 @@ from llm_lite.desktop.features.attachments.model import (
 )
 from llm_lite.desktop.features.chat.model import SetDraft, SetForm
 from llm_lite.desktop.language.incoming import TYPED
+from llm_lite.desktop.widgets.text_input import lines_field
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY
+from tests.paths import ROOT
 
 KEY = imgui.Key
 PAGE = "A line of a page that somebody has copied.\n" * (LONG // 20)
@@ -172,3 +174,76 @@ def test_the_form_of_a_conversation_is_said_above_it_and_can_be_changed(chat):
     assert one.did(SetForm) == [SetForm("chat")]
     one = chat()
     assert "chat.form_note" not in one.ui.rects
+
+
+CODE = "def f(x):\n\tif x:\n\t\treturn 1\n\treturn 2\n"
+
+
+def test_tabs_of_a_paste_stay(chat):
+    """Code loses its blocks without them, in the text and as a chip."""
+    one = chat()
+    paste(one, CODE)
+    assert one.state.draft == CODE
+    one.program.do(SetDraft(""))
+    one.driver.frames(3)
+    paste(one, CODE * 1000)
+    (file,) = one.state.files.files
+    assert file.attached.text == CODE * 1000
+
+
+def test_tabs_stay_where_the_keys_are_shift_and_insert(chat):
+    one = chat()
+    imgui.set_clipboard_text(CODE)
+    one.driver.press(KEY.mod_shift, KEY.insert)
+    one.driver.frames(4)
+    assert one.state.draft == CODE
+
+
+def test_the_key_still_leaves_the_field(chat):
+    one = chat()
+    one.driver.type("a")
+    paste(one, CODE)
+    before = one.state.draft
+    assert imgui.get_io().want_text_input
+    one.driver.press(KEY.tab)
+    one.driver.frames(4)
+    assert one.state.draft == before
+    assert not imgui.get_io().want_text_input
+
+
+FIELDS = {
+    "plain": 0,
+    "wrapped": imgui.InputTextFlags_.word_wrap,
+    "that Enter ends": imgui.InputTextFlags_.enter_returns_true
+    | imgui.InputTextFlags_.ctrl_enter_for_new_line
+    | imgui.InputTextFlags_.word_wrap,
+    "that is followed": imgui.InputTextFlags_.callback_always,
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_tabs_stay_in_each_kind_of_field(headless, name, monkeypatch):
+    """The flags of all fields of several lines, in a field of the chat's place."""
+    one, words = headless(READY), [""]
+
+    def draw(state, ui):
+        imgui.set_keyboard_focus_here()
+        flags = FIELDS[name]
+        watch = (lambda data: 0) if flags & imgui.InputTextFlags_.callback_always else None
+        words[0] = lines_field("##any", words[0], ImVec2(300, 100), flags, watch)[1]
+        return []
+
+    monkeypatch.setattr("llm_lite.desktop.features.chat.view.draw_composer", draw)
+    one.driver.frames(3)
+    paste(one, CODE)
+    assert words[0] == CODE
+
+
+def test_every_field_of_several_lines_is_one_of_these():
+    """A field that calls the library itself loses tabs."""
+    calls = [
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "desktop").rglob("*.py"))
+        if "imgui.input_text_multiline(" in file.read_text("utf-8")
+    ]
+    assert calls == ["desktop/widgets/text_input.py"]
