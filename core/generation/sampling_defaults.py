@@ -39,11 +39,12 @@ def _authors(family: str) -> str:
 
 
 FAMILIES: tuple[Family, ...] = (  # the first one whose pattern is found
-    Family(  # without the penalty 18 of 30 everyday answers repeat themselves, with it 2
+    Family(  # of 48 everyday answers, long stories among them, 11 repeat themselves with a window of
+        # 64 tokens, 4 with one of 256; the penalty of transformers has none
         r"smollm2.*135m.*instruct",
         _card("SmolLM2-Instruct"),
         {"temperature": 0.2, "top_p": 0.9},
-        {"repetition_penalty": 1.1},
+        {"repetition_penalty": 1.1, "penalty_window": 256},
     ),
     Family(
         r"smollm2.*instruct",

@@ -326,6 +326,46 @@ def test_the_editor_remembers_completes_and_takes_several_lines(edited, tmp_path
     assert all("\udcff" not in line for line in typed)
 
 
+CODE = "What does this do?\rdef f(x):\r\tif x:\r\t\treturn 1"
+
+
+def test_a_paste_without_marks_is_one_question(edited, tmp_path):
+    """A terminal that marks no pastes gives their lines as if typed; tabs are no completion."""
+    edited.type(CODE)  # in one write: what follows a line is there when the line is read
+    edited.until("return 1")
+    edited.type("\r")
+    edited.until(" tok/s")
+    edited.until(READY)
+    edited.line("/show")
+    assert "def f(x):" in edited.until(READY)
+    edited.type("\x04")
+    assert edited.end()[0] == 0
+    (history,) = tmp_path.rglob("chat-history")
+    first = json.loads(history.read_text("utf-8").splitlines()[0])
+    assert first == CODE.replace("\r", "\n")
+
+
+def test_commands_that_come_together_are_each_one(edited):
+    edited.type("/temperature 0.25\r/top-k 7\r")
+    edited.until("temperature: 0.25")
+    edited.until("top-k: 7")
+    edited.until(READY)
+    edited.type("\x04")
+    assert edited.end()[0] == 0
+
+
+def test_a_paste_in_plain_lines_is_one_question(talk):
+    talk.type(CODE.replace("\t", "    "))  # the terminal itself may show tabs in its own way
+    talk.until("return 1")
+    talk.type("\r")
+    talk.until(" tok/s")
+    talk.until("> ")
+    talk.line("/show")
+    shown = talk.until("assistant:")
+    assert shown.count("user:") == 1
+    assert "  def f(x):\r\n      if x:\r\n          return 1\r\n" in shown
+
+
 def test_the_history_is_there_the_next_time(tiny_llama, tmp_path):
     place = tmp_path / "state" / "llm-lite" / "chat-history"
     place.parent.mkdir(parents=True)

@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
+from llm_lite.cli.conversation.commands import is_command
 from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT
+from llm_lite.cli.terminal.together import more_input
 from llm_lite.core.files.places import user_folder
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
 KEPT = 256 << 10  # bytes that are read, and left when the file has grown to GROWN
 GROWN = 1 << 20
+LEAVES = (Keys.ControlC, Keys.ControlD)  # no part of a paste
 
 
 class LineHistory(History):
@@ -132,8 +138,20 @@ def _keys() -> KeyBindings:
         elif document.text_before_cursor.endswith("\\") and not document.text_after_cursor:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
+        elif not is_command(document.text) and is_pasted(event):
+            buffer.insert_text("\n")
         else:
             buffer.validate_and_handle()
+
+    def is_pasted(event: KeyPressEvent) -> bool:
+        """Return whether the end of a line came together with what is behind it: terminals that
+        mark no pastes give their lines as if typed."""
+        queue = event.key_processor.input_queue
+        return queue[0].key not in LEAVES if queue else more_input()
+
+    @keys.add("tab", filter=Condition(lambda: not is_command(get_app().current_buffer.text)))
+    def insert_tab(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\t")
 
     @keys.add("escape", "enter")
     def begin_line(event: KeyPressEvent) -> None:

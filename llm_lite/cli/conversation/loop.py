@@ -10,6 +10,7 @@ from llm_lite.cli.conversation.commands import COMMANDS, SlashCommand, is_comman
 from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT, TerminalConversation, checked
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import note, prompt, warn
+from llm_lite.cli.terminal.together import more_input
 from llm_lite.core.errors import LlmLiteError, RequestError
 
 LONGEST_LINE = 1 << 20  # bytes
@@ -78,14 +79,24 @@ def make_editor(commands: Mapping[str, SlashCommand]) -> Read:
 
 
 def read_plain(draft: str = "") -> str:
-    """A message from lines as the terminal gives them; a backslash at the end continues one."""
+    """A message from lines as the terminal gives them; a backslash at the end continues one. Lines
+    that come together are one message, which ends with the next line that comes alone, as the last
+    one of a paste has no end."""
     lines: list[str] = []
+    pasted = False
     while True:
-        line = _read_line(CONTINUED if lines else PROMPT)
-        continued = line.endswith("\\")
+        try:
+            line = _read_line(CONTINUED if lines else PROMPT)
+        except EOFError:
+            if pasted:
+                return "\n".join(lines)
+            raise
+        together = not is_command(line if not lines else lines[0]) and more_input()
+        continued = line.endswith("\\") and not (pasted or together)
         lines.append(line[:-1] if continued else line)
-        if not continued:
+        if not (continued or together):
             return "\n".join(lines)
+        pasted |= together
 
 
 def _read_line(before: str) -> str:
