@@ -107,6 +107,8 @@ class Split(Struct, frozen=True):
     kept: list[Block]  # final
 
 
+LONG = 4_000  # characters of a paragraph whose marks are not looked for at each token
+UNREAD = 8  # such a part of it may be without
 LONGEST = 400_000  # characters in which Markdown is looked for
 PLAIN = re.compile(r"(?:[^\W_]|[ ,.'\"?%/])*\Z")  # what has no meaning behind a word
 WORD_END = re.compile(r"[^\W_]\Z|[^\W_] \Z")
@@ -131,29 +133,49 @@ class GrowingText:
         self._before: References = {}  # those that stand before the tail
         self._known: References = {}  # all
         self._parts: Parts | None = None  # of the block that the tail goes on
+        self._unread = 0  # last characters whose marks were not looked for
 
     def follows(self, text: str) -> bool:
         """Return whether `text` is the one before, grown."""
         return bool(self.text) and text.startswith(self.text)
 
-    def read(self, text: str) -> tuple[Block, ...]:
-        """Return the blocks of `text`."""
+    def read(self, text: str, *, live: bool = False) -> tuple[Block, ...]:
+        """Return the blocks of `text`. A `live` one will be another one soon: the end of a long
+        paragraph may be without its marks."""
         try:
-            return self._read(clean(text))
+            return self._read(clean(text), live)
         except UnicodeEncodeError:  # an address with half of a character
             self._forget()
-            return self._read(clean(text).encode("utf-8", "replace").decode())
+            return self._read(clean(text).encode("utf-8", "replace").decode(), live)
 
-    def _read(self, text: str) -> tuple[Block, ...]:
-        if text == self.text and self.blocks:
+    def _read(self, text: str, live: bool) -> tuple[Block, ...]:
+        if text == self.text and self.blocks and (live or not self._unread):
             return self.blocks
         if not text.startswith(self.text):
             self._forget()
-        if not self._go_on(text):
-            self._parse(text)
+        if not (live and self._put_off(text)):
+            if self._unread or not self._go_on(text):
+                self._parse(text)
+            self._unread = 0
         self.text = text
         self.blocks = (*self._kept, *(piece.block for piece in self._tail))
         return self.blocks
+
+    def _put_off(self, text: str) -> bool:
+        """Add what the last paragraph grew by as it is, if that is little of it; return whether it
+        was."""
+        more = text[len(self.text) :]
+        last = self._tail[-1] if self._tail else None
+        if last is None or "\n" in more or last.last != self._lines():
+            return False
+        known, unread = len(last.source or ""), self._unread + len(more)
+        if known < LONG or unread > known // UNREAD:
+            return False
+        self._unread, spans = unread, last.block.spans
+        if spans and spans[-1] == StyledSpan(spans[-1].text):
+            spans, more = spans[:-1], spans[-1].text + more
+        last.block = replace(last.block, spans=(*spans, StyledSpan(more)))
+        return True
 
     def _go_on(self, text: str) -> bool:
         """Read the last block again where the last line only went on, if that is enough; return

@@ -117,7 +117,7 @@ class RichText:
             one = GrowingText(self._reader)
         if live:  # what was written last stays known when it is done
             self._texts = [*(other for other in self._texts if other is not one), one][-GROWING:]
-        return one.read(text)
+        return one.read(text, live=live)
 
     def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
         placed: list[tuple[float, LaidText]] = []

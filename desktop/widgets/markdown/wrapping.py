@@ -19,7 +19,7 @@ from llm_lite.desktop.widgets.markup.sheet import Picture
 from llm_lite.desktop.widgets.ui import Face, Ui
 
 KEPT = 4  # texts that grow at the same time
-INSIDE = -1  # offset of what is not the beginning of a word
+INSIDE = -1  # offset of the room behind code
 CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uf900-\ufaff\uff00-\uffef\U0001f000-\U0003ffff"
 # Korean is broken between words, Chinese and Japanese between any two characters.
 WORD = re.compile(rf"\n|[ \t]+|[{CJK}]|[^\s{CJK}]+|\s")
@@ -42,12 +42,14 @@ class Run(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """Line number `row` begins with the word at `offset` of a span, whose tabs are expanded."""
+    """Line number `row` begins at `offset` of a span, whose tabs are expanded: with a word, or
+    inside of one that is longer than a line."""
 
     span: int
     offset: int
     row: int
     runs: int  # in the lines above
+    inside: bool = False  # of a word: what is left of it is broken anywhere, too
 
 
 class Style(Struct, frozen=True):
@@ -133,7 +135,8 @@ def wrap(ui: Ui, spans: Spans, style: Style, before: Wrapped | None = None) -> W
         if newline or (lines.x + advance > style.width and not blank and lines.x > 0):
             lines.end()
             if first.offset != INSIDE:
-                marks.append(Mark(first.number, first.offset + newline, lines.row, len(lines.runs)))
+                at = first.offset + newline
+                marks.append(Mark(first.number, at, lines.row, len(lines.runs), first.inside))
             if newline:
                 continue
         if blank and lines.x == 0 and lines.row and first.span.style != "mono":
@@ -151,6 +154,7 @@ class _Piece(Struct):
     span: StyledSpan
     advance: float
     glued: bool = False  # to the one before
+    inside: bool = False  # a letter that is not the first of its word
     picture: Picture | None = None
 
 
@@ -213,11 +217,12 @@ def _pieces(ui: Ui, spans: Spans, style: Style, mark: Mark) -> Iterator[_Piece]:
         picture = style.formula(span, style.width) if style.formula and _is_math(span) else None
         if picture is not None:
             glued = not last.isspace()
-            yield _Piece(number, at, span.text, span, picture.width, glued, picture)
+            yield _Piece(number, at, span.text, span, picture.width, glued, picture=picture)
             last = "x"
             continue
         apart = style.boxed and span.kind != "text"
-        words = _measured(ui, number, span, at, style, apart)
+        inside = mark.inside and number == mark.span
+        words = _measured(ui, number, span, at, style, apart, inside)
         if words and at == 0 and _joins(last, words[0].word):
             words[0] = replace(words[0], glued=True)
         yield from words
@@ -236,9 +241,10 @@ def _joins(last: str, word: str) -> bool:
 
 
 def _measured(
-    ui: Ui, number: int, span: StyledSpan, at: int, style: Style, apart: bool
+    ui: Ui, number: int, span: StyledSpan, at: int, style: Style, apart: bool, inside: bool
 ) -> list[_Piece]:
-    """Return the words of a span from `at` on, with room around where it stands apart."""
+    """Return the words of a span from `at` on, which may be inside of one, with room around where
+    it stands apart."""
     pad = ui.u(1)
     pieces: list[_Piece] = []
     if apart and at == 0:
@@ -247,13 +253,15 @@ def _measured(
     for word in WORD.findall(span.text.expandtabs(4), at):
         advance = imgui.calc_text_size(word).x if word != "\n" else 0.0
         glued = bool(pieces) and not pieces[-1].word and word != "\n"
-        if advance <= style.width:
+        whole = advance <= style.width and not inside
+        if whole or word.isspace():  # blanks never begin a line
             pieces.append(_Piece(number, at, word, span, advance, glued))
         else:
             for place, letter in enumerate(word):
                 wide = imgui.calc_text_size(letter).x
-                begin = INSIDE if place else at
-                pieces.append(_Piece(number, begin, letter, span, wide, glued and not place))
+                is_inside, glued = inside or place > 0, glued and not place
+                pieces.append(_Piece(number, at + place, letter, span, wide, glued, is_inside))
+            inside = False
         at += len(word)
     imgui.pop_font()
     if apart:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.desktop.widgets.markdown.growing import GrowingText
+from llm_lite.desktop.widgets.markdown.growing import LONG, GrowingText
 from llm_lite.desktop.widgets.markdown.reading import Reader
 from tests.counting import python_calls
 
@@ -39,6 +39,44 @@ def test_as_if_it_had_been_there_at_once(pieces):
     for piece in pieces:
         text += piece
         assert growing.read(text) == GrowingText(Reader()).read(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.booleans()), max_size=40))
+def test_marks_that_were_put_off_are_there_when_it_grows_no_more(pieces):
+    """Of long paragraphs, which are short ones here."""
+    growing, text = GrowingText(Reader()), ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("llm_lite.desktop.widgets.markdown.growing.LONG", 4)
+        patch.setattr("llm_lite.desktop.widgets.markdown.growing.UNREAD", 1)
+        for piece, live in pieces:
+            text += piece
+            shown = growing.read(text, live=live)
+            if not live:
+                assert shown == GrowingText(Reader()).read(text)
+        assert growing.read(text) == GrowingText(Reader()).read(text)
+
+
+LONG_LINES = {
+    "brackets": "[" * 49_000,
+    "links": "[a](b) " * 7_000,
+    "stars": "**a* " * 9_000,
+    "dollars": "$a b " * 9_000,
+    "words": "word " * 9_900,
+}
+
+
+@pytest.mark.parametrize("name", LONG_LINES)
+def test_a_token_behind_a_long_line_of_marks_costs_little(name):
+    """A frame took a second with each token behind 49,000 brackets."""
+    growing, text = GrowingText(Reader()), LONG_LINES[name]
+    growing.read(text, live=True)
+    work, count = 0, 4 * LONG
+    for _ in range(count // 8):
+        text += " more **x"[:8]
+        work += python_calls(partial(growing.read, text, live=True))
+    once = python_calls(partial(GrowingText(Reader()).read, text))
+    assert work < 60 * (count // 8) + 8 * once
 
 
 @settings(max_examples=300, deadline=None)

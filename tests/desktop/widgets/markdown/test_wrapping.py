@@ -68,6 +68,30 @@ def test_only_the_last_lines_are_measured(ui, monkeypatch):
     assert len(asked) > 400, "another width is another text"
 
 
+@pytest.mark.parametrize(
+    "text", ["가나다라마" * 4_000, "[" * 20_000, "a" + "\t" * 20_000, "語" * 20_000, "a\t" * 10_000]
+)
+def test_only_the_last_lines_of_a_long_line_are_measured(ui, monkeypatch, text):
+    """Also where a word is longer than a line, or blanks are: 1 MB of Korean without a space."""
+    asked = [0]
+    words = wrapping._pieces
+
+    def counted(*arguments):
+        for piece in words(*arguments):
+            asked[0] += 1
+            yield piece
+
+    monkeypatch.setattr(wrapping, "_pieces", counted)
+    known = Wrapping()
+    known.wrap(ui, (StyledSpan(text),), style(300.0))
+    for _ in range(20):
+        text += "가 "
+        asked[0] = 0
+        found = known.wrap(ui, (StyledSpan(text),), style(300.0))
+        assert asked[0] < 300
+    assert found == wrap(ui, (StyledSpan(text),), style(300.0))
+
+
 def test_several_texts_grow_at_once(ui, monkeypatch):
     known, texts = Wrapping(), [""] * KEPT
     for number in range(60):
