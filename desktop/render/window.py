@@ -21,6 +21,7 @@ from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.render.clipboard import Clipboard, Reading
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.swapchain import Presenter
@@ -76,6 +77,7 @@ class Window:
         self.on_refresh: Callable[[], None] | None = None
         self.on_problem: Callable[[str], None] | None = None
         self._x_errors: ErrorHandler | None = None
+        self._clipboard: Clipboard | None = None
         self._start_glfw()
         try:
             self.handle = self._create(title, geometry or Geometry())
@@ -218,8 +220,15 @@ class Window:
         """Feed keyboard, mouse, clipboard and cursors into the current ImGui context."""
         address = ctypes.cast(self.handle, ctypes.c_void_p).value or 0
         self._imgui_connected = bool(imgui.backends.glfw_init_for_vulkan(address, True))
+        x11, wayland = _platform_is("PLATFORM_X11"), _platform_is("PLATFORM_WAYLAND")
+        how: Reading = "x11" if x11 else "thread" if wayland else "plain"
+        clipboard = self._clipboard = Clipboard(self.handle, self._report_problem, how)
+        imgui.get_platform_io().platform_get_clipboard_text_fn = lambda _context: clipboard.text()
 
     def disconnect_imgui(self) -> None:
+        if self._clipboard is not None:
+            self._clipboard.close()
+            self._clipboard = None
         if self._imgui_connected:
             imgui.backends.glfw_shutdown()
             self._imgui_connected = False

@@ -3,6 +3,8 @@
 import errno
 import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from llm_lite.desktop.features.chat.model import Send, SetSampling
 from llm_lite.desktop.features.program.model import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.model import with_asked
+from llm_lite.desktop.render.clipboard import SILENT
 from llm_lite.desktop.render.window import Window
 from llm_lite.desktop.tour.input_driver import InputDriver
 
@@ -29,6 +32,7 @@ import glfw
 
 from tests.children import PATIENCE
 from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.render.x11_owner import PIECES
 
 pytestmark = pytest.mark.vulkan
 
@@ -332,6 +336,26 @@ def test_clipboard_bytes_that_are_no_utf_8_are_pasted_as_text(app):
     assert draft.startswith("a") and draft.endswith("b")
     draft.encode()
     assert one.program.state.log[-1].level != "error"
+
+
+@pytest.mark.parametrize("kind", ["silent", "pieces"])
+def test_a_paste_of_another_program(app, kind):
+    """One that hangs costs a moment and a sentence; a long one is a chip, with its tabs."""
+    one = ready(app())
+    turn(one, lambda s: "chat.input" in one.program.interface.ui.rects)
+    driver = InputDriver(one.program, one._draw)
+    driver.click("chat.input")
+    words = [sys.executable, "-m", "tests.desktop.render.x11_owner", kind]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout.readline() == "owns\n"
+        driver.press(imgui.Key.mod_ctrl, imgui.Key.v)
+        if kind == "silent":
+            assert SILENT in [line.text for line in one.program.state.log]
+            assert one.program.state.draft == ""
+        else:
+            (file,) = one.program.state.files.files
+            assert file.attached.text == "".join(PIECES)
+        owner.kill()
 
 
 def test_a_dialog_that_names_a_file_that_is_no_utf_8(app, tmp_path, monkeypatch):
