@@ -1,5 +1,5 @@
-"""How ten everyday prompts end on the bundled model: by themselves, at the limit, or as they repeat
-themselves.
+"""How everyday prompts end on the bundled model, long stories among them: by themselves, at the
+limit, or as they repeat themselves.
 
     python -m tests.cross.everyday [--seeds 3] [--before] [--max-new-tokens 1024]
 
@@ -31,6 +31,11 @@ PROMPTS = (
     "Plan a week of simple dinners.",
     "What is the difference between weather and climate?",
     "How do I make pancakes?",
+    "Write a long story about the sea.",
+    "Write a long story about a dragon who is afraid of the dark.",
+    "Tell me a long fairy tale about a fox and a bear.",
+    "Write a long letter from a grandmother to her grandson.",
+    "List three colors.",
 )
 
 
@@ -41,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--before", action="store_true")
     arguments = parser.parse_args(words)
     before = SamplingOptions()
-    own = ("temperature", "top_p", "repetition_penalty")
+    own = ("temperature", "top_p", "repetition_penalty", "penalty_window")
     chosen = {name: getattr(before, name) for name in own} if arguments.before else {}
     ends: Counter[str] = Counter()
     wrong = 0
@@ -52,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 most = arguments.max_new_tokens
                 options = {**chosen, "seed": seed, "max_new_tokens": most}
                 free = afresh(model).generate(prompt, repetition_guard=False, **options)
-                loops = looping_at(model, free)
+                loops = looping_at(prompt, free)
                 end, count = free.finish_reason, len(free.tokens)
                 if not arguments.before:
                     guarded = afresh(model).generate(prompt, **options)
@@ -74,10 +79,10 @@ def afresh(model: Model) -> Model:
     return model
 
 
-def looping_at(model: Model, answer: llm_lite.Answer) -> int | None:
+def looping_at(prompt: str, answer: llm_lite.Answer) -> int | None:
     """After how many tokens the answer loops, by the definition; the whole of it is computed."""
     tokens = list(answer)
-    return repeats([token.id for token in tokens], [token.text for token in tokens])
+    return repeats([t.id for t in tokens], [t.text for t in tokens], asked=prompt)
 
 
 if __name__ == "__main__":

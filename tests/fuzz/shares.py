@@ -29,6 +29,7 @@ WEIGHTS = {
     "elsewhere": 5,
     "kept": 4,
     "page": 4,
+    "answers": 4,
 }
 DOORS = tuple(WEIGHTS)
 

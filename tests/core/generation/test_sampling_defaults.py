@@ -69,7 +69,10 @@ def test_what_is_no_value_is_said_and_left_out(tmp_path, value):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("SmolLM2 135M Instruct", {"temperature": 0.2, "top_p": 0.9, "repetition_penalty": 1.1}),
+        (
+            "SmolLM2 135M Instruct",
+            {"temperature": 0.2, "top_p": 0.9, "repetition_penalty": 1.1, "penalty_window": 256},
+        ),
         ("SmolLM2-1.7B-Instruct-Q4_K_M.gguf", {"temperature": 0.2, "top_p": 0.9}),
         ("SmolLM3-3B", {"temperature": 0.6, "top_p": 0.95}),
         ("SmolLM3-3B-Base", {}),

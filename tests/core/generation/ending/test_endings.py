@@ -47,6 +47,16 @@ def test_an_engine_s_answer_ends_where_it_loops(client, model, speculate):
     assert (finished.stats.drafted > 0) == (speculate == "lookup")
 
 
+def test_what_a_person_asks_to_be_repeated_goes_on(client, model):
+    """The message reaches the guard, of the chat and of a client."""
+    client.load(model, exact("cpu"))
+    asked = (ChatMessage("user", "Write the letter a 1000 times."),)
+    finished, tokens = client.ask(asked, LOOPING)
+    assert (finished.stop_reason, len(tokens)) == ("length", 2 * LONG)
+    service = serve(client, "off", parallel=2)
+    assert Asked(service, messages=asked, sampling=LOOPING).finished().stop_reason == "length"
+
+
 def test_what_does_not_loop_is_the_same_to_the_bit(client, model):
     client.load(model, exact("cpu"))
     client.ask(HELLO)  # the prompt is in the cache for all that follow
