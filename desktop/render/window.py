@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from llm_lite.desktop.render.clipboard import Clipboard, Reading
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.swapchain import Presenter
+from llm_lite.desktop.render.x11_clipboard import PATIENCE
 from llm_lite.desktop.render.x11_errors import ErrorHandler
 
 ICON_FILE = ASSETS / "icon" / "llm-lite.png"
@@ -105,8 +107,15 @@ class Window:
             )
 
     def _end_glfw(self) -> None:
-        glfw.terminate()
-        if self._x_errors is not None:
+        """End GLFW. Under X11 it hands its clipboard to the manager of clipboards, if there is one,
+        and waits for that without an end; this does not."""
+        if self._x_errors is None:
+            glfw.terminate()
+            return
+        ending = threading.Thread(target=glfw.terminate, daemon=True)
+        ending.start()
+        ending.join(PATIENCE)
+        if not ending.is_alive():
             self._x_errors.close()
 
     def _report_problem(self, text: str) -> None:

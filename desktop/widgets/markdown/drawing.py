@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import re
+from bisect import bisect_right
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -46,8 +48,10 @@ class PageDrawing:
     ) -> None:
         last = len(blocks) - 1
         spans = block_spans(laid.block for _, laid in blocks) if self._selected else None
-        for number, (top, laid) in enumerate(blocks):
-            if y + top + laid.height < self.low or y + top > self.high:
+        first = max(0, bisect_right(blocks, self.low - y, key=itemgetter(0)) - 1)
+        for number in range(first, bisect_right(blocks, self.high - y, key=itemgetter(0))):
+            top, laid = blocks[number]
+            if y + top + laid.height < self.low:
                 continue
             self._within = self._chosen(spans[number]) if spans else None
             above = 0.0

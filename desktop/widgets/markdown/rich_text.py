@@ -39,6 +39,42 @@ class Page(Struct, frozen=True):
     epoch: int | None = None  # of the formulas, where there are any
 
 
+class _Pagination(Struct):
+    """The blocks of a page, placed one below the other, and what is known of the first ones: of a
+    page that grows, these stay where they are."""
+
+    setting: tuple[Any, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    placed: list[tuple[float, LaidText]] = field(default_factory=list)
+    widest: list[float] = field(default_factory=list)  # of the lines so far
+    full: list[bool] = field(default_factory=list)  # some block takes the whole width
+    math: list[bool] = field(default_factory=list)  # some block has a formula
+
+    def common(self, setting: tuple[Any, ...], blocks: tuple[Block, ...]) -> int:
+        """Return how many first blocks are the same ones, at the same places."""
+        if setting != self.setting:
+            return 0
+        pairs = zip(self.blocks, blocks, strict=False)
+        return next((n for n, (a, b) in enumerate(pairs) if a is not b), len(self.placed))
+
+    def keep(self, count: int) -> None:
+        for kept in (self.placed, self.widest, self.full, self.math):
+            del kept[count:]
+
+    def add(self, y: float, laid: LaidText) -> None:
+        before = len(self.placed) - 1
+        widest = max((run.x + run.width for run in laid.runs), default=0.0)
+        full = laid.block.kind in ("code", "rule", "table")
+        math = laid.block.math
+        if before >= 0:
+            widest = max(widest, self.widest[before])
+            full, math = full or self.full[before], math or self.math[before]
+        self.placed.append((y, laid))
+        self.widest.append(widest)
+        self.full.append(full)
+        self.math.append(math)
+
+
 class RichText:
     """Lays out and draws Markdown; one for a window."""
 
@@ -50,6 +86,7 @@ class RichText:
         self._live: dict[Any, Page] = {}
         self._unlaid: dict[Any, tuple[Block, ...]] = {}  # blocks without a layout
         self._wrapping = Wrapping()
+        self._paginations: list[_Pagination] = []  # of the texts that were shown last
         self._reader = Reader()
         self._texts: list[GrowingText] = []
 
@@ -120,23 +157,35 @@ class RichText:
         return one.read(text, live=live)
 
     def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
-        placed: list[tuple[float, LaidText]] = []
         setting = Setting(width, ui.local(CodeFrames).numbered, self.formulas)
         known = self.formulas.epoch  # before: more may arrive meanwhile
-        y, before = 0.0, None
-        for number, block in enumerate(blocks):
+        fit = (width, setting.numbers, ui.theme.text, known)
+        alike = [(one.common(fit, blocks), one) for one in self._paginations]
+        count, one = max(alike, key=lambda pair: pair[0], default=(0, _Pagination()))
+        if not count:
+            one = _Pagination()
+        # What a live page ends with may be another block soon.
+        count = min(count, max(0, len(one.blocks) - 1))
+        one.keep(count)
+        y = one.placed[-1][0] + one.placed[-1][1].height if count else 0.0
+        before = blocks[count - 1] if count else None
+        for number, block in enumerate(blocks[count:], count):
             y += gap(ui, before, block)
             if live and number == len(blocks) - 1:
                 laid = lay_out(ui, block, setting, self._wrapping.wrap)
             else:
                 laid = self._laid(ui, block, setting)
-            placed.append((y, laid))
+            one.add(y, laid)
             y += laid.height
             before = block
-        widest = max((r.x + r.width for _, b in placed for r in b.runs), default=0.0)
-        full = any(b.block.kind in ("code", "rule", "table") for _, b in placed)
-        epoch = known if any(block.math for block in blocks) else None
-        return Page(tuple(placed), y, width if full else widest, live, epoch)
+        one.setting, one.blocks = fit, blocks
+        others = [other for other in self._paginations if other is not one]
+        self._paginations = [*others[1 - GROWING :], one] if live else others
+        if not blocks:
+            return Page((), 0.0, 0.0, live)
+        epoch = known if one.math[-1] else None
+        widest = width if one.full[-1] else one.widest[-1]
+        return Page(tuple(one.placed), y, widest, live, epoch)
 
     def _laid(self, ui: Ui, block: Block, setting: Setting) -> LaidText:
         epoch = self.formulas.epoch if block.math else 0

@@ -9,6 +9,7 @@ import pytest
 
 from llm_lite.desktop.render.clipboard import SILENT, Clipboard
 from llm_lite.desktop.render.x11_clipboard import NoAnswerError, X11Clipboard
+from tests.children import PATIENCE
 from tests.desktop.render.x11_owner import PIECES
 from tests.paths import ROOT
 
@@ -114,3 +115,24 @@ def test_the_window_s_own_text_is_asked_of_nobody(display):
     one.close()
     glfw.destroy_window(handle)
     glfw.terminate()
+
+
+CLOSING = """
+import glfw
+from llm_lite.desktop.render.window import Window
+window = Window("title")
+glfw._glfw.glfwSetClipboardString(window.handle, b"kept")
+window.close()
+print("closed", flush=True)
+"""
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("kind", ["manager", None])
+def test_a_window_closes_beside_a_manager_of_clipboards_that_hangs(owner, kind):
+    if kind is not None:
+        owner(kind)
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSING], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "closed\n", "")

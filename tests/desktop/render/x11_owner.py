@@ -1,7 +1,7 @@
 """A program that owns the clipboard of X11, as others do: `python -m ... KIND`.
 
 silent: it never answers. pieces: in pieces (INCR). stops: in pieces, of which only one comes.
-latin: it has no UTF-8. none: it has no text.
+latin: it has no UTF-8. none: it has no text. manager: a manager of clipboards that never answers.
 """
 
 import ctypes
@@ -85,12 +85,13 @@ def main(kind):
         event.answer.type, event.answer.property = SELECTION_NOTIFY, request.property if kept else 0
         x.XSendEvent(display, request.requestor, 0, 0, ctypes.byref(event))
 
-    x.XSetSelectionOwner(display, atom(b"CLIPBOARD"), window, 0)
+    name = b"CLIPBOARD_MANAGER" if kind == "manager" else b"CLIPBOARD"
+    x.XSetSelectionOwner(display, atom(name), window, 0)
     x.XSync(display, 0)
     print("owns", flush=True)
     event, utf8, left = Event(), atom(b"UTF8_STRING"), []
     while True:
-        if kind == "silent":
+        if kind in ("silent", "manager"):
             time.sleep(3600)
         x.XNextEvent(display, ctypes.byref(event))
         if event.type == SELECTION_REQUEST:
