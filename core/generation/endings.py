@@ -21,7 +21,7 @@ class Endings(Generic[Item]):
         self._roles = encoded.roles.tokens if encoded.roles else frozenset()
         in_grammar = bool(sampling.json_schema or sampling.grammar)
         self._guard = (
-            RepetitionGuard(keeps_to_grammar=in_grammar, asked=encoded.asked)
+            RepetitionGuard(keeps_to_grammar=in_grammar, request=encoded.request)
             if sampling.repetition_guard
             else None
         )

@@ -125,13 +125,13 @@ class RoleEnds(Struct, frozen=True):
 class Encoded(Struct):
     """Token ids, and for each the index of the message that contains it; -1: the template does.
     `thinking` is how the answer marks its thoughts, `roles` what ends an answer of a model without
-    a template, `asked` a person's last message."""
+    a template, `request` a person's last message."""
 
     ids: list[int]
     owners: list[int]
     thinking: Thinking | None = None
     roles: RoleEnds | None = None
-    asked: str = ""
+    request: str = ""
 
     @property
     def message_tokens(self) -> list[int]:
@@ -208,7 +208,7 @@ def encode(
     if file.template.origin != "model":
         begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
         encoded.roles = role_ends(tokenizer, begins_line=begins_line, in_chat=True)
-    encoded.asked = next((m.content for m in reversed(messages) if m.role == "user"), "")
+    encoded.request = next((m.content for m in reversed(messages) if m.role == "user"), "")
     return encoded
 
 

@@ -10,15 +10,14 @@ things holds:
 2. **Sentences that come back**, with small changes too. A row of STALE says how many of the last
    tokens of sentences may have been said how often before. A sentence that was said so often is
    stale, and of another one the words in runs of RUN bytes that were: three quarters of these if
-   it was never said as a whole. A sentence with a word or a
-   number that the answer never had is new, and so is one in fenced code or in a row of a table;
-   short ones count only where they are new. A number at the beginning of a line, case and
-   punctuation make no other sentence.
+   it was never said as a whole. A sentence with a word or a number that the answer never had is
+   new, and so is one in fenced code or in a row of a table; short ones count only where they are
+   new. A number at the beginning of a line, case and punctuation make no other sentence.
 
 So code, tables, lists of numbers, quotes, songs with a refrain and poems that grow by a line in
-every stanza go on, and so does what a person asks to be repeated (`Asked`). The work is linear in
-the count of tokens: of a token's text SEEN characters are looked at, and a window is searched for a
-period once for each eighth of its length.
+every stanza go on, and so does what a person asks to be repeated (`Requested`). The work is linear
+in the count of tokens: of a token's text SEEN characters are looked at, and a window is searched
+for a period once for each eighth of its length.
 """
 
 from __future__ import annotations
@@ -124,9 +123,9 @@ def runs_of(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         total -= size
 
 
-class Asked:
-    """What a person asks to be repeated: words of the message itself, or anything, so many times
-    ("50 times")."""
+class Requested:
+    """Says what a person requests to be repeated: words of the message itself, or anything, so many
+    times ("50 times")."""
 
     def __init__(self, message: str) -> None:
         if len(message) > 2 * ENDS:
@@ -141,10 +140,10 @@ class Asked:
     def times(self, text: str, words: Sequence[str]) -> float:
         """Return how often `text` may be said as it was asked for, where it may begin anywhere; 0:
         it was not. A message that is said again as a whole asked for nothing."""
-        asked = _SLACK * self._number
+        number = _SLACK * self._number
         if self._has(text.strip(), words):
-            return max(ANY_NUMBER, asked)
-        return asked if self._says_times else 0
+            return max(ANY_NUMBER, number)
+        return number if self._says_times else 0
 
     def _has(self, text: str, words: Sequence[str]) -> bool:
         if not words:
@@ -179,11 +178,11 @@ class _Recent:
 
 
 class RepetitionGuard:
-    """Watches an answer's tokens, and decides at each whether the answer loops. `asked` is the
+    """Watches an answer's tokens, and decides at each whether the answer loops. `request` is the
     message that it answers."""
 
-    def __init__(self, *, keeps_to_grammar: bool = False, asked: str = "") -> None:
-        self._is_code, self._asked = keeps_to_grammar, Asked(asked)
+    def __init__(self, *, keeps_to_grammar: bool = False, request: str = "") -> None:
+        self._is_code, self._requested = keeps_to_grammar, Requested(request)
         self._count = 0
         self._tokens: deque[int] = deque(maxlen=MOST_KEPT)
         self._texts: deque[str] = deque(maxlen=max(window.longest for window in (*PROSE, CODE)))
@@ -229,7 +228,7 @@ class RepetitionGuard:
 
     def _may_repeat(self, text: str, period: int) -> bool:
         """Return whether a person asked for all that the answer has said of a period so far."""
-        times = self._asked.times(text, words_of(text))
+        times = self._requested.times(text, words_of(text))
         return self._count < max(period * times, CODE.tokens * (times >= ANY_NUMBER))
 
     def _feed(self, text: str) -> None:
@@ -256,31 +255,31 @@ class RepetitionGuard:
 
     def _count_sentence(self, sentence: str) -> None:
         words = words_of_sentence(sentence)
-        said = " ".join(words)
+        joined = " ".join(words)
         is_new = not self._words.issuperset(words)
         self._words.update(words)
-        counts = len(said.encode("utf-8", "replace")) >= SHORTEST and is_prose(sentence)
+        counts = len(joined.encode("utf-8", "replace")) >= SHORTEST and is_prose(sentence)
         size = max(self._size, NEW) if is_new else self._size
         if counts or is_new:
             for recent in self._recent:
-                stale = 0.0 if is_new else self._stale(words, said, recent.row.repeats)
-                if stale and self._sentences[said] < self._asked.times(sentence, words):
+                stale = 0.0 if is_new else self._stale(words, joined, recent.row.repeats)
+                if stale and self._sentences[joined] < self._requested.times(sentence, words):
                     stale = 0.0
                 recent.add(size, round(size * stale))
         if counts:
-            self._sentences[said] += 1
+            self._sentences[joined] += 1
             self._runs.update(" ".join(words[begin:end]) for begin, end in runs_of(words))
 
-    def _stale(self, words: Sequence[str], said: str, repeats: int) -> float:
+    def _stale(self, words: Sequence[str], joined: str, repeats: int) -> float:
         """Return which part of a sentence was said so often before."""
-        if self._sentences[said] >= repeats:
+        if self._sentences[joined] >= repeats:
             return 1.0
         stale = reached = 0
         for begin, end in runs_of(words):
             if self._runs[" ".join(words[begin:end])] >= repeats:
                 stale += end - max(begin, reached)
                 reached = end
-        return (1.0 if self._sentences[said] else UNSAID) * stale / len(words)
+        return (1.0 if self._sentences[joined] else UNSAID) * stale / len(words)
 
 
 def _cut(sentence: str) -> int:
@@ -290,10 +289,10 @@ def _cut(sentence: str) -> int:
 
 
 def repeats(
-    tokens: Sequence[int], texts: Sequence[str], *, in_grammar: bool = False, asked: str = ""
+    tokens: Sequence[int], texts: Sequence[str], *, in_grammar: bool = False, request: str = ""
 ) -> int | None:
     """Return after how many tokens an answer loops; None if it does not."""
-    guard = RepetitionGuard(keeps_to_grammar=in_grammar, asked=asked)
+    guard = RepetitionGuard(keeps_to_grammar=in_grammar, request=request)
     for count, (token, text) in enumerate(zip(tokens, texts, strict=True), 1):
         if guard.feed(token, text):
             return count

@@ -39,8 +39,9 @@ def _authors(family: str) -> str:
 
 
 FAMILIES: tuple[Family, ...] = (  # the first one whose pattern is found
-    Family(  # of 48 everyday answers, long stories among them, 11 repeat themselves with a window of
-        # 64 tokens, 4 with one of 256; the penalty of transformers has none
+    # Of 48 everyday answers, long stories among them, 11 repeat themselves with a window of 64
+    # tokens, of 54 4 with one of 256, which is more than a paragraph.
+    Family(
         r"smollm2.*135m.*instruct",
         _card("SmolLM2-Instruct"),
         {"temperature": 0.2, "top_p": 0.9},

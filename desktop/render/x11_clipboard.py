@@ -1,6 +1,6 @@
 """The X11 clipboard, read over a connection of its own.
 
-Its text is asked of the program that owns it, by messages through the server (ICCCM 2.4 and 2.7):
+The program that owns it sends its text, by messages through the server (ICCCM 2.4 and 2.7):
 `convert_selection`, then a `SelectionNotify`, then a property, of a long text again and again
 (INCR). That program may hang. GLFW waits for it without an end; here each wait has a limit.
 """
@@ -63,7 +63,7 @@ class _Property(ctypes.Structure):
 
 
 class _Event(ctypes.Structure):
-    """What SelectionNotify and PropertyNotify have in common, and their own words."""
+    """xcb_selection_notify_event_t and xcb_property_notify_event_t, whose own fields are words."""
 
     _fields_ = (
         ("type", c_uint8),
@@ -75,7 +75,7 @@ class _Event(ctypes.Structure):
 
 def _library() -> Any:
     """Return libxcb with its functions' types. OSError where it is not installed."""
-    xcb = ctypes.CDLL("libxcb.so.1")
+    xcb: Any = ctypes.CDLL("libxcb.so.1")
     for name, result, arguments in (
         ("xcb_connect", c_void_p, (c_char_p, c_void_p)),
         ("xcb_disconnect", None, (c_void_p,)),

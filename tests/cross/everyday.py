@@ -82,7 +82,7 @@ def afresh(model: Model) -> Model:
 def looping_at(prompt: str, answer: llm_lite.Answer) -> int | None:
     """After how many tokens the answer loops, by the definition; the whole of it is computed."""
     tokens = list(answer)
-    return repeats([t.id for t in tokens], [t.text for t in tokens], asked=prompt)
+    return repeats([t.id for t in tokens], [t.text for t in tokens], request=prompt)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether lines come together, as those of a paste do and no person's keys."""
+"""Tells lines that come together, as those of a paste do, from those that a person types."""
 
 from __future__ import annotations
 

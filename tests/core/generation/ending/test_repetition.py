@@ -329,7 +329,7 @@ def test_what_repeats_itself_for_a_reason_goes_on(name):
 @pytest.mark.parametrize("name", ASKED)
 def test_what_a_person_asks_to_be_repeated_goes_on(name):
     asked, text = ASKED[name]
-    assert looping(text, asked=asked) is None
+    assert looping(text, request=asked) is None
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -337,24 +337,24 @@ def test_what_nobody_asked_for_does_not(name):
     """The same answers to another question; those within a window say nothing."""
     _, text = ASKED[name]
     more = text * (1 + 3000 // len(cut(text)[0]))
-    assert looping(more, asked="Tell me about your day.") is not None
+    assert looping(more, request="Tell me about your day.") is not None
 
 
 def test_more_than_was_asked_for_is_a_loop():
     asked = "Write 'I will not talk in class' 100 times."
-    at = looping("I will not talk in class.\n" * 2000, asked=asked)
+    at = looping("I will not talk in class.\n" * 2000, request=asked)
     line = len(cut("\nI will not talk in class.")[0])
     assert at is not None and repetition.ANY_NUMBER * line < at <= CODE.tokens + CODE.stride
 
 
 def test_a_question_that_is_said_again_and_again_was_not_asked_for():
     asked = "What is the capital of France?"
-    assert looping("What is the capital of France?\n" * 200, asked=asked) is not None
+    assert looping("What is the capital of France?\n" * 200, request=asked) is not None
 
 
 def test_a_very_long_message_is_read_at_its_ends():
     asked = "Say 'I will not talk in class' fifty times. " + "Rules: none.\n" * 100_000
-    assert looping("I will not talk in class.\n" * 50, asked=asked) is None
+    assert looping("I will not talk in class.\n" * 50, request=asked) is None
 
 
 @pytest.mark.parametrize("name", LOOPS)
