@@ -11,8 +11,8 @@ things holds:
    tokens of sentences may have been said how often before. A sentence that was said so often is
    stale, and of another one the words in runs of RUN bytes that were: three quarters of these if
    it was never said as a whole. A sentence with a word or a number that the answer never had is
-   new, and so is one in fenced code or in a row of a table; short ones count only where they are
-   new. A number at the beginning of a line, case and punctuation make no other sentence.
+   new. Fenced code has no sentences; rows of tables and short sentences count where they are new
+   only. A number at the beginning of a line, case and punctuation make no other sentence.
 
 So code, tables, lists of numbers, quotes, songs with a refrain and poems that grow by a line in
 every stanza go on, and so does what a person asks to be repeated (`Requested`). The work is linear

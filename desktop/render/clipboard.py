@@ -40,16 +40,21 @@ class Clipboard:
             self._x11 = None
 
     def text(self) -> str:
-        """Return the text; "" if there is none, or nobody answers in time."""
+        """Return the text; "" if there is none, or nobody answers in time. Its lines end as Dear
+        ImGui's do, which drops carriage returns."""
         try:
-            if self._x11 is None:
-                return self._read() if self._how == "plain" else self._read_on_thread()
-            if self._x11.is_of(glfw.get_x11_window(self._handle)):
-                return self._read()  # its own answer: nobody else is asked
-            return self._x11.text()
+            found = self._found()
         except NoAnswerError:
             self._report(SILENT)
             return ""
+        return found.replace("\r\n", "\n").replace("\r", "\n")
+
+    def _found(self) -> str:
+        if self._x11 is None:
+            return self._read() if self._how == "plain" else self._read_on_thread()
+        if self._x11.is_of(glfw.get_x11_window(self._handle)):
+            return self._read()  # its own answer: nobody else is asked
+        return self._x11.text()
 
     def _read(self) -> str:
         """Return GLFW's answer, whose bytes need not be UTF-8."""

@@ -102,6 +102,12 @@ def test_a_thread_that_hangs_is_waited_for_no_longer(monkeypatch):
     assert (one.text(), len(asked)) == ("text", 2)
 
 
+def test_lines_end_alike_whoever_copied_them(monkeypatch):
+    one = Clipboard(None, print, "plain")
+    monkeypatch.setattr(one, "_read", lambda: "a\r\nb\rc\n\r\n\td")
+    assert one.text() == "a\nb\nc\n\n\td"
+
+
 def test_the_window_s_own_text_is_asked_of_nobody(display):
     """It would wait for itself."""
     assert glfw.init()
