@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Generator, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import CancelledError
@@ -23,6 +24,7 @@ from llm_lite.core.plain_text import one_line, quote, shortened
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.failures import RemoteError, refusal
 from llm_lite.core.remote.sse import EventReader
+from llm_lite.core.remote.unpacking import unpacked
 
 if TYPE_CHECKING:
     import httpx2
@@ -91,7 +93,7 @@ class Client:
         end = time.monotonic() + seconds
         with self._open(method, path, body, exchange, seconds) as answer:
             found = bytearray()
-            for piece in answer.iter_raw():
+            for piece in self._body(answer):
                 found += piece
                 if len(found) > most:
                     raise RemoteError(
@@ -108,13 +110,14 @@ class Client:
     ) -> Generator[str, None, None]:
         """Yield the data of the events with which a server answers; a whole JSON is one event."""
         with self._open("POST", path, body, exchange, FIRST_SECONDS) as answer:
-            kind = answer.headers.get("Content-Type", "")
-            if "json" in kind and "event-stream" not in kind:
-                yield b"".join(_at_most(answer.iter_raw(), self.address.host)).decode(
-                    "utf-8", "replace"
-                )
+            pieces = self._body(answer)
+            first = next(pieces, b"")
+            kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+            pieces = chain((first,), pieces)
+            if kind.endswith("json") and "nd" not in kind and first.lstrip()[:1] in b"{[":
+                yield b"".join(_at_most(pieces, self.address.host)).decode("utf-8", "replace")
                 return
-            yield from reader.read(answer.iter_raw())
+            yield from reader.read(pieces)
 
     @contextlib.contextmanager
     def _open(
@@ -122,19 +125,17 @@ class Client:
     ) -> Iterator[httpx2.Response]:
         import httpx2
 
+        from llm_lite.core.hub.remote import proxies
+
         _silence()
         self._raise_if_cancelled(exchange)
         host = self.address.host
-        try:
-            client = httpx2.Client(
-                timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
-                follow_redirects=False,
-                trust_env=not self.address.is_here,
-            )
-        except (ValueError, ImportError, httpx2.InvalidURL) as error:
-            raise RemoteError(
-                f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is not usable: {quote(str(error))}"
-            ) from None
+        client = httpx2.Client(
+            timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
+            follow_redirects=False,
+            trust_env=not self.address.is_here,
+            **({} if self.address.is_here else proxies.routes()),
+        )
         content = None if body is None else self._written(body)
 
         def trace(name: str, info: dict[str, Any]) -> None:
@@ -154,7 +155,6 @@ class Client:
             ):
                 if not answer.is_success:
                     raise self._refusal(path, answer)
-                self._check_packing(answer)
                 yield answer
         except httpx2.TimeoutException as error:
             self._raise_if_cancelled(exchange)
@@ -184,8 +184,8 @@ class Client:
         import httpx2
 
         body = bytearray()
-        with contextlib.suppress(httpx2.HTTPError):
-            for piece in answer.iter_raw():
+        with contextlib.suppress(httpx2.HTTPError, RemoteError):
+            for piece in self._body(answer):
                 body += piece[: _ERROR_BYTES - len(body)]
                 if len(body) >= _ERROR_BYTES:
                     break
@@ -204,14 +204,9 @@ class Client:
             "its answer"
         )
 
-    def _check_packing(self, answer: httpx2.Response) -> None:
-        """Refuse a packed answer, as its size is counted as received: a small answer could unpack
-        to gigabytes."""
-        coding = answer.headers.get("Content-Encoding", "identity").lower()
-        if coding not in ("identity", ""):
-            raise RemoteError(
-                f"{self.address.host} packs its answer as {quote(coding)}, which was not asked for"
-            )
+    def _body(self, answer: httpx2.Response) -> Iterator[bytes]:
+        coding = answer.headers.get("Content-Encoding", "")
+        return unpacked(answer.iter_raw(), coding, self.address.host)
 
     def _raise_if_cancelled(self, exchange: Exchange) -> None:
         if exchange.cancelled:

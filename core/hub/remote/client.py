@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 from huggingface_hub.utils._http import hf_raise_for_status, hf_request_event_hook
 
-from llm_lite.core.errors import CancelledError, RequestError
-from llm_lite.core.hub.remote import heads
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.hub.remote import heads, proxies
 from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError, unreachable
 from llm_lite.core.plain_text import quote
 
@@ -59,8 +59,8 @@ def _count_page(url: httpx2.URL) -> None:
 
 
 def make_client(timeout: Callable[[], float]) -> httpx2.Client:
-    """Make the client of requests. RequestError if the environment names a proxy that is no
-    address."""
+    """Make the client of requests, which raise RequestError where the environment names a proxy
+    that is not usable."""
 
     def limit(request: httpx2.Request) -> None:
         if not request.extensions.get(STREAMED):
@@ -76,12 +76,7 @@ def make_client(timeout: Callable[[], float]) -> httpx2.Client:
         "request": [hf_request_event_hook, limit],
         "response": [_bound],
     }
-    try:
-        return _Client(event_hooks=hooks, follow_redirects=True, timeout=_TIMEOUT)
-    except (ValueError, ImportError, httpx2.InvalidURL) as error:
-        raise RequestError(
-            f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is not usable: {quote(str(error))}"
-        ) from None
+    return _Client(event_hooks=hooks, follow_redirects=True, timeout=_TIMEOUT, **proxies.routes())
 
 
 class _Client(httpx2.Client):
