@@ -34,7 +34,11 @@ from llm_lite.core.text.thinking import MARKS
 MOST_CHARACTERS = 4 << 20  # characters of an answer: a window has to show them
 MOST_TOKENS = 1 << 18
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
-_REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
+_REASONS: dict[str, StopReason] = {
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("", "stop", "eos", "eos_token", "end_turn", "stop_sequence"), "end"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use"), "end"),
+}
 _OURS: dict[str, StopReason] = {"role": "role", "repetition": "repetition"}
 _CLOSING = MARKS["think"].written[1]
 
@@ -95,17 +99,19 @@ class RemoteAnswer(Struct):
         host = self.client.address.host
         reader, parser = EventReader(host), StreamParser(host)
         self._parser = parser
+        is_done = False
         with closing(self.client.stream(asked.path, body, self.exchange, reader)) as events:
-            for data in events:
+            for data in _until_broken(events, parser):
                 if self.exchange.cancelled:  # what has come already may be much
                     break
-                if data.strip() == "[DONE]":
+                is_done = data.strip() == "[DONE]"
+                if is_done:
                     break
                 read = progress(data)
                 if read is not None:
                     self._start(False, read[1])
                     self.emit(PrefillProgress(*read))
-                for piece in parser.feed(data):
+                for piece in parser.feed(data, reader.kind):
                     self._take_piece(piece, asked)
                     if self.exchange.cancelled:  # an event may have a million characters
                         break
@@ -120,7 +126,7 @@ class RemoteAnswer(Struct):
             self._notes.append(
                 f"{host} sent bytes that are no UTF-8: the sign \ufffd stands in their places"
             )
-        if not parser.finish:
+        if not (parser.finish or is_done or parser.is_counted):
             raise RemoteError(f"the answer of {host} was cut off before its end")
 
     def _take_piece(self, piece: Piece, asked: RemoteRequest) -> None:
@@ -190,8 +196,8 @@ class RemoteAnswer(Struct):
         if parser.finish == "stop" and parser.stop_text:
             known = self.dialect.name == "llm-lite"
             return (_OURS.get(parser.stop_text, "stop string") if known else "stop string"), note
-        if parser.finish in _REASONS:
-            return _REASONS[parser.finish], note
+        if (reason := _REASONS.get(parser.finish.lower())) is not None:
+            return reason, note
         return "end", f"{parser.host} ended the answer: {quote(parser.finish)}"
 
     def _finish(self, reason: StopReason, note: str) -> None:
@@ -224,6 +230,15 @@ def refused_fields(error: RemoteStatusError, asked: RemoteRequest, known: set[st
     if "logprobs" in error.server_sentence or "logits_all" in error.server_sentence:
         found |= {"logprobs", "top_logprobs"} - known
     return found & set(asked.body)
+
+
+def _until_broken(events: Iterator[str], parser: StreamParser) -> Iterator[str]:
+    """Yield events; a connection that breaks behind the end of the answer is no matter."""
+    try:
+        yield from events
+    except RemoteError:
+        if not parser.finish:
+            raise
 
 
 def _parts(whole: str) -> Iterator[str]:

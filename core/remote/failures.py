@@ -74,7 +74,7 @@ def error_message(value: Any) -> str:
         if isinstance(value, list) and value:
             value = value[0]
         elif isinstance(value, dict):
-            names = ("error", "message", "detail", "msg")
+            names = ("error", "message", "detail", "msg", "error_message")
             value = next((value[name] for name in names if value.get(name)), None)
     return _short(value) if isinstance(value, str) else ""
 

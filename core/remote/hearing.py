@@ -18,16 +18,19 @@ from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.plain_text import quote
 from llm_lite.core.remote.failures import RemoteError, error_message
 from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
-from llm_lite.core.tools.json_values import levels_of
+from llm_lite.core.remote.streamed_calls import MOST_CALLS, StreamedCalls
 
 MOST_TEXT = 1 << 20  # characters in one event
-MOST_CALLS = 32
 MOST_EARLY = 64  # tokens
-MOST_ARGUMENTS = 1 << 20  # characters of a call
+MOST_PARTS = 4096  # of a content in one event
 LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are split
-_DEEP = 64  # lists and objects within each other
 
 NOTHING = -9999.0  # OpenAI's logprob of what has none
+
+# Fields of thoughts: DeepSeek's and vLLM's, OpenRouter's and vLLM's later one, Ollama's, and parts.
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_SENTENCES = ("message", "detail", "error_message")  # of an error that no `error` holds
+_SIGNS_OF_LIFE = ("ping", "keepalive", "keep-alive", "heartbeat")  # kinds of events
 
 Kind = Literal["thought", "visible"]
 
@@ -50,12 +53,6 @@ class Usage(Struct):
     new_rate: float = 0.0
 
 
-class _Call(Struct):
-    name: str = ""
-    parts: list[str] = field(default_factory=list)  # of the arguments
-    room: int = MOST_ARGUMENTS  # characters
-
-
 class StreamParser(Struct):
     """The parser of one answer. `feed` takes the data of an event and yields the pieces in it."""
 
@@ -64,39 +61,57 @@ class StreamParser(Struct):
     finish: str = ""  # the protocol's reason
     stop_text: str = ""  # the string that ended it, if the server says it
     response: str = ""  # the server's name of the answer
-    damaged: bool = False  # some text was no UTF-8
+    is_counted: bool = False  # an event without a choice has told the tokens, as behind the last
     _early: list[dict[str, Any]] = field(default_factory=list)  # tokens without a text yet
-    _calls: dict[int, _Call] = field(default_factory=dict)
+    _calls: StreamedCalls = field(default_factory=StreamedCalls)
+    _has_text: bool = False  # some text has come
     _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
-    def feed(self, data: str) -> Iterator[Piece]:
-        """Yield the pieces of an event. RemoteError for an error in the middle of an answer, and
-        for what is no JSON."""
-        event = self._parsed(data)
-        if event.get("error"):
-            problem = error_message(event["error"]) or "an error that it does not name"
-            raise RemoteError(f"{self.host} broke off: {problem}")
+    def feed(self, data: str, kind: str = "") -> Iterator[Piece]:
+        """Yield the pieces of an event of a kind, which most servers do not name. RemoteError for
+        an error in the middle of an answer, and for what is no JSON."""
+        if kind in _SIGNS_OF_LIFE or data.strip() in ("", "null") or data.startswith(":"):
+            return
+        event = self._parsed(data, kind)
+        self._raise_if_failed(event, kind)
         self.response = self.response or text(event.get("id"))
-        self._count(event)
         choices = a_list(event.get("choices"))
         choice = an_object(choices[0]) if choices else {}
-        if whole(choice.get("index")):
+        self._count(event, choice)
+        if not choices:
+            self.is_counted = self.is_counted or bool(self.usage.new)
             return
         found = text(choice.get("finish_reason"), 40)
-        ended = bool(found)
+        ended = found not in ("", "null")
         if ended:
             self.finish = found
             self.stop_text = text(choice.get("stop_reason"))
-        yield from self._pieces(choice, ended)
+        for piece in self._pieces(choice, ended):
+            self._has_text = True
+            yield piece
+
+    def _raise_if_failed(self, event: dict[str, Any], kind: str) -> None:
+        """Raise RemoteError for an event that says an error, as servers do in several forms."""
+        problem = event.get("error")
+        bare = "choices" not in event and "usage" not in event
+        if not problem and (kind == "error" or (bare and _says_error(event))):
+            problem = event
+        if problem:
+            sentence = error_message(problem) or "an error that it does not name"
+            raise RemoteError(f"{self.host} broke off: {sentence}")
 
     def _pieces(self, choice: dict[str, Any], ended: bool) -> Iterator[Piece]:
         if "delta" not in choice and "message" not in choice:  # of /v1/completions
             logs = _completion_rows(an_object(choice.get("logprobs")))
             yield from self._spelled("visible", text(choice.get("text"), MOST_TEXT), logs, ended)
             return
-        delta = an_object(choice.get("delta")) or an_object(choice.get("message"))
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        thought, visible = text(thought, MOST_TEXT), text(delta.get("content"), MOST_TEXT)
+        delta = an_object(choice.get("delta"))
+        if not (delta or self._has_text or self._calls.begun):  # else it says all once more
+            delta = an_object(choice.get("message"))
+        parted, visible = _words(delta.get("content"))
+        thoughts = (_words(delta.get(name))[1] for name in _THOUGHTS)
+        thought = parted or next(filter(None, thoughts), "")
+        visible = visible or text(delta.get("refusal"), MOST_TEXT)
         logs = [an_object(row) for row in a_list(an_object(choice.get("logprobs")).get("content"))]
         logs = [*self._early, *logs]
         self._early = []
@@ -107,8 +122,9 @@ class StreamParser(Struct):
             yield from self._spelled("thought", thought, [] if visible else logs, ended)
             logs = logs if visible and not thought else []
         yield from self._spelled("visible", visible, logs, ended)
-        for row in a_list(delta.get("tool_calls"))[:MOST_CALLS]:
-            self._feed_call(an_object(row))
+        rows = a_list(delta.get("tool_calls"))[:MOST_CALLS] or [delta.get("function_call")]
+        for row in filter(None, map(an_object, rows)):
+            self._calls.feed(row)
 
     def _spelled(
         self, kind: Kind, words: str, logs: list[dict[str, Any]], ended: bool
@@ -139,39 +155,16 @@ class StreamParser(Struct):
                 chance = math.nan
             yield Piece(kind, part, _number(row, spelled), chance, _alternatives(row))
 
-    def _feed_call(self, row: dict[str, Any]) -> None:
-        place = whole(row.get("index"))
-        if place not in self._calls and len(self._calls) >= MOST_CALLS:
-            return
-        call = self._calls.setdefault(place, _Call())
-        function = an_object(row.get("function"))
-        call.name = call.name or text(function.get("name"), 200)
-        more = function.get("arguments")
-        more = json.dumps(more) if isinstance(more, dict) else text(more, MOST_ARGUMENTS)
-        if more := more[: call.room]:
-            call.parts.append(more)
-            call.room -= len(more)
-
     def calls(self) -> list[str]:
         """Return the calls, marked as the window reads calls of models here ("tags")."""
-        found = []
-        for _, call in sorted(self._calls.items()):
-            written = "".join(call.parts)
-            try:
-                arguments = json.loads(written or "{}")
-            except (ValueError, RecursionError):
-                arguments = written  # a text where an object is expected: kept as it is
-            if levels_of(arguments) > _DEEP:  # it could be read and not written
-                arguments = written
-            body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-            body = text(body, len(body)).replace("</", "<\\/")  # escapes have become characters
-            found.append(f"<tool_call>\n{body}\n</tool_call>")
-        return found
+        return self._calls.written()
 
-    def _parsed(self, data: str) -> dict[str, Any]:
+    def _parsed(self, data: str, kind: str) -> dict[str, Any]:
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
+            if kind == "error":
+                raise RemoteError(f"{self.host} broke off: {quote(data)}") from None
             raise RemoteError(
                 f"{self.host} sends what is not JSON in the middle of an answer: {quote(data)}"
             ) from None
@@ -179,8 +172,10 @@ class StreamParser(Struct):
             raise RemoteError(f"{self.host} sends {quote(data)}, expected an event of an answer")
         return event
 
-    def _count(self, event: dict[str, Any]) -> None:
-        counts, use = an_object(event.get("usage")), self.usage
+    def _count(self, event: dict[str, Any], choice: dict[str, Any]) -> None:
+        counts = an_object(event.get("usage")) or an_object(choice.get("usage"))
+        counts = counts or an_object(an_object(event.get("x_groq")).get("usage"))
+        use = self.usage
         use.prompt = whole(counts.get("prompt_tokens")) or use.prompt
         use.new = whole(counts.get("completion_tokens")) or use.new
         details = an_object(counts.get("prompt_tokens_details"))
@@ -192,6 +187,25 @@ class StreamParser(Struct):
             use.new = whole(times.get("predicted_n")) or use.new
             use.prompt_rate = rate(times.get("prompt_per_second")) or use.prompt_rate
             use.new_rate = rate(times.get("predicted_per_second")) or use.new_rate
+
+
+def _words(content: Any, is_inner: bool = False) -> tuple[str, str]:
+    """Return the thought and the visible text of a content: a text or, as Mistral's, parts."""
+    if not isinstance(content, list):
+        return "", text(content, MOST_TEXT)
+    thought, visible = "", ""
+    for part in content[:MOST_PARTS]:
+        row = an_object(part) or {"text": part}
+        thought += "" if is_inner else _words(row.get("thinking"), True)[1]
+        visible += text(row.get("text"), MOST_TEXT)
+    return thought[:MOST_TEXT], visible[:MOST_TEXT]
+
+
+def _says_error(event: dict[str, Any]) -> bool:
+    """Return True for an event without a choice that is an error of vLLM's, FastAPI's or another
+    form."""
+    named = "error" in (event.get("object"), event.get("type"))
+    return named or any(isinstance(event.get(name), str) for name in _SENTENCES)
 
 
 def progress(data: str) -> tuple[int, int] | None:

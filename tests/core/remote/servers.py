@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 from tests.children import PATIENCE
+from tests.core.remote.habits import HABITS, Habit
 
 Form = Literal["vllm", "llama-server", "llama-cpp-python", "lm-studio", "plain"]
 Fault = Literal[
@@ -46,6 +47,7 @@ class ScriptedServer:
     delay: float = 0.0  # seconds between two words
     logprobs: bool = True
     finish: str = "stop"
+    habit: Habit | None = None  # what is sent instead of events
     slow_head: float = 0.0  # seconds between two bytes of an answer's head
     asked: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     port: int = 0
@@ -298,6 +300,9 @@ class _Handler(BaseHTTPRequestHandler):
             script.over.wait(PATIENCE)
             self.close_connection = True
             return
+        if script.habit is not None:
+            self._send_as_is(script.habit)
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Connection", "close")
@@ -311,6 +316,18 @@ class _Handler(BaseHTTPRequestHandler):
                 if script.over.wait(script.delay):
                     return
             self._data(b"[DONE]")
+
+    def _send_as_is(self, habit: Habit) -> None:
+        self.send_response(200)
+        for name, value in {"Content-Type": "text/event-stream", **habit.headers}.items():
+            self.send_header(name, value)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            for piece in habit.pieces:
+                self.wfile.write(piece)
+                self.wfile.flush()
 
     def _break(self, fault: Fault) -> bool:
         """Whether the answer ends here."""
@@ -364,8 +381,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8777)
     parser.add_argument("--delay", type=float, default=0.05)
     parser.add_argument("--key", default="")
+    parser.add_argument("--habit", choices=sorted(HABITS), help="send what a server was seen to")
     arguments = parser.parse_args()
-    with scripted(arguments.form, arguments.port, delay=arguments.delay, key=arguments.key) as one:
+    habit = HABITS.get(arguments.habit)
+    how = {"delay": arguments.delay, "key": arguments.key, "habit": habit}
+    with scripted(arguments.form, arguments.port, **how) as one:
         print(one.url, flush=True)
         time.sleep(1e6)
 
