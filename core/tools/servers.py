@@ -18,16 +18,18 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec, ToolSpec
-from llm_lite.core.plain_text import lines, one_line, shortened
-from llm_lite.core.tools.declared import MOST_FUNCTIONS, checked
-from llm_lite.core.tools.json_values import JsonProblem, written
+from llm_lite.core.plain_text import one_line, quote, shortened
+from llm_lite.core.tools.declared import checked
+from llm_lite.core.tools.json_values import JsonProblem, kind_of
+from llm_lite.core.tools.received import result_of
 from llm_lite.core.tools.transport import ServerProcess
 
 _Done = TypeVar("_Done")
-MOST_RESULT = 64 << 10  # characters of what a tool answers
+MOST_TOOLS = 512  # of a server
+MOST_PAGES = 128  # of a server's list of tools
 _LAST_WORDS = 0.5  # seconds for calls of a server that has ended
 _MOMENT = 0.05  # seconds, in which it shows that a server has ended, not only its output
-_PAGES = 8  # of a server's list of tools
+_SETTLING = 0.1  # seconds, in which a server may say several times that its tools have changed
 
 
 class ServerReady(Struct, frozen=True):
@@ -60,7 +62,7 @@ ServerEvent = ServerReady | ServerEnded | ServerLogged | CallEnded
 class _Running(Struct):
     task: asyncio.Task[None]
     process: ServerProcess | None = None
-    session: Any = None
+    requests: Any = None  # what sends them, once it is ready
     calls: dict[str, asyncio.Task[tuple[str, bool]]] = field(default_factory=dict)
     successor: ServerSpec | None = None  # started once this one, which was stopped, has ended
 
@@ -197,66 +199,105 @@ class ToolServers:
 
     async def _run_server(self, spec: ServerSpec) -> str:
         """Run a server and return a sentence on why it ended."""
-        from mcp import ClientSession, Implementation
+        from mcp import ClientSession
+        from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
         running = self._servers[spec.name]
         log_line = _Lines(self._emit, spec.name)
+        changed = asyncio.Event()
         process = running.process = ServerProcess(spec, log_line)
         async with process.streams() as (incoming, outgoing):
-            name = Implementation(name="llm-lite", version="0.1")
-            session = ClientSession(incoming, outgoing, client_info=name)
+            # The session answers the server's own requests. Ours go past it: it refuses all tools,
+            # or all blocks of a result, for one that is not as the protocol has it.
+            asked: Any = JSONRPCDispatcher(incoming, outgoing)
+            session = ClientSession(dispatcher=asked, message_handler=_change_noted(changed))
             async with session:
-                begun = self._begin_session(session, spec, process)
+                begun = self._begin_session(session, asked, spec, process)
                 tools = await _within(spec.start_seconds, begun, _late(spec))
-                running.session = session
+                running.requests = asked
                 self._emit(ServerReady(spec.name, tools))
-                await process.finished.wait()
+                looking = self._spawn(self._look_again(asked, spec, changed))
+                try:
+                    await process.finished.wait()
+                finally:
+                    looking.cancel()
+                    await asyncio.gather(looking, return_exceptions=True)
         return process.ending
 
     async def _begin_session(
-        self, session: Any, spec: ServerSpec, process: ServerProcess
+        self, session: Any, asked: Any, spec: ServerSpec, process: ServerProcess
     ) -> tuple[ToolSpec, ...]:
-        import mcp_types as types
-
         try:
-            await session.initialize()
-            found: list[Any] = []
-            cursor: str | None = None
-            for _ in range(_PAGES):
-                params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-                request = types.ListToolsRequest(params=params)
-                page = await session.send_request(request, types.ListToolsResult)
-                found += page.tools
-                cursor = page.next_cursor
-                if not cursor or len(found) > MOST_FUNCTIONS:
-                    break
+            await _greet(session, asked, _Lines(self._emit, spec.name))
+            return await self._tools(asked, spec.name)
         except Exception as error:
             # The process may have ended, and the session says only that it is closed.
             await asyncio.sleep(_MOMENT)
             if process.finished.is_set():
                 raise RequestError(process.ending) from None
             raise RequestError(f"it does not speak MCP: {_why(error)}") from None
-        return self._checked(spec.name, found)
+
+    async def _look_again(self, asked: Any, spec: ServerSpec, changed: asyncio.Event) -> None:
+        """List the tools again whenever the server says that they have changed."""
+        while await changed.wait():
+            await asyncio.sleep(_SETTLING)
+            changed.clear()
+            late = "it says that its tools have changed, and does not list them"
+            try:
+                tools = await _within(spec.call_seconds, self._tools(asked, spec.name), late)
+            except Exception as error:
+                self._emit(ServerLogged(spec.name, _why(error)))
+                continue
+            self._emit(ServerReady(spec.name, tools))
+
+    async def _tools(self, asked: Any, server: str) -> tuple[ToolSpec, ...]:
+        """Return the tools of all pages that can be offered; the log tells of the others."""
+        found: list[Any] = []
+        cursors: list[str] = []
+        problem = ""
+        while not problem:
+            try:
+                page = await _page(asked, cursors)
+            except Exception as error:
+                if not cursors:
+                    raise
+                problem = f"a page of its tools is missing: {_why(error)}"  # the others are there
+                break
+            found += page["tools"]
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                break
+            if cursor in cursors:
+                problem = "its list of tools comes to the same page again"
+            elif len(cursors) >= MOST_PAGES or len(found) > MOST_TOOLS:
+                problem = "its list of tools has no end"
+            cursors.append(cursor)
+        if len(found) > MOST_TOOLS:
+            problem = f"only its first {MOST_TOOLS} tools are listed"
+        if problem:
+            self._emit(ServerLogged(server, problem))
+        return self._checked(server, found[:MOST_TOOLS])
 
     def _checked(self, server: str, found: list[Any]) -> tuple[ToolSpec, ...]:
-        """Return the tools that can be offered; the log tells of the others."""
         tools: dict[str, ToolSpec] = {}
-        for number, tool in enumerate(found[:MOST_FUNCTIONS], 1):
+        for number, tool in enumerate(found, 1):
+            where = f"tool {number}"
             try:
-                spec = checked(tool.name, tool.description, tool.input_schema, f"tool {number}")
+                if not isinstance(tool, dict):
+                    raise JsonProblem(f"{where}: expected an object, found {kind_of(tool)}")
+                parts = tool.get("name"), tool.get("description"), tool.get("inputSchema")
+                spec = checked(*parts, where)
             except JsonProblem as problem:
                 self._emit(ServerLogged(server, f"a tool is left out: {problem}"))
                 continue
             tools.setdefault(spec.name, spec)
-        if len(found) > MOST_FUNCTIONS:
-            self._emit(ServerLogged(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
         return tuple(tools.values())
 
     def _begin_call(
         self, call: str, server: str, tool: str, arguments: dict[str, Any], seconds: float
     ) -> None:
         running = self._servers.get(server)
-        if running is None or running.session is None:
+        if running is None or running.requests is None:
             self._emit(CallEnded(call, f"The server {server} is not running.", 0.0, True))
             return
         began = time.monotonic()
@@ -276,15 +317,11 @@ class ToolServers:
         self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
     ) -> tuple[str, bool]:
         """Return what a tool answered, and whether it failed."""
-        import mcp_types as types
-
         try:
-            params = types.CallToolRequestParams(name=tool, arguments=arguments)
-            request = types.CallToolRequest(params=params)
-            asked = running.session.send_request(request, types.CallToolResult)
+            params = {"name": tool, "arguments": arguments}
+            work = running.requests.send_raw_request("tools/call", params)
             late = f"took longer than {seconds:g} s and was given up"
-            result = await _within(seconds, asked, late)
-            return _text_of(result), bool(result.is_error)
+            return result_of(await _within(seconds, work, late))
         except Exception as error:
             process = running.process
             await asyncio.sleep(_MOMENT)
@@ -299,6 +336,57 @@ class _Lines:
 
     def __call__(self, line: str) -> None:
         self._emit(ServerLogged(self._server, line))
+
+
+async def _greet(session: Any, asked: Any, log_line: Callable[[str], None]) -> None:
+    """Carry out the protocol's handshake; what a server leaves out of its answer is not missed."""
+    import mcp_types as types
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+
+    us = {"name": "llm-lite", "version": "0.1"}
+    params = {
+        "protocolVersion": LATEST_HANDSHAKE_VERSION,
+        "capabilities": {},
+        "clientInfo": us,
+    }
+    found = await asked.send_raw_request("initialize", params)
+    version = found.get("protocolVersion")
+    if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        shown = quote(version) if isinstance(version, str) else kind_of(version)
+        log_line(f"its version of the protocol is {shown}: it is asked as of the newest known")
+        version = LATEST_HANDSHAKE_VERSION
+    nobody = types.Implementation(name="server", version="0")
+    session.adopt(
+        types.InitializeResult(
+            protocol_version=version, capabilities=types.ServerCapabilities(), server_info=nobody
+        )
+    )
+    await asked.notify("notifications/initialized", None)
+
+
+async def _page(asked: Any, cursors: list[str]) -> dict[str, Any]:
+    """Return a page of a server's tools: the first one, or that of the last cursor."""
+    from mcp import MCPError
+    from mcp_types.jsonrpc import METHOD_NOT_FOUND
+
+    params = {"cursor": cursors[-1]} if cursors else {}
+    try:
+        page: dict[str, Any] = await asked.send_raw_request("tools/list", params)
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+        return {"tools": []}  # of resources or prompts alone
+    if not isinstance(page.get("tools"), list):
+        raise RequestError(f"tools: expected a list, found {kind_of(page.get('tools'))}")
+    return page
+
+
+def _change_noted(changed: asyncio.Event) -> Any:
+    async def handle(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            changed.set()
+
+    return handle
 
 
 async def _within(seconds: float, work: Awaitable[Any], late: str) -> Any:
@@ -317,28 +405,3 @@ def _why(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return shortened(one_line(str(error)), 300) or type(error).__name__
-
-
-def _text_of(result: Any) -> str:
-    """Return what a tool answered, cut to what a conversation can hold."""
-    parts, room = [], MOST_RESULT
-    for block in result.content:
-        parts.append(_block_text(block))
-    if not any(parts) and result.structured_content is not None:
-        parts.append(written(result.structured_content, indent=2))
-    text = lines("\n".join(part for part in parts if part))
-    if len(text) <= room:
-        return text
-    return f"{text[:room]}\n… cut here: {len(text):,} characters, {room:,} are kept"
-
-
-def _block_text(block: Any) -> str:
-    text = getattr(block, "text", None)
-    if isinstance(text, str):
-        return text
-    inner = getattr(getattr(block, "resource", None), "text", None)
-    if isinstance(inner, str):
-        return inner
-    kind, mime = getattr(block, "type", "content"), getattr(block, "mime_type", None)
-    size = len(getattr(block, "data", "") or "")
-    return f"[{kind}{f', {mime}' if mime else ''}{f', {size:,} characters' if size else ''}]"

@@ -1,8 +1,8 @@
 """A tool server's process and its standard streams, with bounds on all that it writes.
 
 The `mcp` package brings a transport of its own; it keeps a line of any length and lets a server
-write as fast as it can. Here a line, the rate of lines and the lines that are no messages have
-limits, and the process ends with all that it has started (`supervisor.py`).
+write as fast as it can. Here a line and the rate of lines have limits, what is no
+message is passed over, and the process ends with all that it has started (`supervisor.py`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.plain_text import one_line, shortened
 from llm_lite.core.tools.commands import split_command
+from llm_lite.core.tools.received import MessageReader
 from llm_lite.core.tools.supervisor import STARTED
 
 MOST_LINE = 4 << 20  # bytes of a message
 BURST = 16 << 20  # bytes that a server may write at once,
 RATE = 2 << 20  # and a second from then on
-MOST_STRAY = 50  # lines that are no messages
-_STRAY_SHOWN = 5  # of them in the log
+LINE_COST = 256  # bytes that each line counts more: blank ones would cost seconds of processor
+_STRAY_SHOWN = 5  # lines that are no messages, in the log
 LOG_LINES = 200  # of a server's standard error
 LOG_CHARS = 500  # of such a line
 GRACE = 0.5  # seconds to end by itself, once its input is closed
@@ -125,17 +126,20 @@ class ServerProcess:
         from mcp.shared.message import SessionMessage
 
         assert process.stdout is not None
+        reader = MessageReader(self._note_stray)
         try:
             while line := await process.stdout.readline():
-                self._count(len(line))
-                if not line.strip():
-                    continue
-                try:
-                    message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
-                    self._note_stray(line)
-                    continue
-                await session.send(SessionMessage(message))
+                self._count(len(line) + LINE_COST)
+                for found in reader.read(line):
+                    self._count(LINE_COST)
+                    try:
+                        message = mcp_types.jsonrpc_message_adapter.validate_python(
+                            found, by_name=False
+                        )
+                    except ValueError:
+                        self._note_stray(_decoded(line))
+                        continue
+                    await session.send(SessionMessage(message))
         except RequestError as error:
             self.problem = str(error)
         except ValueError:
@@ -155,12 +159,13 @@ class ServerProcess:
         if self._allowance < 0:
             raise RequestError(f"it wrote more than {BURST >> 20} MiB without a pause")
 
-    def _note_stray(self, line: bytes) -> None:
+    def _note_stray(self, line: str) -> None:
+        """Note what is no message: servers print and greet where only messages belong."""
         self._stray += 1
         if self._stray <= _STRAY_SHOWN:
             self._on_line(f"no message: {_shown(line)}")
-        if self._stray > MOST_STRAY:
-            raise RequestError(f"it wrote {self._stray} lines that are no messages of MCP")
+        elif self._stray == _STRAY_SHOWN + 1:
+            self._on_line("what else it writes that is no message is not shown")
 
     async def _write(self, process: asyncio.subprocess.Process, session: Any) -> None:
         assert process.stdin is not None
@@ -188,11 +193,11 @@ class ServerProcess:
             for line in lines:
                 count += 1
                 if count <= LOG_LINES and line.strip():
-                    self._on_line(_shown(line))
+                    self._on_line(_shown(_decoded(line)))
                 elif count == LOG_LINES + 1:
                     self._on_line("what it says from here on is not shown")
         if begun.strip() and count < LOG_LINES:
-            self._on_line(_shown(begun))
+            self._on_line(_shown(_decoded(begun)))
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         """End the process with all that it has started."""
@@ -234,5 +239,9 @@ async def _started(
     )
 
 
-def _shown(line: bytes) -> str:
-    return shortened(one_line(line[: LOG_CHARS * 4].decode(errors="replace").strip()), LOG_CHARS)
+def _decoded(line: bytes) -> str:
+    return line[: LOG_CHARS * 4].decode(errors="replace")
+
+
+def _shown(line: str) -> str:
+    return shortened(one_line(line[: LOG_CHARS * 4].strip()), LOG_CHARS)

@@ -233,13 +233,16 @@ def _start_server(action: StartServer, state: AppState, now: float) -> Result:
 
 def _set_server_status(action: SetServerStatus, state: AppState, now: float) -> Result:
     tools = state.tools
-    if tools.server(action.name) is None:
+    server = tools.server(action.name)
+    if server is None:
         return state, ()
+    # A server that runs may list its tools again: a person's switches hold.
+    before = {spec.name for spec in server.tools} if server.status == "on" else set()
     tools = tools.with_server(
         action.name, status=action.status, tools=action.tools, problem=action.problem
     )
     if action.status == "on":
-        fresh = {(action.name, spec.name) for spec in action.tools}
+        fresh = {(action.name, spec.name) for spec in action.tools if spec.name not in before}
         tools = _with_on(tools, set(tools.on), fresh)
     state = replace(state, tools=tools)
     if action.status == "ended" and action.problem:

@@ -17,8 +17,8 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.tools import supervisor
 from llm_lite.core.tools.commands import split_command
+from llm_lite.core.tools.received import MOST_RESULT
 from llm_lite.core.tools.servers import (
-    MOST_RESULT,
     CallEnded,
     ServerEnded,
     ServerLogged,
@@ -135,7 +135,8 @@ def test_a_server_that_dies_in_a_call_is_told_and_can_be_started_again(hearer):
 ENDINGS = {
     "hang": "it did not answer within 0.5 s",
     "exit": "it ended with code 2",
-    "stray": "it wrote 51 lines that are no messages of MCP",
+    "stray": "it wrote more than 16 MiB without a pause",
+    "blank": "it wrote more than 16 MiB without a pause",
     "flood": "it wrote more than 16 MiB without a pause",
     "loud": "it wrote more than 16 MiB without a pause",
 }
@@ -248,6 +249,61 @@ def test_a_schema_that_no_prompt_could_hold_is_left_out(hearer):
     names = [tool.name for tool in hearer.until(ServerReady).tools]
     assert "weather" not in names and "sleep" not in names and "die" in names
     assert "a tool is left out: tool 1 (weather), parameters: Infinity is no JSON" in hearer.lines()
+
+
+def test_tools_that_are_none_cost_no_others(hearer):
+    hearer.servers.start(spec("broken tools"))
+    names = [tool.name for tool in hearer.until(ServerReady).tools]
+    assert names == ["weather", "sleep", "die", "flood", "long", "fail", "blocks"]
+    left_out = [line for line in hearer.lines() if line.startswith("a tool is left out")]
+    assert len(left_out) == 8 and "tool 3: expected an object, found a text" in left_out[2]
+
+
+def test_blocks_of_a_result_cost_no_others(hearer):
+    hearer.servers.start(spec("broken tools"))
+    hearer.until(ServerReady)
+    answered = hearer.call("blocks")
+    unknown = '{\n  "type": "hologram",\n  "depth": 3\n}\n{\n  "type": "text"\n}'
+    link, structured = "[resource, file:///tide.csv, tide.csv]", '{\n  "high": "04:12"\n}'
+    assert answered.text == f"Tide tables\n{unknown}\n{link}\n{structured}"
+    assert not answered.failed
+
+
+PAGES = {
+    "pages": (["weather", "sleep", "fail"], ""),
+    "circle": (["weather", "sleep"], "its list of tools comes to the same page again"),
+    "torn": (["weather", "sleep"], "a page of its tools is missing: tools: expected a list"),
+}
+
+
+@pytest.mark.parametrize("how", PAGES)
+def test_tools_come_in_pages(hearer, how):
+    hearer.servers.start(spec(how))
+    names, problem = PAGES[how]
+    assert [tool.name for tool in hearer.until(ServerReady).tools] == names
+    assert any(problem in line for line in hearer.lines() or [""])
+    assert not hearer.call("weather", city="Oslo").failed
+
+
+def test_tools_that_change_are_listed_again(hearer):
+    hearer.servers.start(spec("changes"))
+    assert "tide" not in [tool.name for tool in hearer.until(ServerReady).tools]
+    assert not hearer.call("weather", city="Oslo").failed
+    assert "tide" in [tool.name for tool in hearer.until(ServerReady).tools]
+    assert not hearer.call("tide", city="Oslo").failed
+
+
+def test_a_server_written_by_hand_works(hearer):
+    script = SCRIPT.with_name("hand_written_server.py")
+    command = shlex.join([sys.executable, str(script)])
+    hearer.servers.start(ServerSpec("test", command, start_seconds=PATIENCE))
+    assert [tool.name for tool in hearer.until(ServerReady).tools] == ["weather"]
+    for _ in range(40):  # each prints a line
+        assert hearer.call("weather").text == "12 degrees"
+    lines = hearer.lines()
+    assert "no message: Weather server 1.0 ready" in lines
+    assert "its version of the protocol is '1.0': it is asked as of the newest known" in lines
+    assert lines[-1] == "what else it writes that is no message is not shown"
 
 
 COMMANDS = {

@@ -20,6 +20,18 @@ TOOLS = [
 ]
 
 
+BLOCKS = {
+    "content": [
+        {"type": "text", "text": "Tide tables"},
+        {"type": "hologram", "depth": 3},
+        {"type": "text"},
+        {"type": "resource_link", "uri": "file:///tide.csv", "name": "tide.csv"},
+    ],
+    "structuredContent": {"high": "04:12"},
+    "isError": False,
+}
+
+
 def say(message):
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
@@ -45,8 +57,27 @@ def call(name, arguments):
     return text(f"12 degrees in {arguments.get('city')}")
 
 
+PAGES = {None: (TOOLS[:1], "b"), "b": (TOOLS[1:2], "c"), "c": (TOOLS[5:6], None)}
+
+
+def page(cursor):
+    """The tools of a page; "circle" comes to the same again, "torn" has no third one."""
+    tools, after = PAGES[cursor]
+    if HOW == "torn" and cursor == "c":
+        return {"tools": "none"}
+    return {"tools": tools, "nextCursor": "b" if HOW == "circle" else after}
+
+
 def answer(message):
     method, params = message["method"], message.get("params", {})
+    if method == "tools/list" and HOW in ("pages", "circle", "torn"):
+        return page(params.get("cursor"))
+    if method == "tools/call" and HOW == "changes":
+        TOOLS.append({**TOOLS[0], "name": "tide"})
+        for _ in range(3):
+            say({"method": "notifications/tools/list_changed"})
+    if method == "tools/call" and params["name"] == "blocks":
+        return BLOCKS
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
@@ -95,6 +126,8 @@ def main():
         sys.exit(2)
     while HOW == "stray":
         print("hello, this is no message")
+    while HOW == "blank":
+        sys.stdout.write("\n" * 100_000)
     while HOW == "flood":
         sys.stderr.write("noise\n" * 1000)
         say({"method": "notifications/message", "params": {"level": "info", "data": "x" * 50_000}})
@@ -105,6 +138,11 @@ def main():
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
         sys.stderr.write(f"child {child.pid}\n")
         sys.stderr.flush()
+    if HOW == "broken tools":
+        TOOLS[:0] = ["weather", None, {}, {"name": 3}, {"name": "a", "inputSchema": []}]
+        TOOLS[:0] = [{"name": "b", "inputSchema": {"type": "string"}}]
+        TOOLS[:0] = [{"name": "c", "description": [1], "inputSchema": {"type": "object"}}]
+        TOOLS.append({"name": "blocks", "title": 3, "annotations": "x", "outputSchema": 4})
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:

@@ -460,3 +460,16 @@ def test_an_answer_that_is_stopped_within_a_call_waits_for_nothing_that_can_run(
     assert broken.problem and one.state.messages[-1].text == ""
     kept = replace(one.state.messages[-1])
     assert kept.whole == OSLO[:30]
+
+
+def test_tools_that_are_listed_again_keep_what_is_switched_off():
+    program = Program(AppState(), interface=None)
+    weather, tide, sun = (ToolSpec(name) for name in ("weather", "tide", "sun"))
+    program.do(SetServer(ServerSpec("test", "x")))
+    program.do(SetServerStatus("test", "on", (weather, tide)))
+    program.do(OfferTool("test", "tide", False))
+    program.do(SetServerStatus("test", "on", (weather, tide, sun)))
+    assert {name for _, name in program.state.tools.on} == {"weather", "sun"}
+    program.do(SetServerStatus("test", "off"))
+    program.do(SetServerStatus("test", "on", (weather, tide)))
+    assert ("test", "tide") in program.state.tools.on, "as at every start"
