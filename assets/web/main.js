@@ -1,6 +1,6 @@
 // The page: it puts its parts together, and passes on between them what happens.
 import { json } from "./base/api.js";
-import { $, fillIcons, setIcon, toast } from "./base/dom.js";
+import { $, composes, fillIcons, setIcon, toast } from "./base/dom.js";
 import { isDark, keepLook, look, setTheme } from "./base/look.js";
 import { fillWords, language, setLanguage, t } from "./base/words.js";
 import { Conversation, leaveAll, openConversation } from "./chat/conversation.js";
@@ -168,7 +168,7 @@ class App {
     clearTimeout(this.timer);
     if (!document.hidden) {
       try {
-        const status = await json("/page/status");
+        const status = await json("page/status");
         if (this.offline) {
           this.notice("");
           toast(t("connected"));
@@ -343,7 +343,7 @@ class App {
       KeyB: () => this.side("sidebar", !this.isOpen("sidebar")),
     };
     addEventListener("keydown", (event) => {
-      if (event.isComposing || document.querySelector("dialog[open]")) return;
+      if (composes(event) || document.querySelector("dialog[open]")) return;
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
       if (event.altKey && !event.ctrlKey && !event.metaKey && alt[event.code]) {
         event.preventDefault();

@@ -3,6 +3,7 @@
 - A page of another server may make a browser send requests here. Its Origin is not ours, so it is
   refused, unless it was named (`--cors-origin`); and `call.read_body` takes only the type
   application/json, which a browser sends for a page of another server only after it has asked.
+  Ours is a name that was given (`--host-name`), too: a proxy may send the name behind it as Host.
 - A name of another server may be made to lead here (DNS rebinding). The Host of such a request is
   that name, so names are known: those of loopback, of this machine, and those that were given.
   Addresses in digits are no names.
@@ -54,6 +55,7 @@ class Guard:
         self._key = config.api_key.encode()
         self._origins = frozenset(origin.rstrip("/").lower() for origin in config.cors_origins)
         self._names = _known_names((config.host, *config.host_names))
+        self._outside = self._names - _known_names((config.host,))  # of a proxy before this server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -120,7 +122,11 @@ class Guard:
         raise ApiError(403, problem, code="unknown_origin")
 
     def _is_own(self, origin: bytes, headers: Headers) -> bool:
-        return origin.partition(b"://")[2] == headers.get(b"host", b"-")
+        name = origin.partition(b"://")[2]
+        if name == headers.get(b"host", b"-"):
+            return True
+        outside = name.decode("latin-1").lower()  # without a port: a proxy has the usual one
+        return outside in self._outside and not _is_address(outside)
 
     def _is_allowed(self, origin: bytes) -> bool:
         return "*" in self._origins or origin.decode("latin-1").lower() in self._origins

@@ -1,5 +1,6 @@
 """Who may ask, and what a hostile client can do: little."""
 
+import socket
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -75,6 +76,22 @@ def test_names_of_others_that_lead_here_are_refused(served, host, status):
 def test_a_name_can_be_allowed(serve):
     served = serve({"host_names": ("nas.example",)})
     assert get(served, host="NAS.example:80").status_code == 200
+
+
+def test_a_proxy_may_send_its_own_name_or_the_name_behind_it(serve):
+    """Most proxies send the name behind them as Host, and the browser's Origin as it is."""
+    served = serve({"host_names": ("nas.example", "192.168.7.7", "localhost")})
+    for origin in ("https://nas.example", "http://NAS.example"):
+        assert get(served, origin=origin).status_code == 200
+        assert get(served, origin=origin, host="nas.example").status_code == 200
+    for origin in (
+        "https://nas.example:5000",
+        "https://www.nas.example",
+        "http://192.168.7.7",
+        "http://localhost",
+        f"http://{socket.gethostname().lower()}",
+    ):
+        assert get(served, origin=origin).status_code == 403, origin
 
 
 def test_pages_of_other_servers_may_not_ask(served):

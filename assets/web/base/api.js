@@ -2,6 +2,8 @@
 import { t } from "./words.js";
 import { el, openDialog } from "./dom.js";
 
+// The server's folder, which a proxy may put below its own: the address of this file is under it.
+const HOME = new URL("../../", import.meta.url);
 const PLACE = "llm-lite.key";
 let asking = null;
 
@@ -25,7 +27,8 @@ const kept = () => {
 const wellFormed = (_, value) =>
   typeof value === "string" && value.toWellFormed ? value.toWellFormed() : value;
 
-/** A response with status 2xx; ApiError with the server's sentence for any other. */
+/** A response with status 2xx; ApiError with the server's sentence for any other. `path` is within
+ * the server's folder: it begins with no slash. */
 export async function request(path, { method = "GET", body, signal, keepalive } = {}) {
   for (;;) {
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
@@ -38,7 +41,7 @@ export async function request(path, { method = "GET", body, signal, keepalive } 
       keepalive,
       body: body === undefined ? undefined : JSON.stringify(body, wellFormed),
     };
-    const response = await fetch(path, said);
+    const response = await fetch(new URL(path, HOME), said);
     if (response.ok) return response;
     if (response.status === 401 && !keepalive) {
       await askKey(key !== "" && key === kept());

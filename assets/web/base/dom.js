@@ -44,6 +44,10 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Whether a key is a part of what an input method composes. Safari ends a composition before its
+ * Enter, which then has the code 229 alone. */
+export const composes = (event) => event.isComposing || event.keyCode === 229;
+
 export function setIcon(element, name) {
   element.dataset.icon = name;
   element.dataset.glyph = String.fromCodePoint(GLYPHS[name]);

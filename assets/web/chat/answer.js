@@ -77,7 +77,7 @@ export class Answer {
     };
     for (let tries = 1; ; tries++) {
       try {
-        return await request("/v1/chat/completions", {
+        return await request("v1/chat/completions", {
           method: "POST",
           body,
           signal: this.controller.signal,
@@ -151,7 +151,7 @@ export class Answer {
       });
     }
     try {
-      await json(`/page/conversations/${conversation.id}/answers/${message.id}`, {
+      await json(`page/conversations/${conversation.id}/answers/${message.id}`, {
         method: "PUT",
         body,
         keepalive,

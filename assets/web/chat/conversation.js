@@ -8,7 +8,7 @@ const live = new Map(); // id -> conversations that are being answered
 
 /** A conversation as the history has it; one that is being answered goes on where it is. */
 export async function openConversation(id) {
-  return live.get(id) || new Conversation(await json(`/page/conversations/${id}`));
+  return live.get(id) || new Conversation(await json(`page/conversations/${id}`));
 }
 
 /** The page goes: answers that are being written are kept as they are. */
@@ -151,7 +151,7 @@ export class Conversation extends EventTarget {
   }
 
   async begin() {
-    const begun = await json("/page/conversations", {
+    const begun = await json("page/conversations", {
       method: "POST",
       body: { system_prompt: this.systemPrompt },
     });
@@ -175,7 +175,7 @@ export class Conversation extends EventTarget {
   }
 
   path(...more) {
-    return ["/page/conversations", this.id, ...more].join("/");
+    return ["page/conversations", this.id, ...more].join("/");
   }
 }
 

@@ -1,6 +1,6 @@
 // The list of conversations: those of the window too, by day, with search.
 import { json } from "../base/api.js";
-import { $, el, iconButton, toast } from "../base/dom.js";
+import { $, composes, el, iconButton, toast } from "../base/dom.js";
 import { t } from "../base/words.js";
 
 const TYPING = 200; // ms until a search begins
@@ -17,7 +17,7 @@ export class ConversationList {
     this.found = null;
     $("search").addEventListener("input", () => this.searchSoon());
     $("search").addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && $("search").value) {
+      if (event.key === "Escape" && $("search").value && !composes(event)) {
         event.stopPropagation();
         $("search").value = "";
         this.search();
@@ -28,7 +28,7 @@ export class ConversationList {
 
   /** Read it again: all that was shown of it. */
   async refresh() {
-    const first = await json(`/page/conversations?limit=${Math.min(this.shown, 200)}`);
+    const first = await json(`page/conversations?limit=${Math.min(this.shown, 200)}`);
     this.conversations = first.conversations;
     this.next = first.next;
     this.does.listed(this.conversations);
@@ -36,7 +36,7 @@ export class ConversationList {
   }
 
   async more() {
-    const page = await json(`/page/conversations?limit=50&after=${encodeURIComponent(this.next)}`);
+    const page = await json(`page/conversations?limit=50&after=${encodeURIComponent(this.next)}`);
     this.conversations.push(...page.conversations);
     this.shown = this.conversations.length;
     this.next = page.next;
@@ -55,7 +55,7 @@ export class ConversationList {
 
   async search() {
     const query = $("search").value.trim();
-    this.found = query ? (await json(`/page/search?q=${encodeURIComponent(query)}`)).found : null;
+    this.found = query ? (await json(`page/search?q=${encodeURIComponent(query)}`)).found : null;
     this.draw();
   }
 
@@ -97,6 +97,7 @@ export class ConversationList {
         {
           type: "button",
           class: "name",
+          dir: "auto",
           "data-id": id,
           title,
           "aria-current": isOpen ? "true" : null,
@@ -125,7 +126,7 @@ export class ConversationList {
         { "aria-label": t("search") },
         ...this.found.map((found) => {
           const title = found.title || t("untitled");
-          const snippet = found.message ? el("span", { class: "snippet" }, ...marked(found)) : null;
+          const snippet = found.message ? el("span", { class: "snippet", dir: "auto" }, ...marked(found)) : null;
           return el(
             "li",
             { class: "row" },
@@ -134,6 +135,7 @@ export class ConversationList {
               {
                 type: "button",
                 class: "name",
+                dir: "auto",
                 onclick: () => this.does.open(found.conversation, found.message),
               },
               title,
@@ -146,11 +148,16 @@ export class ConversationList {
   }
 
   async change(id, body) {
-    await this.attempt(() => json(`/page/conversations/${id}`, { method: "PATCH", body }));
+    await this.attempt(() => json(`page/conversations/${id}`, { method: "PATCH", body }));
   }
 
   rename(row, conversation) {
-    const field = el("input", { class: "rename", "aria-label": t("title"), maxlength: "200" });
+    const field = el("input", {
+      class: "rename",
+      dir: "auto",
+      "aria-label": t("title"),
+      maxlength: "200",
+    });
     field.value = conversation.title;
     const end = async (keep) => {
       if (!this.renaming) return;
@@ -161,7 +168,7 @@ export class ConversationList {
       this.place.querySelector(`[data-id="${conversation.id}"]`)?.focus();
     };
     field.addEventListener("keydown", (event) => {
-      if (event.isComposing) return;
+      if (composes(event)) return;
       if (event.key === "Enter") end(true);
       if (event.key === "Escape") {
         event.stopPropagation();
@@ -175,14 +182,14 @@ export class ConversationList {
   }
 
   async remove({ id, title }) {
-    await this.attempt(() => json(`/page/conversations/${id}`, { method: "DELETE" }));
+    await this.attempt(() => json(`page/conversations/${id}`, { method: "DELETE" }));
     if (id === this.open) this.does.removed(id);
     toast(t("deleted", { title: title || t("untitled") }), [t("undo"), () => this.restore(id)]);
     this.place.focus();
   }
 
   async restore(id) {
-    await this.attempt(() => json(`/page/conversations/${id}/restore`, { method: "POST", body: {} }));
+    await this.attempt(() => json(`page/conversations/${id}/restore`, { method: "POST", body: {} }));
     this.does.open(id);
   }
 

@@ -37,7 +37,7 @@ export class Markdown {
   async render() {
     const { text } = this;
     try {
-      const { html } = await json("/page/markdown", { method: "POST", body: { text } });
+      const { html } = await json("page/markdown", { method: "POST", body: { text } });
       if (!this.growing || text !== this.text) remember(text, html);
       this.last = performance.now();
       if (this.text.startsWith(text)) this.put(text, html);
@@ -57,6 +57,9 @@ export class Markdown {
     const template = document.createElement("template");
     template.innerHTML = html; // of this server, which lets no tags of the model through
     for (const code of template.content.querySelectorAll(".code")) addCopy(code);
+    // Each part runs as its first letters do; code and formulas run from left to right.
+    for (const part of template.content.children) part.dir = "auto";
+    for (const part of template.content.querySelectorAll(".code, code, .math, math")) part.dir = "ltr";
     this.element.replaceChildren(template.content);
     this.showTail();
   }
@@ -72,7 +75,7 @@ export class Markdown {
       last = last.lastElementChild;
     const place = last && /^(P|LI)$/.test(last.tagName) ? last : this.element;
     this.tail =
-      place === this.element ? el("p", { class: "plain" }, rest) : el("span", { class: "plain" }, rest);
+      place === this.element ? el("p", { class: "plain", dir: "auto" }, rest) : el("span", { class: "plain" }, rest);
     place.append(this.tail);
   }
 }

@@ -1,5 +1,5 @@
 // A message as it is shown, with what can be done with it.
-import { copyText, el, icon, iconButton, styled } from "../base/dom.js";
+import { composes, copyText, el, icon, iconButton, styled } from "../base/dom.js";
 import { count, t } from "../base/words.js";
 import { Markdown } from "./markdown.js";
 
@@ -22,9 +22,9 @@ export class MessageView {
       class: `message ${user ? "user" : "assistant"}`,
       "aria-label": user ? t("you") : t("answer"),
     });
-    if (user) this.said = el("div", { class: "said" });
+    if (user) this.said = el("div", { class: "said", dir: "auto" });
     else {
-      this.thought = el("div");
+      this.thought = el("div", { dir: "auto" });
       this.summary = el("summary");
       this.details = el("details", { class: "thought", hidden: true }, this.summary, this.thought);
       this.markdown = new Markdown();
@@ -55,7 +55,7 @@ export class MessageView {
     if (this.editing) return;
     const { attachments } = this.message;
     const files = attachments?.length
-      ? el("div", { class: "files" }, ...attachments.map((name) => el("span", {}, name)))
+      ? el("div", { class: "files" }, ...attachments.map((name) => el("span", { dir: "auto" }, name)))
       : null;
     this.said.textContent = this.message.text;
     this.body.replaceChildren(...(files ? [files] : []), ...(this.message.text ? [this.said] : []));
@@ -133,7 +133,12 @@ export class MessageView {
 
   edit() {
     this.editing = true;
-    const field = el("textarea", { class: "field", "aria-label": t("editMessage"), rows: "3" });
+    const field = el("textarea", {
+      class: "field",
+      dir: "auto",
+      "aria-label": t("editMessage"),
+      rows: "3",
+    });
     field.value = this.message.text;
     const end = (send) => {
       this.editing = false;
@@ -160,7 +165,7 @@ export class MessageView {
       end(true);
     });
     field.addEventListener("keydown", (event) => {
-      if (event.isComposing) return;
+      if (composes(event)) return;
       if (event.key === "Escape") {
         event.stopPropagation();
         end(false);

@@ -94,7 +94,7 @@ function whole(name, label, hint, least) {
 
 /** Of the open conversation, and of those that are begun from now on. */
 function prompt(conversation) {
-  const field = el("textarea", { class: "field", rows: "3" });
+  const field = el("textarea", { class: "field", dir: "auto", rows: "3" });
   field.value = conversation.systemPrompt;
   field.addEventListener("change", () => {
     keepSampling({ system_prompt: field.value });

@@ -1,5 +1,5 @@
 // The conversation that is open, and the field below it.
-import { $, announce, el, setIcon, toast } from "../base/dom.js";
+import { $, announce, composes, el, setIcon, toast } from "../base/dom.js";
 import { percent, t } from "../base/words.js";
 import { MessageView } from "./message.js";
 
@@ -21,7 +21,7 @@ export class ChatView {
     });
     this.field.addEventListener("input", () => this.fit());
     this.field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      if (event.key === "Enter" && !event.shiftKey && !composes(event)) {
         event.preventDefault();
         if (!this.conversation.busy) this.submit();
       }

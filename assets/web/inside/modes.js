@@ -3,7 +3,7 @@ import { json, request } from "../base/api.js";
 import { el } from "../base/dom.js";
 import { bytes, t } from "../base/words.js";
 
-const AT = "/page/mode";
+const AT = "page/mode";
 const STAGES = {
   "preparing the weights": "stageWeights",
   "mapping the variant on disk": "stageMapping",

@@ -55,7 +55,7 @@ class Subject extends EventTarget {
     message.tokens = [];
     try {
       const { texts, likelihoods } = await json(
-        `/page/conversations/${conversation.id}/messages/${message.id}/tokens`,
+        `page/conversations/${conversation.id}/messages/${message.id}/tokens`,
       );
       message.tokens = texts.map((text, at) => ({
         text,

@@ -212,8 +212,9 @@ def config_of(choice: ServingChoice, key: str, others: tuple[str, ...]) -> Serve
 
     history = None if choice.shows_history else page_history()
     if choice.reach == "machine":
-        return ServerConfig(port=choice.port, api_key=key, history=history)
-    names = (*others, socket.gethostname())
+        names = choice.host_names
+        return ServerConfig(port=choice.port, api_key=key, host_names=names, history=history)
+    names = (*others, socket.gethostname(), *choice.host_names)
     return ServerConfig("0.0.0.0", choice.port, key, host_names=names, history=history)
 
 

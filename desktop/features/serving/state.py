@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
@@ -14,13 +16,16 @@ Reach = Literal["machine", "network"]
 Phase = Literal["off", "starting", "on", "stopping"]
 PORTS = (1, 65535)
 MOST_PARALLEL = 16
+LONGEST_NAMES = 500  # characters
+_NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
 PACE_WINDOW = 3.0  # seconds of a request's tokens behind its speed
 PACE_SPAN = 0.4  # seconds that they must span before it means something
 
 
 class ServingChoice(Struct, frozen=True):
     """The choices that are kept. `at_start`: switch it on whenever the window opens. In the
-    network, the page has the window's conversations only where a person `shares_history`.
+    network, the page has the window's conversations only where a person `shares_history`. `names`
+    are those by which clients call the server beside its own, as a person writes them.
     """
 
     reach: Reach = "machine"
@@ -29,6 +34,17 @@ class ServingChoice(Struct, frozen=True):
     asks_key: bool = False
     shares_history: bool = False
     at_start: bool = False
+    names: Annotated[str, Meta(max_length=LONGEST_NAMES)] = ""
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Return the names, in the form in which browsers send them."""
+        return tuple(name for word in _words_of(self.names) if (name := host_name(word)))
+
+    @property
+    def wrong_name(self) -> str:
+        """Return the first word among the names that is none; "" if all are."""
+        return next((word for word in _words_of(self.names) if not host_name(word)), "")
 
     @property
     def needs_key(self) -> bool:
@@ -39,6 +55,21 @@ class ServingChoice(Struct, frozen=True):
     def shows_history(self) -> bool:
         """Tell whether the page has the conversations of the window."""
         return self.reach == "machine" or self.shares_history
+
+
+def host_name(word: str) -> str:
+    """Return the name in a word, which may be a whole address; "" if there is none."""
+    try:
+        name = urlsplit(word if "://" in word else f"//{word}").hostname or ""
+        if not name.isascii():
+            name = name.encode("idna").decode()
+    except ValueError:
+        return ""
+    return name.rstrip(".") if _NAME.fullmatch(name) else ""
+
+
+def _words_of(names: str) -> list[str]:
+    return names.replace(",", " ").split()
 
 
 class Pace(Struct, frozen=True):

@@ -10,11 +10,13 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.model import SetServing, SwitchServing
 from llm_lite.desktop.features.serving.running import draw_running
 from llm_lite.desktop.features.serving.state import (
+    LONGEST_NAMES,
     MOST_PARALLEL,
     PORTS,
     Reach,
     ServingChoice,
 )
+from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_WARNING
@@ -36,6 +38,10 @@ PORT_HINT = mark("TCP port; 8080 where no other program has it")
 PARALLEL_HINT = mark(
     "Requests that are answered together; more of them wait. Each takes its share of the memory "
     "for its context."
+)
+NAMES_HINT = mark(
+    "Names by which a proxy or a browser calls the server beside its own, apart by spaces. "
+    "Requests under any other name are refused."
 )
 KEY_HINT = mark(
     "With a key, other users of this machine can neither ask the model nor read your "
@@ -89,7 +95,7 @@ def draw_setup(state: AppState, ui: Ui) -> list[Action]:
         ui, "serving.parallel", tr("Concurrent requests"), choice.parallel, (1, MOST_PARALLEL),
         hint=tr(PARALLEL_HINT), whole=True, shown=shown,
     )  # fmt: skip
-    changed = replace(changed, parallel=int(parallel))
+    changed = replace(changed, parallel=int(parallel), names=_draw_names(choice, ui))
     if choice.reach == "machine":
         asks = toggle(ui, "serving.key", tr("Require a key"), choice.asks_key, tr(KEY_HINT))
         changed = replace(changed, asks_key=asks)
@@ -106,6 +112,20 @@ def draw_setup(state: AppState, ui: Ui) -> list[Action]:
     if state.model is None:
         wrapped(ui, tr("No model is loaded yet: requests are refused until one is."))
     return actions
+
+
+def _draw_names(choice: ServingChoice, ui: Ui) -> str:
+    text(ui, tr("Other names"), style="small")
+    tip(ui, tr(NAMES_HINT))
+    help_mark(ui, tr(NAMES_HINT))
+    imgui.set_next_item_width(-1)
+    _, names = imgui.input_text_with_hint("##serving.names", "llm.example.org", choice.names)
+    ui.mark("serving.names")
+    if choice.wrong_name:
+        words = tr("{word} is no name of a machine.").format(word=fit_line(choice.wrong_name, 60))
+        wrapped(ui, f"{ICON_WARNING}  {words}", "warning")
+        ui.mark("serving.names.wrong")
+    return names[:LONGEST_NAMES]
 
 
 def _draw_port(choice: ServingChoice, ui: Ui) -> int:

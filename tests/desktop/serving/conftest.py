@@ -87,10 +87,11 @@ class Window:
         self.do(SwitchServing(False))
         self.wait(lambda s: s.phase == "off")
 
-    def ask(self, path="/v1/models", body=None, key="", seconds=PATIENCE):
+    def ask(self, path="/v1/models", body=None, key="", host="", seconds=PATIENCE):
         """What the server answers; HTTPError where it refuses."""
         head = {"Content-Type": "application/json"}
         head |= {"Authorization": f"Bearer {key}"} if key else {}
+        head |= {"Host": host} if host else {}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.serving.address + path, data, head)
         with urllib.request.urlopen(request, timeout=seconds) as answer:

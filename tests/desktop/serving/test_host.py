@@ -223,8 +223,30 @@ def test_the_network_needs_a_key_and_this_machine_none(tmp_path):
     assert all(not host.startswith("127.") for host in reachable(network))
 
 
+def test_names_are_those_that_browsers_send():
+    written = "LLM.example.org, https://nas.local:8443/llm  인공지능.한국 nas."
+    choice = ServingChoice(names=written)
+    names = ("llm.example.org", "nas.local", "xn--ob0bx1i5qu18b.xn--3e0b707e", "nas")
+    assert choice.host_names == names and choice.wrong_name == ""
+    assert config_of(choice, "", ()).host_names == names
+    assert config_of(replace(choice, reach="network"), "k", ()).host_names[-4:] == names
+    for wrong in ("*.example.org", "a b@", "http://", "a b..c", "x" * 64, "[::1"):
+        assert ServingChoice(names=wrong).wrong_name, wrong
+
+
+def test_a_name_is_answered_once_it_is_given(window):
+    window.switch_on()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        window.ask(host="llm.example.org")
+    assert refused.value.code == 403
+    window.do(SwitchServing(False))
+    window.wait(lambda s: s.phase == "off")
+    window.switch_on(names="llm.example.org")
+    assert window.ask(host="llm.example.org")["data"]
+
+
 def test_what_was_chosen_is_remembered_and_not_switched_on(tmp_path):
-    choice = ServingChoice("network", 9001, 7, True, True, True)
+    choice = ServingChoice("network", 9001, 7, True, True, True, "llm.example.org")
     state = AppState()
     state = replace(state, serving=replace(state.serving, choice=choice, phase="on"))
     path = tmp_path / "settings.json"

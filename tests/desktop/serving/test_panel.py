@@ -51,6 +51,18 @@ def status(*requests, **counts):
     return ServingStatus("m", 4, 64, 8192, 256, 30, 60, 128, requests, **counts)
 
 
+def test_names_are_typed_and_what_is_none_is_told(headless):
+    one = headless(READY, size=(1280, 1100))
+    one.driver.click("rail.serving")
+    one.driver.click("serving.names")
+    one.driver.type("nas.local *.org")
+    one.driver.press(imgui.Key.tab)
+    one.driver.frames(2)
+    assert one.state.serving.choice.names == "nas.local *.org"
+    assert one.state.serving.choice.wrong_name == "*.org"
+    assert one.driver.shows("serving.names.wrong")
+
+
 def shown(headless, *requests, **changes):
     """The window with a server that is said to be on, and its panel open."""
     one = headless(READY, size=(1280, 1100))

@@ -36,10 +36,35 @@ def test_there_are_no_other_files(client, at):
 def test_the_page_and_all_that_it_names(client):
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    named = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
+    named = re.findall(r'(?:src|href)="([^"#][^"]*)"', page.text)
     assert len(named) > 5
     for address in named:
-        assert client.get(address).status_code == 200, address
+        assert client.get(f"/{address}").status_code == 200, address
+
+
+def test_every_address_is_relative():
+    """A proxy may put the server into a folder of its own."""
+    for path in [*SCRIPTS, *WEB.rglob("*.css"), WEB / "index.html"]:
+        text = path.read_text("utf-8")
+        found = re.findall(r"""(?:src|href)="/|["'`]/(?:web|page|v1|inspect)\b|url\("?/""", text)
+        assert not found, f"{path}: {found}"
+        assert "fetch(" not in text or path.name == "api.js"
+
+
+def test_styles_name_what_is_there():
+    for path in WEB.rglob("*.css"):
+        for name in re.findall(r'url\("([^"]+)"\)', path.read_text("utf-8")):
+            there = (path.parent / name).resolve().relative_to(WEB.resolve())
+            assert f"/web/{there.as_posix()}" in ADDRESSES, f"{path}: {name}"
+
+
+def test_keys_of_a_composition_are_told_in_one_way():
+    """Safari ends a composition before its Enter, whose code says that it was part of it."""
+    for path in SCRIPTS:
+        text = path.read_text("utf-8")
+        assert ("isComposing" in text) == (path.name == "dom.js"), path
+        if "Enter" in text and "keydown" in text and path.parent.name == "chat":
+            assert "composes(event)" in text, path
 
 
 def test_the_policy_allows_this_server_alone(client):
