@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from llm_lite.core.attached_text import Attachment
+from llm_lite.core.cjk_emphasis import add_cjk_emphasis
 from llm_lite.core.history.exchange.markdown import answer_to_markdown, moment, speaker
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
@@ -94,7 +95,9 @@ def _attached(attachment: Attachment) -> str:
 def _renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt  # late: only an export to HTML needs it
 
-    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    made = MarkdownIt("commonmark", {"html": False})
+    made.enable(["table", "strikethrough"]).disable("image")
+    add_cjk_emphasis(made)
     made.validateLink = can_be_opened  # type: ignore[method-assign, assignment]
     return made
 

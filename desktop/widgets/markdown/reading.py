@@ -111,12 +111,14 @@ def parser() -> Any:
     """Return the MarkdownIt of this program."""
     from markdown_it import MarkdownIt
 
+    from llm_lite.core.cjk_emphasis import add_cjk_emphasis
     from llm_lite.core.text.markdown_rules import add_footnotes, add_math
 
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
     made.enable(["table", "strikethrough"])
     add_math(made)
     add_footnotes(made)
+    add_cjk_emphasis(made)
     return made
 
 

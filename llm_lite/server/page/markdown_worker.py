@@ -13,6 +13,7 @@ from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
 
+from llm_lite.core.cjk_emphasis import add_cjk_emphasis
 from llm_lite.core.plain_text import can_be_opened
 from llm_lite.core.text.code_classes import CLASSES
 from llm_lite.core.text.markdown_rules import add_footnotes, add_math
@@ -67,6 +68,7 @@ def _parser() -> MarkdownIt:
     made.validateLink = can_be_opened  # type: ignore[method-assign, assignment]
     add_math(made)
     add_footnotes(made)
+    add_cjk_emphasis(made)
     for name, rule in _RULES.items():
         made.add_render_rule(name, rule)
     return made
