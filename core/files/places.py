@@ -14,6 +14,8 @@ from typing import Literal
 from llm_lite.core.errors import FileError
 from llm_lite.core.plain_text import one_line
 
+# Bytes of a name that is made of words: systems take 255, its ending and what follows it included.
+LONGEST_NAME = 200
 Kind = Literal["cache", "config", "data", "state", "documents"]
 
 
@@ -49,6 +51,11 @@ def _private() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="llm-lite-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def fit_name(name: str, most: int = LONGEST_NAME) -> str:
+    """Return a name, or the beginning of it that has at most `most` bytes, in whole characters."""
+    return name.encode(errors="replace")[:most].decode(errors="ignore").strip(" .")
 
 
 def plain_name(name: str, longest: int, otherwise: str) -> str:

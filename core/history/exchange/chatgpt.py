@@ -1,17 +1,23 @@
 """ChatGPT's export, `conversations.json`: a list of conversations, each a mapping of nodes.
 
-A conversation has "title", "create_time", "update_time", "current_node" and "mapping": id ->
-{"parent", "children", "message"}. A message has "author" {"role"}, "create_time", "metadata"
-{"model_slug"} and "content": {"content_type", "parts"} where parts are texts, and of
-"multimodal_text" also objects that point at files; or "text" of code and of what code printed,
-"thoughts" of {"summary", "content"}, a recap's "content", and the person's "user_profile" and
-"user_instructions". The first nodes hold no words; they are left out, and what is below them is
-joined to what is above.
+A conversation has "title", "create_time", "update_time", "current_node", "default_model_slug" and
+"mapping": id -> {"parent", "children", "message"}. A message has "author" {"role"}, "create_time",
+"metadata" {"model_slug", "attachments"} and "content": {"content_type", "parts"} where parts are
+texts, and of "multimodal_text" also objects that point at files; or "text" of code and of what code
+printed, "thoughts" of {"summary", "content"}, and a recap that says how long it thought.
+
+What the person was not shown is no message: the metadata say
+"is_visually_hidden_from_conversation", or the kind is a context's. Of those, what a person wrote of
+themselves ("user_profile", "user_instructions") becomes the system prompt. Nodes without words are
+left out, and what is below them is joined to what is above; thoughts belong to the answer below.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+
+from msgspec import Struct
 
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.errors import FileError
@@ -27,9 +33,10 @@ from llm_lite.core.messages import AnswerRun, ModelIdentity
 from llm_lite.core.records import replace
 
 _FENCED = ("code", "execution_output")
-_CONTEXT = ("user_profile", "user_instructions", "model_set_context")
-_THINKING = ("thoughts", "reasoning_recap")
-_MAYBE_EMPTY = ("", "text", "multimodal_text", "user_editable_context", *_FENCED, *_THINKING)
+_CONTEXT = ("user_profile", "user_instructions")
+_HIDDEN = ("user_editable_context", "model_editable_context", "reasoning_recap")
+_MAYBE_EMPTY = ("", "text", "multimodal_text", "thoughts", *_FENCED)
+_MARK = re.compile(" ?\ue200[^\ue200\ue201]*\ue201")  # of a source, which the export does not have
 
 
 def from_chatgpt(entry: JsonEntry, notes: list[str]) -> StoredConversation:
@@ -38,19 +45,13 @@ def from_chatgpt(entry: JsonEntry, notes: list[str]) -> StoredConversation:
     nodes = dict(mapping.fields())
     parents = _parents(nodes, notes)
     number, created = new_id(), entry.get("create_time").time(0.0)
-    kept: dict[str, int | None] = {}  # node -> its message, or that of the nearest node above
-    messages: dict[int, StoredMessage] = {}
-    for name in _top_down(nodes, parents):
-        above = parents[name]
-        parent = kept[above] if above is not None else None
-        try:
-            message = _message(nodes[name], number, parent, created, notes)
-        except FileError as error:
-            message = None
-            notes.append(f"{error}; this message was left out")
-        kept[name] = message.id if message else parent
-        if message:
-            messages[message.id] = message
+    model = entry.get("default_model_slug").text("") if "default_model_slug" in entry else ""
+    reader = _Reader(number, created, model, notes)
+    ordered = _top_down(nodes, parents)
+    ends = set(nodes) - set(parents.values())
+    for name in ordered:
+        reader.read(name, nodes[name], parents[name], is_end=name in ends)
+    kept, messages = reader.kept, reader.messages
     current = entry.get("current_node")
     at = kept.get(current.text("")) if not current.is_null else None
     if at is None and messages:
@@ -68,8 +69,117 @@ def from_chatgpt(entry: JsonEntry, notes: list[str]) -> StoredConversation:
         entry.get("update_time").time(created),
         archived=entry.get("is_archived").flag(),
         selected=selected,
+        system_prompt=reader.system_prompt,
     )
     return StoredConversation(summary, shown)
+
+
+class _Reader(Struct):
+    """Reads the nodes of a conversation, parents before children."""
+
+    conversation: int
+    created: float
+    model: str  # of answers that do not name one
+    notes: list[str]
+    system_prompt: str = ""
+    kept: dict[str, int | None] = {}  # node -> its message, or that of the nearest node above
+    messages: dict[int, StoredMessage] = {}
+    _thoughts: dict[str, str] = {}  # node -> thoughts that the answer below it begins with
+
+    def read(self, name: str, node: JsonEntry, above: str | None, *, is_end: bool) -> None:
+        parent = self.kept[above] if above is not None else None
+        thought = self._thoughts.get(above, "") if above is not None else ""
+        try:
+            message = self._message(node, parent)
+        except FileError as error:
+            message = None
+            self.notes.append(f"{error}; this message was left out")
+        if message is not None and message.role == "assistant":
+            joined = "\n\n".join(part for part in (thought, message.thought) if part)
+            message, thought = replace(message, thought=joined), ""
+        if message is not None and not (message.text or message.attachments or is_end):
+            thought, message = message.thought, None
+        if thought and (is_end or message is not None):  # no answer follows
+            parent = self._keep(_thought_alone(self, parent, thought))
+            message = message and replace(message, parent=parent)
+            thought = ""
+        self.kept[name] = self._keep(message) if message is not None else parent
+        self._thoughts[name] = thought
+
+    def _keep(self, message: StoredMessage) -> int:
+        self.messages[message.id] = message
+        return message.id
+
+    def _message(self, node: JsonEntry, parent: int | None) -> StoredMessage | None:
+        """Return the message of a node; None if it has no words, or is no message."""
+        message = node.get("message")
+        if message.is_null:
+            return None
+        content, metadata = message.get("content"), message.get("metadata")
+        kind = "" if content.is_null else content.get("content_type").text("text")
+        if kind in _HIDDEN or _is_hidden(metadata):
+            self.system_prompt = self.system_prompt or _instructions(content)
+            return None
+        author = message.get("author").get("role")
+        role = next((known for known in STORED_ROLES if known == author.text()), None)
+        if role is None:
+            raise author.refused(f"one of {', '.join(STORED_ROLES)}")
+        text, thought, attachments = _content(content, _files(metadata))
+        if not text.strip() and not thought and not attachments:
+            if kind not in _MAYBE_EMPTY:
+                what = content.get("content_type").refused("a kind of content that is known")
+                self.notes.append(f"{what}; this message was left out")
+            return None
+        slug = _slug(metadata) or self.model
+        run = AnswerRun(ModelIdentity(slug)) if slug and role == "assistant" else None
+        return StoredMessage(
+            new_id(),
+            self.conversation,
+            parent,
+            role,
+            text,
+            thought,
+            created=message.get("create_time").time(self.created),
+            run=run,
+            attachments=attachments,
+        )
+
+
+def _thought_alone(reader: _Reader, parent: int | None, thought: str) -> StoredMessage:
+    """Return an answer that came to no words."""
+    run = AnswerRun(ModelIdentity(reader.model)) if reader.model else None
+    return StoredMessage(
+        new_id(), reader.conversation, parent, "assistant", "", thought,
+        created=reader.created, run=run,
+    )  # fmt: skip
+
+
+def _is_hidden(metadata: JsonEntry) -> bool:
+    name = "is_visually_hidden_from_conversation"
+    return name in metadata and metadata.get(name).flag()
+
+
+def _instructions(content: JsonEntry) -> str:
+    """Return what a person wrote of themselves for all conversations."""
+    found = (content.get(name).text("") for name in _CONTEXT if name in content)
+    return "\n\n".join(filter(None, (text.strip() for text in found)))
+
+
+def _slug(metadata: JsonEntry) -> str:
+    names = ("model_slug", "default_model_slug")
+    found = (metadata.get(name).text("") for name in names if name in metadata)
+    return next(filter(None, found), "")
+
+
+def _files(metadata: JsonEntry) -> dict[str, str]:
+    """Return the names of files that were sent with a message, by the ids that parts point at."""
+    if "attachments" not in metadata or metadata.get("attachments").is_null:
+        return {}
+    found = {}
+    for number, row in enumerate(metadata.get("attachments").items()):
+        name = row.get("name").text("")
+        found[row.get("id").text("") or str(number)] = name or "attachment"
+    return found
 
 
 def _parents(nodes: dict[str, JsonEntry], notes: list[str]) -> dict[str, str | None]:
@@ -118,75 +228,43 @@ def _top_down(nodes: dict[str, JsonEntry], parents: dict[str, str | None]) -> li
     return ordered
 
 
-def _message(
-    node: JsonEntry, conversation: int, parent: int | None, created: float, notes: list[str]
-) -> StoredMessage | None:
-    """Return the message of a node; None if it has no words."""
-    message = node.get("message")
-    if message.is_null:
-        return None
-    author = message.get("author").get("role")
-    role = next((known for known in STORED_ROLES if known == author.text()), None)
-    if role is None:
-        raise author.refused(f"one of {', '.join(STORED_ROLES)}")
-    content = message.get("content")
-    text, thought, attachments = _content(content)
-    if not text.strip() and not thought and not attachments:
-        kind = "" if content.is_null else content.get("content_type").text("text")
-        if kind not in _MAYBE_EMPTY:
-            what = content.get("content_type").refused("a kind of content that is known")
-            notes.append(f"{what}; this message was left out")
-        return None
-    metadata = message.get("metadata")
-    slug = "" if metadata.is_null else metadata.get("model_slug").text("")
-    run = AnswerRun(ModelIdentity(slug)) if slug and role == "assistant" else None
-    return StoredMessage(
-        new_id(),
-        conversation,
-        parent,
-        role,
-        text,
-        thought,
-        created=message.get("create_time").time(created),
-        run=run,
-        attachments=attachments,
-    )
-
-
-def _content(content: JsonEntry) -> tuple[str, str, tuple[Attachment, ...]]:
-    """Return text, thought, and by their names the parts that are no text."""
+def _content(content: JsonEntry, files: dict[str, str]) -> tuple[str, str, tuple[Attachment, ...]]:
+    """Return text, thought, and by their names the files and the parts that are no text."""
     if content.is_null:
-        return "", "", ()
+        return "", "", tuple(map(Attachment, files.values()))
     kind = content.get("content_type").text("text")
-    if kind in _THINKING:
+    if kind == "thoughts":
         return "", _thought(content), ()
-    texts, attachments = [], []
+    texts, attachments, left = [], [], dict(files)
     if "parts" in content and not content.get("parts").is_null:
         for part in content.get("parts").items():
             if isinstance(part.value, dict):
-                words, attachment = _object_part(part)
-                texts += words
-                attachments += attachment
+                words, pointer = _object_part(part)
+                texts += [words] if words else []
+                place = next((one for one in left if pointer.endswith(one)), pointer)
+                attachments += [Attachment(left.pop(place, pointer))] if pointer else []
             elif not part.is_null:
                 texts.append(part.text())
-    for name in ("text", "result", *_CONTEXT):
+    attachments += map(Attachment, left.values())
+    for name in ("text", "result"):
         if name in content and not content.get(name).is_null:
             texts.append(content.get(name).text())
-    text = "\n\n".join(words for words in texts if words)
+    text = _MARK.sub("", "\n\n".join(words for words in texts if words))
     if kind in _FENCED and text:
         language = content.get("language").text("") if "language" in content else ""
         fence = "```" if "```" not in text else "````"
-        text = f"{fence}{language if language.isalnum() else ''}\n{text}\n{fence}"
+        known = language.isalnum() and language != "unknown"
+        text = f"{fence}{language if known else ''}\n{text}\n{fence}"
     return text, "", tuple(attachments)
 
 
-def _object_part(part: JsonEntry) -> tuple[list[str], list[Attachment]]:
-    """What was spoken is text; a picture is in another file of the export, named here."""
+def _object_part(part: JsonEntry) -> tuple[str, str]:
+    """Return what was spoken as text, or else the name of a file: pictures and sounds are in other
+    files of the export."""
     if "text" in part and not part.get("text").is_null:
-        return [part.get("text").text()], []
+        return part.get("text").text(), ""
     pointer = part.get("asset_pointer")
-    name = pointer.text("") or part.get("content_type").text("") or "attachment"
-    return [], [Attachment(name)]
+    return "", pointer.text("") or part.get("content_type").text("") or "attachment"
 
 
 def _thought(content: JsonEntry) -> str:
@@ -195,8 +273,6 @@ def _thought(content: JsonEntry) -> str:
         for thought in content.get("thoughts").items():
             parts = (thought.get("summary").text(""), thought.get("content").text(""))
             found.append("\n".join(part for part in parts if part))
-    elif "content" in content:
-        found.append(content.get("content").text(""))
     return "\n\n".join(part for part in found if part)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.files.places import fit_name
 from llm_lite.core.files.writing import write_file
 from llm_lite.core.history.exchange.document import to_json
 from llm_lite.core.history.exchange.html import to_html
@@ -17,7 +18,6 @@ ExportFormat = Literal["markdown", "html", "json"]
 ENDINGS: dict[ExportFormat, str] = {"markdown": ".md", "html": ".html", "json": ".json"}
 _UNFIT = '<>:"/\\|?*'
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{n}{i}" for n in ("com", "lpt") for i in range(10))}
-_LONGEST_NAME = 80  # characters
 
 
 def exported(conversations: Sequence[StoredConversation], kind: ExportFormat) -> bytes:
@@ -38,13 +38,10 @@ def export_file(
     write_file(path, exported(conversations, kind))
 
 
-def file_name(conversation: StoredConversation, kind: ExportFormat) -> str:
-    """Return a file name made from the title, fit for Linux, macOS and Windows."""
-    title = "".join(
-        " " if char in _UNFIT or not char.isprintable() else char
-        for char in conversation.summary.title
-    )
-    name = " ".join(title.split())[:_LONGEST_NAME].strip(". ")
+def file_name(title: str) -> str:
+    """Return a file name made from a title, without an ending, fit for Linux, macOS and Windows."""
+    plain = "".join(" " if char in _UNFIT or not char.isprintable() else char for char in title)
+    name = fit_name(" ".join(plain.split()))
     if not name or name.partition(".")[0].lower() in _RESERVED:
         name = f"conversation {name}".strip()
-    return name + ENDINGS[kind]
+    return name

@@ -11,7 +11,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.files.places import expanded, fit_name, user_folder
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.attention.state import FigureName
 from llm_lite.desktop.features.program.action import Action
@@ -73,7 +73,7 @@ def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Ac
 def default_path(state: AppState, view: str, ending: str = "png") -> Path:
     """Return a path in the documents folder, named after the model, the view and the moment."""
     model = re.sub(r"[^\w.-]+", "-", state.model.name) if state.model else "model"
-    name = f"{model}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
+    name = f"{fit_name(model)}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
     return user_folder("documents") / name
 
 

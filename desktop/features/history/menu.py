@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
@@ -203,8 +202,9 @@ def _path(ui: Ui, name: str, path: str) -> str:
 
 def _proposed(row: ConversationRow) -> str:
     """Return a path with the conversation's title as its name, without an ending."""
-    name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
-    return one_line(str(user_folder("documents") / (name or "conversation")))
+    from llm_lite.core.history.exchange.exporting import file_name
+
+    return one_line(str(user_folder("documents") / file_name(row.title)))
 
 
 def _draw_export(ui: Ui) -> list[Action]:

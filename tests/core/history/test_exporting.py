@@ -19,7 +19,7 @@ from llm_lite.core.history import (
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.core.history.exchange.exporting import export_file, exported, file_name
+from llm_lite.core.history.exchange.exporting import ENDINGS, export_file, exported, file_name
 from llm_lite.core.history.exchange.html import to_html
 from llm_lite.core.history.exchange.importing import read_conversations
 from llm_lite.core.history.exchange.markdown import answer_to_markdown, to_markdown
@@ -246,21 +246,30 @@ def test_a_page_lays_out_markdown(history):
 
 
 def test_files_are_named_by_titles(history, tmp_path):
-    for title, name in (
-        ("What is this?", "What is this.md"),
-        ("a/b\\c:d\x00\n..", "a b c d.md"),
-        ("", "conversation.md"),
-        ("...", "conversation.md"),
-        ("con", "conversation con.md"),
-        ("LPT1.x", "conversation LPT1.x.md"),
-        ("x" * 300, "x" * 80 + ".md"),
-        ("날씨 天气", "날씨 天气.md"),
-    ):
-        conversation = StoredConversation(ConversationSummary(1, title))
-        assert file_name(conversation, "markdown") == name
     talk = history.conversation(add_talk(history, "One?", "1"))
+    for title, name in (
+        ("What is this?", "What is this"),
+        ("a/b\\c:d\x00\n..", "a b c d"),
+        ("", "conversation"),
+        ("...", "conversation"),
+        ("con", "conversation con"),
+        ("LPT1.x", "conversation LPT1.x"),
+        ("x" * 300, "x" * 200),
+        ("날씨 天气", "날씨 天气"),
+        (
+            "인공지능의 역사를 " * 20,
+            ("인공지능의 역사를 " * 20).encode()[:200].decode("utf-8", "ignore"),
+        ),
+        ("a" + "🦆" * 100, "a" + "🦆" * 49),
+    ):
+        assert file_name(title) == name.strip()
+        for ending in ENDINGS.values():  # a system's names have 255 bytes
+            made = tmp_path / (file_name(title) + ending)
+            export_file([talk], "json", made)
+            assert made.is_file()
+            made.unlink()
     for kind in ("markdown", "html", "json"):
-        path = tmp_path / file_name(talk, kind)
+        path = tmp_path / (file_name("One?") + ENDINGS[kind])
         export_file([talk], kind, path)
         assert path.stat().st_size > 20
     with pytest.raises(RequestError, match="holds one conversation, found 2"):

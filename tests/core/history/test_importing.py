@@ -54,21 +54,48 @@ def test_chatgpt():
     assert first.summary.title == "Sorting in Python" and first.summary.title_source == "model"
     assert (first.summary.created, first.summary.updated) == (1700000000.25, 1700000900.5)
     assert shown(first) == [
-        ("user", "I write Python.\n\nBe brief."),
         ("user", "How do I sort this list? 정렬"),
-        ("assistant", ""),
         ("assistant", "```python\nprint(sorted([2, 1]))\n```"),
         ("tool", "```\n[1, 2]\n```"),
         ("assistant", "It is `[1, 2]`.\n\nHalf a pair: �"),
     ]
+    assert first.summary.system_prompt == "I write Python.\n\nBe brief."
     tree = ConversationTree.of(first)
     path = tree.path
-    assert path[1].attachments == (Attachment("file-service://file-abc"),)
-    assert path[1].created == 1700000001.0
-    assert path[2].thought == "Looking at the list\nIt has numbers."
+    assert path[0].attachments == (Attachment("file-service://file-abc"),)
+    assert path[0].created == 1700000001.0
+    assert path[1].thought == "Looking at the list\nIt has numbers."
     assert path[-1].run.model.name == "o3"
-    assert [tree.find(one).text for one in tree.versions(2)] == ["Use `sorted`.", ""]
+    versions = [tree.find(one).text for one in tree.versions(1)]
+    assert versions == ["Use `sorted`.", "```python\nprint(sorted([2, 1]))\n```"]
     assert shown(second) == [("user", "Hi")] and second.summary.title == ""
+
+
+def test_what_chatgpt_exports_since_2025():
+    """Context and recaps are no messages, thoughts belong to the answer, the model stands where
+    ChatGPT has put it, and files have their names."""
+    imported = read_conversations(FILES / "chatgpt_newer.json")
+    assert imported.notes == ()
+    (talk,) = imported.conversations
+    assert shown(talk) == [
+        ("user", "무지개는 왜 생기나요?"),
+        ("assistant", '```\nsearch("rainbow angle")\n```'),
+        ("tool", "L0: 42 degrees"),
+        ("assistant", "빛이 물방울에서 굴절됩니다. 각도는 42도입니다."),
+        ("user", "더 짧게 말해 줘"),
+        ("assistant", ""),
+    ]
+    path = ConversationTree.of(talk).path
+    assert path[0].attachments == (Attachment("무지개.png"), Attachment("optics.pdf"))
+    assert [message.thought for message in path if message.role == "assistant"] == [
+        "Recalling optics\nRefraction and reflection.",
+        "Writing\nUse 42 degrees.",
+        "Shortening\nOne sentence.",
+    ]
+    models = [message.run.model.name for message in path if message.role == "assistant"]
+    assert models == ["gpt-5-2-thinking", "gpt-5-2", "gpt-5-2"]
+    prompt = talk.summary.system_prompt
+    assert "I teach physics." in prompt and prompt.endswith("Answer in Korean.")
 
 
 def test_lm_studio():
@@ -188,30 +215,30 @@ def test_a_file_that_is_wrong_is_a_sentence(read, document, sentence):
         (
             broken(CHATGPT, *NODES, "answer-1", "message", "author", "role", 5),
             "answer-1.message.author.role: expected a text",
-            8 - 1 - 1,
+            4,
         ),
         (
             broken(CHATGPT, *NODES, "call", "message", "content", "text", [1]),
             "call.message.content.text: expected a text, found a list of 1; this message was left",
-            6,
+            5,  # the thought stays, as an answer of its own
         ),
         (
             broken(CHATGPT, *NODES, "answer-1", "message", "content", {"content_type": "new"}),
             "found 'new'; this message was left out",
-            6,
+            4,
         ),
-        (broken(CHATGPT, *NODES, "question", "parent", "nobody"), "it begins a version", 7),
+        (broken(CHATGPT, *NODES, "question", "parent", "nobody"), "it begins a version", 5),
         (
             broken(CHATGPT, *NODES, "context", "parent", "answer-2"),
             "expected no circle of nodes",
-            7,
+            5,
         ),
         (
             broken(CHATGPT, *NODES, "question", "parent", "question"),
             "expected no circle of nodes",
-            7,
+            5,
         ),
-        (broken(CHATGPT, 0, "current_node", "nobody"), "the last is shown", 7),
+        (broken(CHATGPT, 0, "current_node", "nobody"), "the last is shown", 5),
     ],
     ids=lambda value: "" if isinstance(value, list) else None,
 )
