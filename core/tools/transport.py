@@ -90,6 +90,7 @@ class ServerProcess:
 
         command = split_command(self.spec.command)
         environment = get_default_environment() | dict(self.spec.environment)
+        process = None
         try:
             if not hasattr(os, "fork"):
                 process = await _started(command, environment)
@@ -103,12 +104,17 @@ class ServerProcess:
             await self._check_started()
             return process
         except (OSError, ValueError) as error:
-            self.kill()
+            self._give_up(process)
             reason = getattr(error, "strerror", None) or str(error)
             raise RequestError(f"{command[0]} cannot be started: {reason}") from None
         except BaseException:  # it is stopped meanwhile
-            self.kill()
+            self._give_up(process)
             raise
+
+    def _give_up(self, process: asyncio.subprocess.Process | None) -> None:
+        self.kill()
+        if process is not None:
+            _close(process)
 
     async def _check_started(self) -> None:
         """Raise OSError if the program cannot be run."""
@@ -211,8 +217,7 @@ class ServerProcess:
         if process.returncode is None:  # as where its supervisor was stopped
             with suppress(OSError):
                 process.kill()
-        # Else it is closed when it is collected, perhaps after its loop.
-        getattr(process, "_transport").close()  # noqa: B009 - no public name leads to it
+        _close(process)
 
     def kill(self) -> None:
         """Kill the server with all that it has started, by the supervisor; from any thread."""
@@ -237,6 +242,12 @@ async def _started(
         start_new_session=True,
         pass_fds=files,
     )
+
+
+def _close(process: asyncio.subprocess.Process) -> None:
+    """Close a process's pipes: else they are closed when it is collected, perhaps after its
+    loop."""
+    getattr(process, "_transport").close()  # noqa: B009 - no public name leads to it
 
 
 def _decoded(line: bytes) -> str:

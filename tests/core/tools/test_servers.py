@@ -256,7 +256,7 @@ def test_tools_that_are_none_cost_no_others(hearer):
     names = [tool.name for tool in hearer.until(ServerReady).tools]
     assert names == ["weather", "sleep", "die", "flood", "long", "fail", "blocks"]
     left_out = [line for line in hearer.lines() if line.startswith("a tool is left out")]
-    assert len(left_out) == 8 and "tool 3: expected an object, found a text" in left_out[2]
+    assert len(left_out) == 9 and "tool 3: expected an object, found a text" in left_out[2]
 
 
 def test_blocks_of_a_result_cost_no_others(hearer):

@@ -142,6 +142,8 @@ def main():
         TOOLS[:0] = ["weather", None, {}, {"name": 3}, {"name": "a", "inputSchema": []}]
         TOOLS[:0] = [{"name": "b", "inputSchema": {"type": "string"}}]
         TOOLS[:0] = [{"name": "c", "description": [1], "inputSchema": {"type": "object"}}]
+        nested = {"coin": {"type": "string"}, "required": ["coin"]}
+        TOOLS.append({"name": "d", "inputSchema": {"type": "object", "properties": nested}})
         TOOLS.append({"name": "blocks", "title": 3, "annotations": "x", "outputSchema": 4})
     for line in sys.stdin:
         message = json.loads(line)
