@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
-from llm_lite.core.files.writing import make_folder
+from llm_lite.core.files.private import private_folder
 from llm_lite.core.generation.answer import Emit, cache_status
 from llm_lite.core.generation.prompt import Encoded, check_size, encode, is_open_answer
 from llm_lite.core.generation.token_texts import labelled
@@ -176,7 +176,7 @@ class KeptConversations:
         command = copy.command
         path, size, problem = Path(command.path), 0, ""
         try:
-            make_folder(path.parent)
+            private_folder(path.parent)
             size = on_disk.save(path, copy.prefix, copy.identity, self._stop.is_set)
         except (CancelledError, RequestError) as error:
             self._log("info", f"the cache was not kept: {error}")

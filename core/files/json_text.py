@@ -55,14 +55,15 @@ def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
     return value
 
 
-def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
+def read_object(path: Path, *, limit: int = MAX_BYTES, private: bool = False) -> dict[str, Any]:
     """Return the JSON object in a file of at most `limit` bytes. Raises FileError."""
-    return parse_object(read_bytes(path, limit), path, "the file")
+    return parse_object(read_bytes(path, limit, private=private), path, "the file")
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
-    """Read a regular file of at most `limit` bytes; FileError if it has more."""
-    with open_regular(path) as stream:
+def read_bytes(path: Path, limit: int, *, private: bool = False) -> bytes:
+    """Read a regular file of at most `limit` bytes, as `open_regular` does; FileError if it has
+    more."""
+    with open_regular(path, private=private) as stream:
         try:
             raw = stream.read(min(os.fstat(stream.fileno()).st_size, limit) + 1)
         except OSError as error:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.leftovers import leftovers, remove_whole, temporary
+from llm_lite.core.files.private import FOLDER, OTHERS, tighten
 from llm_lite.core.files.renaming import rename_new
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ _REFUSED = {
 _NO_ROOM_BESIDE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM)  # a mount, a sticky folder
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
+_OF_PRIVATE = ("user.", "security.selinux")  # a list of access may let others in
 
 
 @contextmanager
-def replaced(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
+def replaced(path: Path, *, new: bool = False, private: bool = False) -> Iterator[BinaryIO]:
     """Yield a file to write what shall be at `path`, which is there when the context ends well.
 
     A symbolic link is followed, also to a file that is not there yet. The new file has mode, owner
@@ -54,17 +56,21 @@ def replaced(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
     finished content is copied into the file that is there, which is not one step. What is written
     through can not seek.
 
-    new: FileError where there is anything already. FileError too where it cannot be written.
+    new: FileError where there is anything already. private: the file is for its owner alone from
+    its first byte on, whatever the one that it replaces was; FileError for what is no file.
+    FileError too where it cannot be written.
     """
     try:
         target = _target_at(path)
+        if private and (target.descriptor is not None or not target.is_file):
+            raise FileError(path, "is no regular file, expected one that can be replaced")
         if target.descriptor is not None:
             with Output(os.dup(target.descriptor), seeks=False) as out:
                 yield cast(BinaryIO, out)
         elif new and target.old is not None:
             raise FileExistsError
         elif target.is_file:
-            with _whole(target.path, target.old, new=new) as out:
+            with _whole(target.path, target.old, new=new, private=private) as out:
                 yield cast(BinaryIO, out)
         else:
             with Output(_open_through(target), seeks=False) as out:
@@ -75,9 +81,9 @@ def replaced(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
         raise unwritable(path, error) from error
 
 
-def write_file(path: Path, content: bytes, *, new: bool = False) -> None:
+def write_file(path: Path, content: bytes, *, new: bool = False, private: bool = False) -> None:
     """Write the whole content at once, as `replaced` does. FileError."""
-    with replaced(path, new=new) as file:
+    with replaced(path, new=new, private=private) as file:
         file.write(content)
 
 
@@ -238,12 +244,15 @@ def _open_through(target: _Target) -> int:
 
 
 @contextmanager
-def _whole(target: Path, old: os.stat_result | None, *, new: bool) -> Iterator[Output]:
+def _whole(
+    target: Path, old: os.stat_result | None, *, new: bool, private: bool
+) -> Iterator[Output]:
     _may_write(target, old)
     tidy(target)
     with temporary(target) as part:
         try:
-            out = Output.create(part, 0o666 if old is None else old.st_mode & 0o666)
+            mode = 0o666 if old is None else old.st_mode & 0o666
+            out = Output.create(part, mode & ~OTHERS if private else mode)
         except OSError as error:
             if old is None or error.errno not in _NO_ROOM_BESIDE:
                 raise
@@ -251,17 +260,17 @@ def _whole(target: Path, old: os.stat_result | None, *, new: bool) -> Iterator[O
 
             with tempfile.TemporaryFile() as file, Output(os.dup(file.fileno())) as out:
                 yield out
-                _copy_over(file, target)
+                _copy_over(file, target, private=private)
             return
         with out:
-            alike = old is None or _make_alike(out.fileno(), target, old)
+            alike = old is None or _make_alike(out.fileno(), target, old, private=private)
             yield out
             out.finish()
         if new:
             rename_new(part, target)
         elif not alike or not _replace(part, target):
             with part.open("rb") as made:
-                _copy_over(made, target)
+                _copy_over(made, target, private=private)
     sync_folder(target.parent)
 
 
@@ -289,28 +298,28 @@ def _may_write(target: Path, old: os.stat_result | None) -> None:
         os.close(os.open(target, _THROUGH))
 
 
-def _make_alike(descriptor: int, target: Path, old: os.stat_result) -> bool:
-    """Give a new file mode, owner and attributes of the old one; return whether the system let
-    us."""
+def _make_alike(descriptor: int, target: Path, old: os.stat_result, *, private: bool) -> bool:
+    """Give a new file mode, owner and attributes of the old one, of a private one those that are
+    for its owner; return whether the system let us."""
     if not hasattr(os, "fchown"):
         return True
     made = os.fstat(descriptor)
     try:
         if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
             os.fchown(descriptor, old.st_uid, old.st_gid)
-        _copy_attributes(descriptor, target)
-        os.fchmod(descriptor, old.st_mode & 0o777)
+        _copy_attributes(descriptor, target, _OF_PRIVATE if private else _KEPT_ATTRIBUTES)
+        os.fchmod(descriptor, old.st_mode & (FOLDER if private else 0o777))
     except PermissionError:
         return False
     return True
 
 
-def _copy_attributes(descriptor: int, target: Path) -> None:
+def _copy_attributes(descriptor: int, target: Path, kept: tuple[str, ...]) -> None:
     if not hasattr(os, "listxattr"):
         return
     with contextlib.suppress(OSError):  # a file system without them
         for name in os.listxattr(target):
-            if name.startswith(_KEPT_ATTRIBUTES):
+            if name.startswith(kept):
                 with contextlib.suppress(OSError):
                     os.setxattr(descriptor, name, os.getxattr(target, name))
 
@@ -327,11 +336,13 @@ def _replace(part: Path, target: Path) -> bool:
     return True
 
 
-def _copy_over(file: BinaryIO | io.BufferedReader, target: Path) -> None:
+def _copy_over(file: BinaryIO | io.BufferedReader, target: Path, *, private: bool) -> None:
     """Copy into the file that is there; a full disk is noticed before anything of it is lost."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     with Output(os.open(target, os.O_WRONLY | _BINARY), seeks=False) as out:
+        if private:
+            tighten(out.fileno())
         _reserve(out.fileno(), size)
         shutil.copyfileobj(file, out, 1 << 20)
         os.ftruncate(out.fileno(), size)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.leftovers import remove_whole
+from llm_lite.core.files.private import tighten
 from llm_lite.core.history.database.changes import AddCache, DropCache, UseCache
 from llm_lite.core.history.history import History
 from llm_lite.core.history.ids import new_id
@@ -25,6 +26,7 @@ class CacheCatalogue:
     def __init__(self, history: History, folder: Path, budget: int) -> None:
         """Make the catalogue. `budget` in bytes of all files together; 0 keeps none."""
         self.folder = folder
+        tighten(folder)
         self.budget = budget
         self._history = history
         self._known: dict[int, SavedCache] = {}  # changed here, and maybe not saved yet

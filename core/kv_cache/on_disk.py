@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import CancelledError, FileError, RequestError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
+from llm_lite.core.files.private import tighten
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
 from llm_lite.core.kv_cache.provenance import PRECISIONS, CacheContents, Gap, Provenance
@@ -72,7 +73,7 @@ def save(
     count = _savable(prefix, identity)
     header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
     header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned
-    with replaced(path) as file:
+    with replaced(path, private=True) as file:
         file.write(_START.pack(MAGIC, len(header)))
         file.write(header)
         size, checksum = _START.size + len(header), 0
@@ -153,6 +154,7 @@ def load(
     OtherCacheError where it is of another model, other weights or types, FileError where it is
     damaged, or of other layers.
     """
+    tighten(path)
     with mapped(path, "a saved cache", "open it again") as mapping:
         return _load(path, mapping, identity, cache, vocabulary, summed)
 

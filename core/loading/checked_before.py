@@ -80,6 +80,6 @@ def _keep(stamp: str) -> None:
     kept = [*_known(), stamp][-_MOST:]
     try:
         make_folder(_place().parent)
-        write_file(_place(), json.dumps({"sound": kept}).encode())
+        write_file(_place(), json.dumps({"sound": kept}).encode(), private=True)
     except (LlmLiteError, OSError):
         return

@@ -18,8 +18,9 @@ from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import check_depth, found, read_bytes
 from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.private import private_folder
 from llm_lite.core.files.renaming import rename_free
-from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.files.writing import reason, write_file
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.app.layout_text import LAYOUT_VERSION, is_layout
@@ -30,10 +31,7 @@ from llm_lite.desktop.features.presets.setting_values import LONGEST_PATH, value
 from llm_lite.desktop.features.program.settings import Settings, WindowPlace
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState
 from llm_lite.desktop.features.registry import FEATURES
-from llm_lite.desktop.features.remote.state import (
-    kept_addresses,
-    own,
-)
+from llm_lite.desktop.features.remote.state import kept_addresses
 from llm_lite.desktop.features.sampling.lists import read_chosen, read_lists
 from llm_lite.desktop.language.incoming import fit_line
 
@@ -107,7 +105,7 @@ def load(path: Path) -> tuple[Settings, list[str]]:
     if not path.exists():
         return defaults, problems
     try:
-        data = json.loads(read_bytes(path, LARGEST_FILE).decode("utf-8"))
+        data = json.loads(read_bytes(path, LARGEST_FILE, private=True).decode("utf-8"))
         if not isinstance(data, dict):
             raise ValueError(f"expected an object, found {found(data)}")
         check_depth(data, MOST_LEVELS)
@@ -130,10 +128,8 @@ def save(settings: Settings, path: Path) -> str:
     try:
         # A recent path may hold a lone surrogate, for a byte that is no UTF-8: JSON escapes it so.
         text = json.dumps(data, ensure_ascii=False, indent=2)
-        make_folder(path.parent)
-        if any(one.key for one in settings.addresses):
-            own(path)
-        write_file(path, text.encode(errors="backslashreplace"))
+        private_folder(path.parent, shared=True)
+        write_file(path, text.encode(errors="backslashreplace"), private=True)
     except FileError as error:
         return f"{path}: the settings could not be saved ({error.problem})."
     return ""

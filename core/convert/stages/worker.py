@@ -80,7 +80,8 @@ def _defect(error: BaseException, folder: Path) -> str:
     path = folder / "defect.txt"
     what = f"a defect of the program: {type(error).__name__}: {error}"
     try:
-        write_file(path, "".join(traceback.format_exception(error)).encode(errors="replace"))
+        text = "".join(traceback.format_exception(error))
+        write_file(path, text.encode(errors="replace"), private=True)
     except FileError:
         return what
     return f"{what} (where it was is in {path})"

@@ -9,7 +9,6 @@ all before (u32). Every file has the same size.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from contextlib import suppress
@@ -24,7 +23,8 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.files.places import user_folder
-from llm_lite.core.files.writing import make_folder, tidy, write_file
+from llm_lite.core.files.private import private_folder
+from llm_lite.core.files.writing import tidy, write_file
 from llm_lite.core.generation.speculation.ngram_table import (
     ENTRIES,
     MOST_COUNTED,
@@ -93,10 +93,8 @@ def write(path: Path, model: LearnedModel, table: NgramTable) -> None:
         MAGIC, model.identity.encode(), name, model.vocabulary, ENTRIES, model.answers, model.tokens
     )
     content = b"".join((header, *(plane.tobytes() for plane in table.planes)))
-    make_folder(path.parent)
-    with suppress(OSError):  # for its owner alone; one that is there keeps its mode
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    write_file(path, content + _CHECKSUM.pack(zlib.crc32(content)))
+    private_folder(path.parent)
+    write_file(path, content + _CHECKSUM.pack(zlib.crc32(content)), private=True)
 
 
 def read(path: Path, identity: str, vocabulary: int) -> tuple[LearnedModel, NgramTable]:
@@ -172,7 +170,7 @@ def _described(path: Path) -> LearnedFile:
 
 def _read(path: Path) -> tuple[LearnedModel, bytes]:
     """Return header and content of a whole file. FileError if it is damaged."""
-    content = read_bytes(path, _SIZE)
+    content = read_bytes(path, _SIZE, private=True)
     if content[: len(MAGIC)] != MAGIC:
         raise FileError(path, f"holds no learned drafts: it does not begin with {MAGIC.decode()}")
     if len(content) != _SIZE:

@@ -10,10 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.writing import make_folder, reason
+from llm_lite.core.files.private import FILE, private_folder, tighten
+from llm_lite.core.files.regular import open_regular
+from llm_lite.core.files.writing import reason
 from llm_lite.core.history.database import schema
 
 BUSY_MS = 2000  # how long a lock of another process is waited for before the next try
+LOGS = ("-wal", "-shm", "-journal")  # beside a database
 MAGIC = b"SQLite format 3\0"
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _READ_CACHE_KB = 16384
@@ -95,23 +98,34 @@ def connect_memory() -> sqlite3.Connection:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty database that only this user may read, if there is none. FileError.
+    """Make an empty database that only this user may read, if there is none; one that is there is
+    taken from others. FileError.
 
     SQLite would make it as the umask says, and gives its log the mode of the database.
     """
-    make_folder(path.parent)
+    private_folder(path.parent, shared=True)
+    check_kind(path)
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE))
     except FileExistsError:
-        if not path.is_file():
-            raise FileError(path, "is no regular file, expected the history's database") from None
+        for end in ("", *LOGS):
+            tighten(Path(f"{path}{end}"))
     except (OSError, ValueError) as error:
         raise FileError(path, f"cannot be made: {reason(error)}") from None
 
 
+def check_kind(path: Path) -> None:
+    """Raise FileError where a pipe, a device or a folder is in the place of the database or of a
+    log beside it: opening a pipe would wait for ever."""
+    for end in ("", *LOGS):
+        place = Path(f"{path}{end}")
+        if place.exists() and not place.is_file():
+            raise FileError(path, f"{place.name} is no regular file, expected one of a database")
+
+
 def is_other_file(path: Path) -> bool:
     """Return True if there is a file that never was a database of SQLite."""
-    with suppress(OSError), path.open("rb") as file:
+    with suppress(OSError, FileError), open_regular(path) as file:
         begin = file.read(len(MAGIC))
         return bool(begin) and begin != MAGIC
     return False
@@ -139,7 +153,12 @@ def integrity(path: Path) -> str:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Autocommit: transactions are begun by us. Readers are handed from thread to thread."""
+    """Autocommit: transactions are begun by us. Readers are handed from thread to thread. A pipe,
+    at which SQLite would wait, cannot be opened."""
+    if path.exists() and not path.is_file():
+        error = sqlite3.OperationalError("unable to open database file: it is no regular file")
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
     place = f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
     return sqlite3.connect(
         place, uri=True, isolation_level=None, check_same_thread=False, factory=_Connection

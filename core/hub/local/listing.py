@@ -67,7 +67,7 @@ class HeaderCache:
         try:
             make_folder(self._file.parent)
             content = {"layout": _layout(), "headers": newest}
-            write_file(self._file, json.dumps(content).encode())
+            write_file(self._file, json.dumps(content).encode(), private=True)
         except (LlmLiteError, OSError):
             return
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.files.writing import make_folder, reason
+from llm_lite.core.files.private import private_folder
+from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.queue import steps
 from llm_lite.core.hub.queue.jobs import Edit, Jobs, QueuedJob
 from llm_lite.core.hub.queue.queue_file import (
@@ -191,7 +192,7 @@ class ModelQueue:
         if self._lock is not None:
             return True
         try:
-            make_folder(self._folder)
+            private_folder(self._folder, shared=True)
             lock = lock_of(self._folder, "worker")
             lock.acquire(blocking=False)
         except FileError as error:

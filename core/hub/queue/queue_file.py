@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.private import private_folder
 from llm_lite.core.files.renaming import rename_free
-from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.files.writing import reason, write_file
 from llm_lite.core.hub.queue.jobs import Edit, Jobs, from_json, to_json
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class QueueFile:
         if not self.path.exists():
             return ()
         try:
-            value = read_object(self.path, limit=_MOST_BYTES)
+            value = read_object(self.path, limit=_MOST_BYTES, private=True)
         except FileError as error:
             if isinstance(error.__cause__, OSError):  # it may be whole: nobody can tell
                 raise
@@ -115,7 +116,7 @@ class QueueFile:
     def _write(self, jobs: Jobs) -> None:
         value = {"version": VERSION, "jobs": [to_json(job) for job in jobs]}
         try:
-            write_file(self.path, json.dumps(value, indent=1).encode())
+            write_file(self.path, json.dumps(value, indent=1).encode(), private=True)
         except FileError as error:
             raise NotSavedError(self.path, error.problem) from error
 
@@ -123,7 +124,7 @@ class QueueFile:
     def _locked(self) -> Iterator[None]:
         from filelock import Timeout
 
-        make_folder(self.folder)
+        private_folder(self.folder, shared=True)
         lock = lock_of(self.folder, "edit")
         try:
             lock.acquire(timeout=_PATIENCE)
@@ -148,7 +149,7 @@ class ProgressFile:
 
     def write(self, value: dict[str, Any]) -> None:
         with contextlib.suppress(FileError):
-            write_file(self.path, json.dumps(value).encode())
+            write_file(self.path, json.dumps(value).encode(), private=True)
 
     def read(self) -> dict[str, Any]:
         try:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
+from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.writing import make_folder, reason, replaced, write_file
 from llm_lite.core.hub.local.resolving import on_a_hub
 from llm_lite.core.hub.remote.access import Hub, Stop, hub_of_environment, library, never
@@ -26,6 +27,7 @@ from llm_lite.core.plain_text import quote
 
 _SPARE = 32 << 20  # bytes of the disk that stay free
 _LOCK_TRY = 0.2  # seconds
+_COMMIT_BYTES = 256
 _PIECE = 1 << 20  # bytes copied at once
 
 
@@ -199,8 +201,8 @@ class _Store:
         if revision == self._commit:
             return
         path = self._folder / "refs" / revision
-        with contextlib.suppress(OSError):
-            if path.read_text() == self._commit:
+        with contextlib.suppress(FileError):
+            if read_bytes(path, _COMMIT_BYTES).decode("ascii", "replace") == self._commit:
                 return
         make_folder(path.parent)
         write_file(path, self._commit.encode())

@@ -13,7 +13,8 @@ from llm_lite.core.checked import convert_in_file
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.files.places import expanded, plain_name, user_folder
-from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.files.private import private_folder
+from llm_lite.core.files.writing import reason, write_file
 from llm_lite.core.messages import Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.plain_text import lines, one_line
@@ -69,19 +70,19 @@ class PresetFiles(Host):
         follows: list[Action] = []
         if isinstance(action, SavePreset):
             used = file_name(action.name)
-            make_folder(self.folder)
-            write(self._path(used), preset_of(state, used))
+            private_folder(self.folder)
+            write(self._path(used), preset_of(state, used), private=True)
         elif isinstance(action, ChoosePreset):
             used = action.name
-            follows.append(UsePreset(read(self._path(used))))
+            follows.append(UsePreset(read(self._path(used), private=True)))
         elif isinstance(action, DeletePreset):
             used = ""
             self._delete(action.name)
         elif isinstance(action, ImportPreset):
             preset = read(expanded(action.path))
             used = file_name(preset.name)
-            make_folder(self.folder)
-            write(self._path(used), preset)
+            private_folder(self.folder)
+            write(self._path(used), preset, private=True)
             follows.append(UsePreset(preset))
         else:
             write(expanded(action.path), preset_of(state, used or "preset"))
@@ -102,9 +103,9 @@ def file_name(name: str) -> str:
     return plain_name(name, LONGEST_NAME, "preset")
 
 
-def write(path: Path, preset: Preset) -> None:
+def write(path: Path, preset: Preset, *, private: bool = False) -> None:
     text = json.dumps(asdict(preset), ensure_ascii=False, indent=2)
-    write_file(path, text.encode(errors="backslashreplace"))
+    write_file(path, text.encode(errors="backslashreplace"), private=private)
 
 
 class _PresetFile(Struct, forbid_unknown_fields=True):
@@ -120,9 +121,11 @@ class _PresetFile(Struct, forbid_unknown_fields=True):
     gains: tuple[tuple[Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)], ...], ...] | None = None
 
 
-def read(path: Path) -> Preset:
+def read(path: Path, *, private: bool = False) -> Preset:
     """Read a preset. Raise FileError with the name of a field that is not as `write` leaves it."""
-    kept = convert_in_file(read_object(path, limit=LARGEST_FILE), _PresetFile, path)
+    kept = convert_in_file(
+        read_object(path, limit=LARGEST_FILE, private=private), _PresetFile, path
+    )
     sampling = _sampling(path, kept.sampling)
     name = file_name(kept.name or path.stem)
     return Preset(name, lines(kept.system_prompt), sampling, kept.mode, kept.gains)

@@ -14,6 +14,7 @@ from llm_lite.core.attachments import decode
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.places import expanded, plain_name, user_folder
+from llm_lite.core.files.private import private_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.host import Host
@@ -138,7 +139,7 @@ class PromptFiles(Host):
             if path != self._path(path.stem):  # the same name with another ending
                 continue
             try:
-                prompt = read_prompt(path)
+                prompt = read_prompt(path, private=True)
             except FileError as error:
                 problems.append(f"{path.name}: {error.problem}")
                 continue
@@ -165,8 +166,8 @@ class PromptFiles(Host):
         return next((path for path in known if path.is_file()), self.folder / f"{name}{ENDINGS[0]}")
 
     def _write(self, prompt: SavedPrompt) -> None:
-        make_folder(self.folder)
-        write_file(self._path(prompt.name), written(prompt))
+        private_folder(self.folder)
+        write_file(self._path(prompt.name), written(prompt), private=True)
 
     def _save(self, prompt: SavedPrompt, before: str) -> Iterable[Act]:
         if not prompt.text.strip():
@@ -183,7 +184,7 @@ class PromptFiles(Host):
 
     def _delete(self, name: str) -> Iterable[Act]:
         if name == prompt_name(name) and self._path(name).is_file():
-            gone = read_prompt(self._path(name))
+            gone = read_prompt(self._path(name), private=True)
             self._remove(name)
             self._deleted = SavedPrompt(name, gone.text)
         return ()
@@ -266,11 +267,11 @@ def prompt_name(name: str) -> str:
     return plain_name(name, LONGEST_NAME, "prompt")
 
 
-def read_prompt(path: Path) -> SavedPrompt:
+def read_prompt(path: Path, *, private: bool = False) -> SavedPrompt:
     """Read a prompt. Raise FileError where the file holds none."""
     if path.suffix.lower() not in ENDINGS:
         raise FileError(path, f"expected a text file that ends with one of {', '.join(ENDINGS)}")
-    text = decode(read_bytes(path, _LARGEST))
+    text = decode(read_bytes(path, _LARGEST, private=private))
     if text is None:
         raise FileError(path, "expected a text, found binary data")
     name, front = path.stem, _FRONT.match(text)

@@ -3,14 +3,11 @@ recent addresses with their form in the settings."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from llm_lite.core.checked import CheckError, convert
-from llm_lite.core.errors import FileError
-from llm_lite.core.files.writing import reason
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import replace, repr_without
@@ -94,14 +91,3 @@ def _kept(row: Any) -> KeptAddress | None:
     key = kept.key
     whole = key if len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() else ""
     return KeptAddress(lines(kept.address), lines(kept.model[:LONGEST_NAME]), whole)
-
-
-def own(path: Path) -> None:
-    """Let nobody else read the file, which has a key in it; one that is written in its place keeps
-    its mode. FileError where that cannot be."""
-    try:
-        path.touch(mode=0o600)
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
-    except OSError as error:
-        raise FileError(path, f"cannot be made yours alone: {reason(error)}") from None

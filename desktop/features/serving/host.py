@@ -3,14 +3,12 @@ becomes of it. The key that its clients show is kept in a file for its owner alo
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.places import user_folder
-from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.files.private import private_folder
+from llm_lite.core.files.writing import write_file
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import ReportDefect, defect_of
 from llm_lite.desktop.features.program.state import AppState
@@ -233,13 +232,13 @@ def read_key(path: Path) -> str:
     """Return the kept key, "" where there is none yet. Raises FileError where the file
     is no key."""
     try:
-        if path.stat().st_size == 0:
+        if path.stat().st_size == 0 and path.is_file():
             return ""
     except FileNotFoundError:
         return ""
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror}") from None
-    key = read_bytes(path, LARGEST_FILE).decode("ascii", "replace").strip()
+    key = read_bytes(path, LARGEST_FILE, private=True).decode("ascii", "replace").strip()
     if not _KEY.fullmatch(key):
         raise FileError(path, "expected a key of 16 to 256 visible ASCII characters")
     return key
@@ -248,10 +247,6 @@ def read_key(path: Path) -> str:
 def new_key(path: Path) -> str:
     """Write a random key in the place of what was there, and return it. Raises FileError."""
     key = f"sk-{secrets.token_urlsafe(_BYTES)}"
-    make_folder(path.parent)
-    with suppress(OSError):  # one that is there keeps its mode
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    with suppress(OSError):
-        path.chmod(0o600)
-    write_file(path, f"{key}\n".encode())
+    private_folder(path.parent, shared=True)
+    write_file(path, f"{key}\n".encode(), private=True)
     return key

@@ -4,10 +4,8 @@ declared functions and servers in a file of the data folder, which is read as un
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -17,7 +15,8 @@ from llm_lite.core.checked import convert_in_file
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.files.places import expanded, user_folder
-from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.files.private import private_folder
+from llm_lite.core.files.writing import write_file
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.arguments import coerced
@@ -199,13 +198,13 @@ class _ToolsFile(Struct):
 def read(path: Path) -> tuple[str, tuple[ServerSpec, ...]]:
     """Read the file; without one, return nothing. Raise a FileError that names the field."""
     try:
-        if path.stat().st_size == 0:
+        if path.stat().st_size == 0 and path.is_file():
             return "", ()
     except FileNotFoundError:
         return "", ()
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror}") from None
-    data = read_object(path, limit=LARGEST_FILE)
+    data = read_object(path, limit=LARGEST_FILE, private=True)
     kept = convert_in_file(data, _ToolsFile, path)
     specs = {server.name: server.spec() for server in kept.servers}
     return typed(kept.functions), tuple(specs.values())
@@ -224,11 +223,9 @@ def write(path: Path, text: str, servers: tuple[ServerSpec, ...]) -> None:
         }
         for s in servers
     ]
-    make_folder(path.parent)
-    with suppress(OSError):  # one that is there keeps its mode
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    private_folder(path.parent, shared=True)
     data = json.dumps({"functions": text, "servers": kept}, ensure_ascii=False, indent=2)
-    write_file(path, data.encode(errors="backslashreplace"))
+    write_file(path, data.encode(errors="backslashreplace"), private=True)
 
 
 def read_functions_file(path: Path) -> str:

@@ -23,7 +23,9 @@ from prompt_toolkit.keys import Keys
 from llm_lite.cli.conversation.commands import is_command
 from llm_lite.cli.conversation.conversation import CONTINUED, PROMPT
 from llm_lite.cli.terminal.together import more_input
+from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.private import FILE, private_folder, tighten
 
 if TYPE_CHECKING:
     from llm_lite.cli.conversation.commands import SlashCommand
@@ -47,8 +49,8 @@ class LineHistory(History):
     def store_string(self, string: str) -> None:
         if not _is_text(string):
             return
-        with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(OSError, FileError):
+            private_folder(self._path.parent, shared=True)
             self._append((json.dumps(string) + "\n").encode())
 
     def _append(self, line: bytes) -> None:
@@ -73,10 +75,11 @@ class LineHistory(History):
 
     def _open(self, flags: int) -> int:
         """OSError for anything but a file: a FIFO would be waited for."""
-        file = os.open(self._path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
+        file = os.open(self._path, flags | getattr(os, "O_NONBLOCK", 0), FILE)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError("not a file")
+        tighten(file)
         return file
 
 

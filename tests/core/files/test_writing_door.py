@@ -10,6 +10,7 @@ DOOR = {
     "core/files/writing.py",
     "core/files/folders.py",
     "core/files/leftovers.py",
+    "core/files/private.py",
     "core/files/renaming.py",
 }
 # What is written elsewhere, and why that needs no door.
@@ -32,24 +33,7 @@ EXCEPTIONS = {
         "desktop/features/prompts/host.py",
         "path.unlink",
     ): "a prompt that a person deletes or renames",
-    (
-        "desktop/features/tools/host.py",
-        "os.open",
-    ): "an empty file for its owner alone, which the door then writes",
-    ("core/generation/speculation/ngram_file.py", "os.open"): "an empty file for its owner alone, "
-    "which the door then writes",
     ("core/serving/serving.py", "self._queue.open"): "no file, but the queue of requests",
-    **{
-        ("desktop/features/remote/state.py", call): "who may read the file that the door writes"
-        for call in ("path.touch", "path.chmod")
-    },
-    **{
-        (
-            "desktop/features/serving/host.py",
-            call,
-        ): "an empty file for its owner alone, which the door then writes"
-        for call in ("os.open", "path.chmod")
-    },
     ("llm_lite/server/inspect.py", "np.savez"): "bytes in memory",
     ("core/files/regular.py", "os.open"): "to read, without waiting",
     ("core/files/regular.py", "os.fdopen"): "to read",
@@ -69,10 +53,6 @@ EXCEPTIONS = {
     },
     ("llm_lite/cli/terminal/endings.py", "tempfile.mkstemp"): "a traceback, in a file of its own",
     ("llm_lite/cli/terminal/endings.py", "os.fdopen"): "the same",
-    (
-        "llm_lite/cli/conversation/full_editor.py",
-        "self._path.parent.mkdir",
-    ): "for lines that are appended",
     ("llm_lite/cli/conversation/full_editor.py", "os.open"): "to append a line to a regular file",
     ("llm_lite/cli/conversation/full_editor.py", "os.fdopen"): "to read",
     ("llm_lite/cli/conversation/full_editor.py", "os.ftruncate"): "of a file that has grown",

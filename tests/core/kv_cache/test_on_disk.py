@@ -30,6 +30,7 @@ def saved(runner, tmp_path_factory):
     path = tmp_path_factory.mktemp("caches") / "chat.kv"
     assert cache_transfer.save(runner, path) == path.stat().st_size
     assert [p.name for p in path.parent.iterdir()] == ["chat.kv"], "no part is left"
+    assert os.name != "posix" or path.stat().st_mode & 0o777 == 0o600, "it has the tokens in it"
     return path
 
 

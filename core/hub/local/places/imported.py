@@ -60,7 +60,7 @@ def read(file: Path) -> list[Path]:
     """Read the list of imported paths. FileError if the file is not as we write it."""
     if not file.exists():
         return []
-    value = read_object(file)
+    value = read_object(file, private=True)
     paths = value.get("paths")
     if value.get("version") != _VERSION or not isinstance(paths, list):
         raise FileError(file, f"paths is {shown(paths)}, expected a list of paths (version 1)")
@@ -95,7 +95,7 @@ def _write(file: Path, paths: list[Path]) -> None:
     if len(paths) > _MOST:
         raise FileError(file, f"holds {_MOST} paths already, which is the most it takes")
     value = {"version": _VERSION, "paths": [str(path) for path in paths]}
-    write_file(file, json.dumps(value, indent=1, ensure_ascii=True).encode())
+    write_file(file, json.dumps(value, indent=1, ensure_ascii=True).encode(), private=True)
 
 
 def _is_unicode(path: Path) -> bool:

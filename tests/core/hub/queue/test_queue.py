@@ -280,10 +280,10 @@ def test_only_some_jobs_are_carried_out_where_a_program_says_so(watch):
 
 
 def test_a_full_disk_is_a_sentence_and_what_happened_is_saved_later(watch, monkeypatch):
-    def full(path, content):
+    def full(path, content, **how):
         if path.name == "queue.json" and disk:
             raise FileError(path, "cannot be written: No space left on device")
-        write_file(path, content)
+        write_file(path, content, **how)
 
     disk = ["full"]
     monkeypatch.setattr(queue_file, "write_file", full)
@@ -302,7 +302,7 @@ def test_a_full_disk_is_a_sentence_and_what_happened_is_saved_later(watch, monke
 def test_what_is_saved_later_may_fit_no_longer(watch, monkeypatch):
     """Another program takes the job away before this one could save what it did with it."""
 
-    def full(path, content):
+    def full(path, content, **how):
         raise FileError(path, "cannot be written: No space left on device")
 
     watched = watch(only=())
