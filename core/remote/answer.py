@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -33,6 +34,7 @@ from llm_lite.core.text.thinking import MARKS
 
 MOST_CHARACTERS = 4 << 20  # characters of an answer: a window has to show them
 MOST_TOKENS = 1 << 18
+BEHIND_END = 10.0  # seconds that a server may keep silent behind the reason of its end
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
 _REASONS: dict[str, StopReason] = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
@@ -101,7 +103,7 @@ class RemoteAnswer(Struct):
         self._parser = parser
         is_done = False
         with closing(self.client.stream(asked.path, body, self.exchange, reader)) as events:
-            for data in _until_broken(events, parser):
+            for data in _until_broken(events, parser, self.exchange):
                 if self.exchange.cancelled:  # what has come already may be much
                     break
                 is_done = data.strip() == "[DONE]"
@@ -232,13 +234,28 @@ def refused_fields(error: RemoteStatusError, asked: RemoteRequest, known: set[st
     return found & set(asked.body)
 
 
-def _until_broken(events: Iterator[str], parser: StreamParser) -> Iterator[str]:
-    """Yield events; a connection that breaks behind the end of the answer is no matter."""
+def _until_broken(events: Iterator[str], parser: StreamParser, exchange: Exchange) -> Iterator[str]:
+    """Yield events. Behind the end of the answer a connection that breaks is no matter, and one
+    that stays open in silence is ended."""
     try:
-        yield from events
+        while (data := _next(events, exchange if parser.finish else None)) is not None:
+            yield data
     except RemoteError:
         if not parser.finish:
             raise
+
+
+def _next(events: Iterator[str], ended: Exchange | None) -> str | None:
+    """Return the next event; None behind the last. `ended` is waited for BEHIND_END at most."""
+    if ended is None:
+        return next(events, None)
+    timer = threading.Timer(BEHIND_END, ended.hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        return next(events, None)
+    finally:
+        timer.cancel()
 
 
 def _parts(whole: str) -> Iterator[str]:

@@ -47,8 +47,12 @@ class Exchange:
         self.cancelled = False
 
     def cancel(self) -> None:
+        self.cancelled = True
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End the connection, from any thread: who waits for more gets RemoteError."""
         with self._lock:
-            self.cancelled = True
             for line in self._sockets:
                 with contextlib.suppress(OSError):
                     line.shutdown(socket.SHUT_RDWR)

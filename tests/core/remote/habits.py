@@ -26,6 +26,7 @@ class Habit:
     stop_reason: str = "end"
     note: str = ""
     tokens: tuple[int, int] = (0, 0)  # of the prompt and the answer; 0: not told
+    stays: bool = False  # the connection stays open
 
 
 def chunk(delta: Any = None, finish: Any = None, **more: Any) -> bytes:
@@ -323,6 +324,9 @@ HABITS: dict[str, Habit] = {
         "BerriAI/litellm (Gemini)",
         data(*words(), chunk({}, "MAX_TOKENS"), DONE),
         stop_reason="length",
+    ),
+    "a connection that stays open behind the end": Habit(
+        "qualcomm/GenieX#1243", data(*words(), STOP), stays=True
     ),
     "a connection that breaks behind the end": Habit(
         "chatchat-space/Langchain-Chatchat#4383",

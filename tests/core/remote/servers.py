@@ -328,6 +328,8 @@ class _Handler(BaseHTTPRequestHandler):
             for piece in habit.pieces:
                 self.wfile.write(piece)
                 self.wfile.flush()
+            if habit.stays:
+                self.scripted.over.wait(PATIENCE)
 
     def _break(self, fault: Fault) -> bool:
         """Whether the answer ends here."""

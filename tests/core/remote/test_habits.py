@@ -7,6 +7,7 @@ import json
 import pytest
 
 from llm_lite.core.messages import Generate
+from llm_lite.core.remote import answer as answer_module
 from llm_lite.core.remote.streamed_calls import MOST_ARGUMENTS, MOST_CALLS, StreamedCalls
 from llm_lite.core.remote.unpacking import unpacked
 from llm_lite.core.text.thinking import Split
@@ -24,8 +25,10 @@ from tests.core.remote.test_answers import (
 
 
 @pytest.mark.parametrize("name", HABITS)
-def test_a_habit(name: str) -> None:
+def test_a_habit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     habit = HABITS[name]
+    if habit.stays:
+        monkeypatch.setattr(answer_module, "BEHIND_END", 0.1)
     with scripted("plain", habit=habit) as server:
         events = answer_of(server, Generate(ASKED))
     if habit.problem:
