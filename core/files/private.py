@@ -1,8 +1,7 @@
-"""What is a person's own: conversations, drafts, keys. Its files are for their owner alone, and so
-are the folders that hold nothing else.
+"""Keeps a person's own for them alone: conversations, drafts, keys, and folders of nothing else.
 
-Written by `writing.write_file` and `replaced` with `private`, read by `regular.open_regular` with
-`private`: what an older version, or another program, left readable for others becomes private then.
+`writing.replaced` and `write_file` write it with `private`, `regular.open_regular` reads it so:
+what an older version, or another program, left readable for others becomes private then.
 """
 
 from __future__ import annotations
