@@ -1,7 +1,7 @@
 """In a matcher's process: JSON schemas and grammars in the form that llguidance takes.
 
 Grammars are those of llama.cpp (GBNF) or llguidance's form of Lark's. What is wrong with one is a
-sentence, with the line where it can be told.
+sentence, with the line of the text itself where it can be told.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import re
 from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits
-from llguidance.gbnf_to_lark import GbnfToLarkError, gbnf_to_lark, is_lark_syntax
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.grammars.gbnf import is_gbnf, read_gbnf
+from llm_lite.core.generation.grammars.gbnf_form import TokenId, form_of_rules
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.closed_schema import close_objects
 
@@ -34,10 +35,10 @@ _SPACE = r"[ \n\r\t]{0,16}"
 _LONGEST_PROBLEM = 300  # characters
 
 
-def form_of(kind: str, text: str) -> str:
-    """Return the text of a "JSON schema" or "grammar" in llguidance's form. RequestError if it
-    cannot be one."""
-    return _of_schema(text) if kind == "JSON schema" else _of_grammar(text)
+def form_of(kind: str, text: str, token_id: TokenId = lambda name: 0) -> str:
+    """Return the text of a "JSON schema" or "grammar" in llguidance's form, whose tokens are those
+    of `token_id`. RequestError if it cannot be one."""
+    return _of_schema(text) if kind == "JSON schema" else _of_grammar(text, token_id)
 
 
 def check_form(kind: str, text: str, grammar: str) -> None:
@@ -80,18 +81,12 @@ def _of_schema(text: str) -> str:
         raise _broken("JSON schema", text, str(error)) from None
 
 
-def _of_grammar(text: str) -> str:
+def _of_grammar(text: str, token_id: TokenId) -> str:
     _check_length("grammar", text)
     try:
-        lark = text if is_lark_syntax(text) else gbnf_to_lark(text)
-    except GbnfToLarkError as error:
-        line = text.count("\n", 0, error.pos.pos) + 1
-        problem = str(error).removesuffix(f" at {error.pos}")
-        raise RequestError(f"the grammar is broken in line {line}: {shortened(problem)}") from None
+        lark = form_of_rules(read_gbnf(text), token_id) if is_gbnf(text) else text
     except RecursionError:
         raise RequestError("the grammar is nested too deeply") from None
-    except Exception as error:  # the library's own are no others
-        raise _broken("grammar", text, str(error)) from None
     return str(LLMatcher.grammar_from_lark(lark))
 
 
@@ -104,7 +99,8 @@ def _check_length(what: str, text: str) -> None:
 
 
 def _broken(what: str, text: str, problem: str) -> RequestError:
-    line = _line_of(text, problem)
+    # Of GBNF the library has seen a text of ours, whose lines say nothing to anybody.
+    line = 0 if what == "grammar" and is_gbnf(text) else _line_of(text, problem)
     where = f" in line {line}" if line else ""
     problem = re.sub(r"^(at )?\d+\(\d+\): ", "", problem)
     return RequestError(f"the {what} is broken{where}: {shortened(problem)}")

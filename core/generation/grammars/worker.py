@@ -19,7 +19,7 @@ from typing import Any
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation.grammars.channel import (
     ADVANCE,
     BEGIN,
@@ -43,6 +43,7 @@ from llm_lite.core.generation.grammars.forms import (
     parser_limits,
     shortened,
 )
+from llm_lite.core.plain_text import quote
 from llm_lite.core.text.sandbox.limits import allow_memory, allow_stack, confine
 from llm_lite.core.text.sandbox.serving import take_streams
 
@@ -87,6 +88,7 @@ class MatcherVocabulary:
         self.eos_token_id = self.ends[0] if self.ends else 0
         self.bos_token_id: int | None = head["bos"]
         self.special_token_ids: list[int] = head["special"]
+        self._named = {self.tokens[token]: token for token in self.special_token_ids}
         self.channel: Channel | None = None  # of the matcher that this process is
         self.known: dict[str, list[int]] = {}  # texts and their tokens
         wrapper = TokenizerWrapper(self)
@@ -109,6 +111,24 @@ class MatcherVocabulary:
         if found.kind != TOKENS or not found.data:
             return self.table.greedy_tokenize(text)
         return [*unpacked(found.data), *(self.table.greedy_tokenize(rest) if rest else ())]
+
+
+    def token_id(self, name: str) -> int:
+        """Return the token that a grammar names, as <name> or <[number]>. RequestError."""
+        if name.startswith("<["):
+            number = int(name[2:-2])
+            if number < self.table.vocab_size:
+                return number
+            raise RequestError(
+                f"the grammar names the token {number}: the model has {self.table.vocab_size}"
+            )
+        known = self._named.get(name.encode())
+        if known is not None:
+            return known
+        found = self.table.greedy_tokenize(name)
+        if len(found) != 1:
+            raise RequestError(f"the grammar names the token {quote(name)}, which the model lacks")
+        return int(found[0])
 
 
 class _Server:
@@ -205,12 +225,11 @@ class _Matcher:
         """Compile a schema or grammar."""
         request = json.loads(data)
         kind, text = request["kind"], request["text"]
-        grammar = form_of(kind, text)
-        if self._vocabulary is not None:
-            self._vocabulary.known = request["known"]
-        else:
-            check_form(kind, text, grammar)
+        if self._vocabulary is None:
+            check_form(kind, text, form_of(kind, text))
             return Message(DONE, b"")
+        grammar = form_of(kind, text, self._vocabulary.token_id)
+        self._vocabulary.known = request["known"]
         table = self._vocabulary.table
         self._matcher = LLMatcher(table, grammar, log_level=0, limits=parser_limits())
         if self._matcher.is_error():

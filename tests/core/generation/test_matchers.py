@@ -231,7 +231,7 @@ def test_a_grammar_beyond_the_library_s_limits_says_so():
     one = Grammar(SamplingOptions(grammar=text), TOKENIZER)
     one.check()
     one.take(token("a"))
-    with pytest.raises(RequestError, match=r"the grammar cannot go on: Current row has 1501 items"):
+    with pytest.raises(RequestError, match=r"the grammar cannot go on: Current row has 1500 items"):
         one.mask()
 
 
