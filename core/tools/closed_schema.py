@@ -1,4 +1,4 @@
-"""Objects of a JSON schema have the properties that it names, and no others.
+"""Objects of a JSON schema have the properties that it names or requires, and no others.
 
 JSON Schema itself allows any others unless `additionalProperties` says something else. A small
 model then adds one property after another until its tokens are used up, which hardly anybody means:
@@ -24,12 +24,17 @@ def close_objects(schema: Any) -> None:
 
     A schema that puts objects together of parts stays as it is. RecursionError: it is too deep.
     """
-    parts = list(_parts(schema))
+    parts = list(parts_of(schema))
     if any(_is_put_together(part) for part in parts):
         return
     for part in parts:
-        if isinstance(part.get("properties"), dict) and not any(name in part for name in _SAID):
+        properties = part.get("properties")
+        if isinstance(properties, dict) and not any(name in part for name in _SAID):
             part["additionalProperties"] = False
+            required = part.get("required")
+            for name in required if isinstance(required, list) else ():  # is named as well
+                if isinstance(name, str):
+                    properties.setdefault(name, {})
 
 
 def _is_put_together(part: dict[str, Any]) -> bool:
@@ -39,18 +44,18 @@ def _is_put_together(part: dict[str, Any]) -> bool:
     return "properties" in part and any(name in part for name in _ADDING)
 
 
-def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+def parts_of(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield the schema and those in it; values of `enum`, `const` or `default` are none."""
     if not isinstance(schema, dict):
         return
     yield schema
     for name in _ONE:
-        yield from _parts(schema.get(name))
+        yield from parts_of(schema.get(name))
     for name in _SEVERAL:
         several = schema.get(name)
         for part in several if isinstance(several, list) else ():
-            yield from _parts(part)
+            yield from parts_of(part)
     for name in _NAMED:
         named = schema.get(name)
         for part in named.values() if isinstance(named, dict) else ():
-            yield from _parts(part)
+            yield from parts_of(part)

@@ -162,6 +162,7 @@ async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
     ignored: list[str] = []
     if endpoint.body is not None:
         body, ignored = await read_body(shared, request, partial(read_struct, endpoint.body))
+        ignored = [*ignored, *body.unkept()]
     if endpoint.needs_model:
         shared.service()
     return Call(request, shared, body, query, in_path, _in_a_header(ignored))

@@ -34,6 +34,10 @@ class Body(msgspec.Struct, kw_only=True):
     """This is the body of a request. A field that is null counts as left out. Fields that are
     not declared are ignored: programs for other servers send fields of their own."""
 
+    def unkept(self) -> list[str]:
+        """Return the names of what is declared, and given, but left to the model."""
+        return []
+
 
 class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The base class of the parameters in the path and the query of an address."""

@@ -90,3 +90,28 @@ def test_a_query_has_only_parameters_that_are_known(server):
     refused = httpx.get(f"{server.address}/inspect/cache", params={"response": "x", "heads": "1"})
     assert refused.status_code == 400
     assert "not a known field" in refused.json()["error"]["message"]
+
+
+UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "format": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "name"),
+    [
+        (
+            "/v1/chat/completions",
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": UNIQUE}}},
+            "response_format.uniqueItems",
+        ),
+        ("/v1/chat/completions", {"json_schema": UNIQUE}, "json_schema.uniqueItems"),
+        ("/v1/completions", {"json_schema": UNIQUE}, "json_schema.uniqueItems"),
+        (
+            "/v1/responses",
+            {"text": {"format": {"type": "json_schema", "name": "a", "schema": UNIQUE}}},
+            "text.format.uniqueItems",
+        ),
+    ],
+)
+def test_keywords_of_a_schema_that_are_left_to_the_model_are_named(server, path, more, name):
+    made = ask(server, path, **more)
+    assert (made.status_code, made.headers[IGNORED]) == (200, name)

@@ -17,6 +17,7 @@ from llm_lite.core.generation.grammars.gbnf import is_gbnf, read_gbnf
 from llm_lite.core.generation.grammars.gbnf_form import TokenId, form_of_rules
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.closed_schema import close_objects
+from llm_lite.core.tools.kept_schema import UnkeptError, keep_what_can_be
 
 LONGEST = 256 << 10  # characters of a schema or grammar
 LIMITS: dict[
@@ -32,6 +33,8 @@ LIMITS: dict[
 }
 # Between the parts of a JSON text; without an end, a model could write spaces until it is cut off.
 _SPACE = r"[ \n\r\t]{0,16}"
+# Whether a value is of one alternative only, as oneOf has it, is left to the model.
+_SCHEMA_DEFAULTS = {"whitespace_pattern": _SPACE, "coerce_one_of": True}
 _LONGEST_PROBLEM = 300  # characters
 
 
@@ -65,18 +68,19 @@ def _of_schema(text: str) -> str:
     try:
         schema = json.loads(text)
         close_objects(schema)
+        keep_what_can_be(schema)
         closed = json.dumps(schema)
     except json.JSONDecodeError as error:
         problem = f"the JSON schema is broken in line {error.lineno}: {error.msg}"
         raise RequestError(problem) from None
+    except UnkeptError as error:
+        raise _broken("JSON schema", text, str(error)) from None
     except (RecursionError, ValueError) as error:  # too deep; a number of too many digits
         raise RequestError(f"the JSON schema cannot be read: {shortened(str(error))}") from None
-    if not isinstance(schema, dict | bool):
+    if not isinstance(schema, dict):
         raise RequestError("the JSON schema is broken in line 1: expected an object")
     try:
-        return str(
-            LLMatcher.grammar_from_json_schema(closed, defaults={"whitespace_pattern": _SPACE})
-        )
+        return str(LLMatcher.grammar_from_json_schema(closed, defaults=_SCHEMA_DEFAULTS))
     except ValueError as error:
         raise _broken("JSON schema", text, str(error)) from None
 

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ModelInfo, SamplingOptions
 from llm_lite.core.records import replace
+from llm_lite.core.tools.kept_schema import left_to_the_model
 from llm_lite.server.call import Call
 from llm_lite.server.openai.messages import Messages, messages_of
 from llm_lite.server.openai.request import (
@@ -99,6 +100,10 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     web_search_options: WithoutObject = None
 
 
+    def unkept(self) -> list[str]:
+        return [*super().unkept(), *unkept_of(response_form(self.response_format))]
+
+
 class ChatPlan(Struct, frozen=True):
     """A plan is what a request comes to."""
 
@@ -171,6 +176,13 @@ class AnswerForm(Struct, frozen=True):
     type: FormatType
     schema: dict[str, Any] | None
     field: str
+
+
+def unkept_of(form: AnswerForm | None) -> list[str]:
+    """Return the keywords of a form's schema that an answer is not held to, by their fields."""
+    if form is None or form.schema is None:
+        return []
+    return [f"{form.field}.{name}" for name in left_to_the_model(form.schema)]
 
 
 def form_of(body: SamplingBody, name: str, form: AnswerForm | None) -> AnswerForm | None:

@@ -26,6 +26,7 @@ from llm_lite.server.openai.chat_request import (
     TopLogprobs,
     form_of,
     formatted,
+    unkept_of,
 )
 from llm_lite.server.openai.messages import (
     MOST_MESSAGES,
@@ -125,6 +126,11 @@ class ResponseRequest(SamplingBody, kw_only=True):
     max_tool_calls: Annotated[Any, about("Has no effect here: no function is run.")] = None
     prompt: WithoutObject = None
     response_format: Annotated[Any, about("Of chats: here it is text.format.")] = None
+
+    def unkept(self) -> list[str]:
+        form = self.text.format if self.text else None
+        schema = form.schema if form else None
+        return [*super().unkept(), *unkept_of(AnswerForm("json_schema", schema, "text.format"))]
 
 
 def response_plan(call: Call) -> ChatPlan:

@@ -19,6 +19,7 @@ from llm_lite.core.messages.sampling_options import (
     names_in,
 )
 from llm_lite.core.records import replace
+from llm_lite.core.tools.kept_schema import left_to_the_model
 from llm_lite.server.openai.request import AnswerBody, whole_number
 from llm_lite.server.schema import Custom, Schema, about
 
@@ -112,6 +113,10 @@ class SamplingBody(_Options, kw_only=True):
         dict[str, Any] | None,
         about(f"{OPTIONS['json_schema'].help} As llama.cpp's server takes it."),
     ] = None
+
+    def unkept(self) -> list[str]:
+        names = left_to_the_model(self.json_schema) if self.json_schema else []
+        return [f"json_schema.{name}" for name in names]
 
 
 def sampling_of(

@@ -1,0 +1,157 @@
+"""Answers keep to what of a JSON schema can be kept to; the rest is named. `jsonschema` says which
+values are of a schema."""
+
+import copy
+import json
+
+import jsonschema
+import pytest
+from llguidance import LLMatcher, LLTokenizer
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.grammars.forms import check_form, form_of
+from llm_lite.core.tools.kept_schema import left_to_the_model
+
+BYTES = LLTokenizer("byte")
+KNOWN = jsonschema.Draft202012Validator
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+AB = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+
+
+def read(schema, values):
+    """Whether an answer of the schema may be each of the values."""
+    text = json.dumps(schema)
+    form = form_of("JSON schema", text)
+    check_form("JSON schema", text, form)
+    found = []
+    for value in values:
+        matcher = LLMatcher(BYTES, form, log_level=0)
+        tokens = BYTES.tokenize_bytes(json.dumps(value, ensure_ascii=False).encode())
+        found.append(matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"type": "string", "format": "phone"}, ["+44 20", "x", 1]),
+        ({"type": "string", "format": "binary"}, ["x"]),
+        ({"type": "string", "format": "regex"}, ["a+"]),
+        ({"type": "integer", "format": "int64"}, [1, "1"]),
+        ({"type": "string", "format": "date"}, ["2024-02-03", "today"]),
+        ({**NUMBERS, "uniqueItems": False}, [[1, 1], ["a"]]),
+        ({"type": "string", "not": False}, ["a"]),
+        ({"type": "integer", "if": {}}, [1]),
+        ({"type": "array", "minContains": 2, "items": {"type": "integer"}}, [[], [1]]),
+        ({"type": "object", "propertyNames": {"pattern": "^a"}}, [{}, {"a1": 1}, {"b": 1}]),
+        (
+            {
+                "type": "object",
+                "propertyNames": {"enum": ["a", "b"], "type": "string"},
+                "additionalProperties": {"type": "integer"},
+            },
+            [{"a": 1}, {"a": 1, "b": 2}, {"a": "x"}, {"c": 1}],
+        ),
+        ({"type": "object", "propertyNames": {"const": "a"}}, [{"a": 1}, {"b": 1}]),
+        ({**AB, "unevaluatedProperties": False}, [{"a": 1}, {"c": 1}]),
+        (
+            {"type": "array", "prefixItems": [{"type": "integer"}], "unevaluatedItems": False},
+            [[1], [1, 2], ["a"]],
+        ),
+        ({**AB, "required": ["z"]}, [{"z": 1}, {"a": 1, "z": "x"}, {"a": 1}]),
+        ({"type": "string", "$schema": "http://json-schema.org/schema#"}, ["a", 1]),
+        (
+            {
+                "type": "object",
+                "properties": {"next": {"$dynamicRef": "#node"}},
+                "$dynamicAnchor": "node",
+                "additionalProperties": False,
+            },
+            [{}, {"next": {"next": {}}}, {"next": 1}],
+        ),
+        (
+            {
+                "$ref": "#/$defs/tree",
+                "$defs": {
+                    "tree": {
+                        "type": "object",
+                        "properties": {"in": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+                        "additionalProperties": False,
+                    }
+                },
+            },
+            [{"in": [{"in": []}, {}]}, {"in": [1]}],
+        ),
+        ({"enum": ["a", 1, None, {"b": [2]}]}, ["a", 1, None, {"b": [2]}, "b", {"b": []}]),
+        ({"const": 1, "enum": [1, 2]}, [1, 2]),
+        ({"type": "string", "enum": ["a", 1]}, ["a", 1]),
+        ({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 5}]}, [3, 5, 2, 6]),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, ["a", 1, None]),
+        ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, [{"x": 1}]),
+        ({**AB, "required": ["a", "b"], "minProperties": 1}, [{"a": 1, "b": 2}, {"a": 1}]),
+        ({"type": "string", "pattern": "^\\\\1$"}, ["\\1", "1"]),
+    ],
+)
+def test_what_is_kept_to_is_what_the_schema_says(schema, values):
+    assert left_to_the_model(schema) == []
+    assert read(schema, values) == [
+        KNOWN(schema, format_checker=jsonschema.FormatChecker()).is_valid(value)
+        for value in values
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "names", "fits", "others"),
+    [
+        ({**NUMBERS, "uniqueItems": True}, ["uniqueItems"], [[1], [1, 1]], [["a"]]),
+        ({"type": "string", "not": {"const": "a"}}, ["not"], ["a", "b"], [1]),
+        (
+            {**AB, "if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {}},
+            ["if"],
+            [{"a": 1}, {"a": 1, "b": 2}],
+            [{"a": "x"}],
+        ),
+        ({**NUMBERS, "contains": {"const": 1}, "minContains": 2}, ["contains"], [[1]], [["a"]]),
+        ({**AB, "dependentRequired": {"a": ["b"]}}, ["dependentRequired"], [{"a": 1}], [1]),
+        ({**AB, "dependencies": {"a": ["b"]}}, ["dependencies"], [{"a": 1}], [{"a": "x"}]),
+        ({**AB, "dependentSchemas": {"a": {}}}, ["dependentSchemas"], [{"a": 1}], [1]),
+        ({"type": "object", "propertyNames": {"minLength": 2}}, ["propertyNames"], [{"a": 1}], [1]),
+        (
+            {"allOf": [AB], "unevaluatedProperties": False},
+            ["unevaluatedProperties"],
+            [{"a": 1}],
+            [{"a": "x"}],
+        ),
+        ({**AB, "minProperties": 1}, ["minProperties"], [{}, {"a": 1}], [{"c": 1}]),
+        ({**AB, "maxProperties": 1}, ["maxProperties"], [{"a": 1, "b": 1}], [{"c": 1}]),
+        ({"type": "string", "pattern": "^(?!b)a"}, ["pattern"], ["a", "b"], [1]),
+        ({"type": "string", "pattern": "^(a)\\1"}, ["pattern"], ["aa"], [1]),
+        (
+            {"properties": {"uniqueItems": {**NUMBERS, "uniqueItems": True}}, "required": ["not"]},
+            ["uniqueItems"],
+            [{"uniqueItems": [1, 1], "not": 1}],
+            [{"uniqueItems": [1, 1]}],
+        ),
+    ],
+)
+def test_what_cannot_be_kept_to_is_left_to_the_model_and_named(schema, names, fits, others):
+    before = copy.deepcopy(schema)
+    assert left_to_the_model(schema) == names
+    assert schema == before
+    assert read(schema, [*fits, *others]) == [True] * len(fits) + [False] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{\n"not": {}}', 'broken in line 2: "not" of everything leaves nothing'),
+        ('{"a": {"not": true}, \n"items": {"not": true}}', '"not" of everything leaves nothing'),
+        ('{\n\n"$ref": "https://example.com/a.json"}', 'line 3: the "$ref" \'https://example'),
+        ('{"items":\n{"$ref": "other.json#/a"}}', "line 2"),
+        ("false", "expected an object"),
+    ],
+)
+def test_what_nothing_can_be_of_is_a_sentence(text, sentence):
+    with pytest.raises(RequestError) as error:
+        form_of("JSON schema", text)
+    assert sentence in str(error.value)
