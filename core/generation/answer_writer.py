@@ -40,14 +40,15 @@ class AnswerWriter:
         *,
         vocabulary: int,
         may_think: bool = True,
+        calls: Sequence[str] = (),
         continued: Sequence[int] = (),
         forced: Sequence[int] = (),
         best: int = BEST,
         requested: float | None = None,
     ) -> None:
         """Make the writer of an answer to `encoded`, requested at a time of `time.perf_counter`:
-        now, if left out. `continued` are the tokens of the message that it continues; `forced` and
-        `best` as of `TokenChooser`. RequestError as of this and of `guide_of`."""
+        now, if left out. `continued` are the tokens of the message that it continues; `calls` as
+        of `Guide`; `forced` and `best` as of `TokenChooser`. RequestError as of this and of `guide_of`."""
         self._emit = emit
         self.prompt_tokens, self.reused = len(encoded.ids), 0
         self.labels, self.thinking = labelled(tokenizer, encoded), encoded.thinking
@@ -56,7 +57,12 @@ class AnswerWriter:
         )
         self._emitter.requested = time.perf_counter() if requested is None else requested
         guide = guide_of(
-            tokenizer, sampling, encoded.thinking, may_think=may_think, written=continued
+            tokenizer,
+            sampling,
+            encoded.thinking,
+            may_think=may_think,
+            calls=calls,
+            written=continued,
         )
         tokens, ends = list(encoded.ids), tokenizer.end_ids
         try:

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Literal
 
 from llm_lite.core.generation.grammars.grammar import Grammar, grammar_of
-from llm_lite.core.generation.token_choice import Mask
+from llm_lite.core.generation.token_choice import Mask, no_tokens
 from llm_lite.core.messages import SamplingOptions, Thinking
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+
+
+# What follows a beginning: a thought, a call of a function, or what keeps to the grammar.
+_Behind = Literal["thought", "call", "grammar"]
+_Way = tuple[tuple[int, ...], _Behind]  # tokens that are still to come, and what follows them
 
 
 class Guide:
@@ -25,9 +31,11 @@ class Guide:
         grammar: Grammar | None,
         *,
         may_think: bool = True,
+        calls: Iterable[str] = (),
     ) -> None:
         """Guide an answer. `thinking` is how it marks its thoughts. With `may_think`, an answer
-        that keeps to a grammar may begin with thoughts."""
+        that keeps to a grammar may begin with thoughts. `calls` are texts with which a call of a
+        function begins, which may stand in its place."""
         self.token_bytes = tokenizer.token_bytes
         self._tokenizer, self._decoder = tokenizer, StreamDecoder(tokenizer)
         self._end_ids = tokenizer.end_ids
@@ -36,22 +44,29 @@ class Guide:
         self._thought = 0  # tokens
         self._due: deque[int] = deque()  # what is to be said next
         self._grammar = grammar
-        self._opening: list[int] = []  # of thoughts that the grammar may be put off for
         self._waits = thinking is not None and thinking.inside  # the grammar, for the thought's end
+        calls = calls if grammar is not None else ()
+        self._calls: list[_Way] = [(tuple(self._ids(text)), "call") for text in calls]
+        # What may come in place of what the grammar allows, or alone, once it has begun.
+        self._ways = list(self._calls)
+        self._is_begun = False
         if thinking is not None and may_think and not thinking.inside and grammar is not None:
-            self._opening = self._ids(MARKS[thinking.style].opening)
+            self._ways.append((tuple(self._ids(MARKS[thinking.style].opening)), "thought"))
 
     def due(self) -> int | None:
         """Return the token that must come next; None if there is a choice."""
-        return self._due[0] if self._due else None
+        if self._due:
+            return self._due[0]
+        next_ones = {ids[0] for ids, _ in self._ways} if self._is_begun else ()
+        return next(iter(next_ones)) if len(next_ones) == 1 else None
 
     def mask(self) -> Mask | None:
         """Return the tokens that may come next; None: all. RequestError if there are none."""
         if self._grammar is None or self._waits:
             return None
-        mask = self._grammar.mask()
-        if self._opening:
-            word, bit = divmod(self._opening[0], 32)
+        mask = no_tokens(self._tokenizer.vocab_size) if self._is_begun else self._grammar.mask()
+        for ids, _ in self._ways:
+            word, bit = divmod(ids[0], 32)
             mask[word] |= 1 << bit
         return mask
 
@@ -80,7 +95,9 @@ class Guide:
     @property
     def _is_deciding(self) -> bool:
         """Return True if the grammar decides what comes next."""
-        return self._grammar is not None and not self._waits and not self._due
+        return (
+            self._grammar is not None and not self._waits and not self._due and not self._is_begun
+        )
 
     def take(self, token: int) -> None:
         """Continue the answer with this token. RequestError if the grammar does not allow it."""
@@ -88,14 +105,32 @@ class Guide:
             self._due.popleft()
         else:
             self._due.clear()
-        if self._opening and token == self._opening[0]:
-            self._waits = True
-            self._due.extend(self._opening[1:])
-        elif self._grammar is not None and not self._waits and token not in self._end_ids:
+        is_free = self._grammar is None or self._waits
+        ways = [(ids[1:], what) for ids, what in self._ways if ids[0] == token]
+        if not is_free and ways and not self._may_be_either(token, ways):
+            self._go_on(ways)
+        elif self._grammar is not None and not is_free and token not in self._end_ids:
+            self._ways, self._is_begun = ways, False
             self._grammar.take(token)
-        self._opening = []
-        if self._split is not None and (self._waits or self._most):
+        if self._split is not None and (self._waits or self._is_begun or self._most):
             self._update(self._split, token)
+
+    def _may_be_either(self, token: int, ways: list[_Way]) -> bool:
+        """Return whether the token may be of what the grammar allows too, and no way is at its
+        end."""
+        if self._is_begun or self._grammar is None or not all(ids for ids, _ in ways):
+            return False
+        return bool(self._grammar.mask()[token // 32] >> (token % 32) & 1)
+
+    def _go_on(self, ways: list[_Way]) -> None:
+        """Go on in one of these ways, of which each has begun."""
+        behind = next((what for ids, what in ways if not ids), None)
+        self._ways, self._is_begun = ways, behind is None
+        if behind is not None:
+            self._ways = list(self._calls) if behind == "grammar" else []
+            self._waits = behind != "grammar"
+        if behind == "call":  # which nothing is known of
+            self._split = None
 
     def take_all(self, tokens: Iterable[int]) -> None:
         for token in tokens:
@@ -110,9 +145,15 @@ class Guide:
             if self._most and self._thought >= self._most and not self._due:
                 self._due.extend(self._ids(lead + closing + rest, token))
         elif self._waits:
-            if split.is_thinking and not self._due and self._grammar is not None:
+            ends = split.is_thinking and not self._due and self._grammar is not None
+            if ends and not self._calls:
                 self._due.extend(self._ids(rest, token))
             self._waits = bool(self._due) or (now.phase == "before" and not now.marked)
+            if self._calls and not self._waits:
+                self._ways = list(self._calls)
+                if ends and (ids := tuple(self._ids(rest, token))):
+                    self._ways.append((ids, "grammar"))
+                    self._is_begun = True
 
     def _ids(self, text: str, *behind: int) -> list[int]:
         return self._tokenizer.encode(text, behind=behind) if text else []
@@ -124,6 +165,7 @@ def guide_of(
     thinking: Thinking | None,
     *,
     may_think: bool = True,
+    calls: Iterable[str] = (),
     written: Iterable[int] = (),
 ) -> Guide | None:
     """Return the guide of an answer that begins with the tokens `written`; None if nothing is to be
@@ -131,7 +173,7 @@ def guide_of(
     grammar = grammar_of(sampling, tokenizer)
     if grammar is None and not sampling.dry_multiplier and not sampling.max_thinking_tokens:
         return None
-    guide = Guide(tokenizer, sampling, thinking, grammar, may_think=may_think)
+    guide = Guide(tokenizer, sampling, thinking, grammar, may_think=may_think, calls=calls)
     try:
         guide.take_all(written)
         guide.check()

@@ -49,6 +49,11 @@ def largest(logits: F32, count: int) -> NDArray[np.int64]:
     return found
 
 
+def no_tokens(vocabulary: int) -> Mask:
+    """Return a mask that allows none."""
+    return np.zeros(-(-vocabulary // 32), np.uint32)
+
+
 def allowed_of(logits: F32, mask: Mask, count: int) -> tuple[int, float, float, Ids]:
     """[V] -> how many tokens the mask allows; of their logits the largest and the sum of
     e^(x - largest); and the `count` likeliest of them, or all. ValueError for a shorter mask."""

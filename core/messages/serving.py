@@ -12,7 +12,7 @@ from llm_lite.core.messages.answers import ChatMessage, Gains
 from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.options import Speculate
 from llm_lite.core.messages.sampling_options import SamplingOptions
-from llm_lite.core.messages.tools import ToolSpec
+from llm_lite.core.messages.tools import ToolSpec, ToolStyle
 
 
 class AnswerRequest(Command, frozen=True):
@@ -23,7 +23,8 @@ class AnswerRequest(Command, frozen=True):
     With `continue_last` the last message is an assistant's and goes on where it ended. `client`
     says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
     many likeliest tokens are told with each token, at most MOST_ALTERNATIVES. `gains` are those of
-    all heads, while the prompt is read and the answer written; None: 1 everywhere.
+    all heads, while the prompt is read and the answer written; None: 1 everywhere. An answer that
+    keeps to a schema or grammar may be a call of a function in its place, marked as `calls` says.
     """
 
     response: str
@@ -37,6 +38,7 @@ class AnswerRequest(Command, frozen=True):
     alternatives: int = 0
     client: str = ""
     gains: Gains | None = None
+    calls: ToolStyle = ""
 
 
 MOST_ALTERNATIVES = 20

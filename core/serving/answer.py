@@ -32,6 +32,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import pages_for
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
+from llm_lite.core.tools.calls import MARKS
 
 
 class ServedAnswer:
@@ -68,6 +69,7 @@ class ServedAnswer:
             self._tell,
             vocabulary=vocabulary,
             may_think=request.thinking,
+            calls=MARKS[request.calls].openings if request.calls in MARKS else (),
             continued=encoded.tokens_of(last) if request.continue_last else (),
             best=request.alternatives,
             requested=asked,

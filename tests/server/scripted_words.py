@@ -60,17 +60,23 @@ def call_of(tool: ToolSpec) -> str:
     return f"<tool_call>\n{body}\n</tool_call>"
 
 
-def value_of(schema: Any) -> Any:
-    """Some value that a simple schema allows."""
+def value_of(schema: Any, whole: Any = None) -> Any:
+    """Some value that a simple schema allows; references are into `whole`."""
     if not isinstance(schema, dict):
         return {}
+    whole = schema if whole is None else whole
+    if "$ref" in schema:
+        target = whole
+        for name in schema["$ref"].split("/")[1:]:
+            target = target[name]
+        return value_of(target, whole)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
         return schema["enum"][0]
     for several in ("anyOf", "oneOf"):
         if schema.get(several):
-            return value_of(schema[several][0])
+            return value_of(schema[several][0], whole)
     match schema.get("type"):
         case "string":
             return "Seoul"
@@ -83,5 +89,5 @@ def value_of(schema: Any) -> Any:
         case "null":
             return None
         case "array":
-            return [value_of(schema.get("items", {"type": "string"}))]
-    return {name: value_of(part) for name, part in schema.get("properties", {}).items()}
+            return [value_of(schema.get("items", {"type": "string"}), whole)]
+    return {name: value_of(part, whole) for name, part in schema.get("properties", {}).items()}

@@ -109,6 +109,27 @@ def test_a_demanded_call_has_its_arguments(client):
     jsonschema.validate(json.loads(call.function.arguments), parameters)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_beside_functions_the_answer_keeps_to_its_schema_or_is_a_call(client, seed):
+    tree = {
+        "type": "object",
+        "properties": {"name": {"$ref": "#/$defs/word"}, "n": {"enum": [1, 2]}},
+        "required": ["name", "n"],
+        "additionalProperties": False,
+        "$defs": {"word": {"type": "string", "maxLength": 6, "pattern": "^[a-z]+$"}},
+    }
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": tree}}]
+    form = {"type": "json_schema", "json_schema": {"name": "tree", "schema": tree}}
+    sampled = {"temperature": 1.5, "seed": seed, "max_tokens": 100}
+    made = ask(client, "Call weather.", tools=tools, response_format=form, **sampled)
+    message = made.choices[0].message
+    said = message.content
+    for call in message.tool_calls or ():
+        assert (call.function.name, said) == ("weather", None)
+        said = call.function.arguments
+    jsonschema.validate(json.loads(said), tree)
+
+
 def test_one_of_as_many_functions_as_may_be_is_called(smollm2):
     """Each with a schema of its own, all of them in one grammar and one prompt."""
     schemas = {

@@ -128,6 +128,7 @@ def test_required_is_one_of_them(served):
     assert call.function.name == "weather"
     assert json.loads(call.function.arguments) == {"city": "Seoul"}
     schema = json.loads(served.service.requests[-1].sampling.json_schema)
+    assert schema["$defs"]["arguments_0"] == WEATHER["function"]["parameters"]
     names = [one["properties"]["name"]["const"] for one in schema["anyOf"]]
     assert names == ["weather", "time"]
 
@@ -176,7 +177,6 @@ def test_a_model_without_functions_is_told_of_them_in_words(serve, style):
         ({"tools": [WEATHER, WEATHER]}, "there already"),
         ({"tools": [function("a b")]}, "tools[0]"),
         ({"tools": [], "tool_choice": "required"}, "no tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
     ],
 )

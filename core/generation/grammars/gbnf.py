@@ -20,7 +20,9 @@ _LARK = re.compile(r"(?m)^\s*(?:%llguidance\b|start(?:\.-?\d+)?\s*:(?!:=))")
 _NAME = re.compile(r"[\w-]+")
 _NUMBER = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"!?<(?:\[[0-9]+\]|[^\s<>\[\]][^\s<>]*)>")
-_BLANK, _BLANK_LINES = (re.compile(rf"(?:[{spaces}]|#[^\r\n]*)*") for spaces in (r" \t", r" \t\r\n"))
+_BLANK, _BLANK_LINES = (
+    re.compile(rf"(?:[{spaces}]|#[^\r\n]*)*") for spaces in (r" \t", r" \t\r\n")
+)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", **{c: c for c in '\\"[]-^'}}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 _LARGEST_NUMBER = 6  # digits of a count

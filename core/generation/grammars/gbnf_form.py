@@ -84,9 +84,7 @@ def _with_copies(rules: dict[str, Node]) -> dict[str, Node] | None:
         }
         if not copied:
             return rules
-        rules = {
-            name: _copied(node, copied) for name, node in rules.items() if name not in copied
-        }
+        rules = {name: _copied(node, copied) for name, node in rules.items() if name not in copied}
 
 
 def _is_small(node: Node) -> bool:

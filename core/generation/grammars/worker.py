@@ -112,7 +112,6 @@ class MatcherVocabulary:
             return self.table.greedy_tokenize(text)
         return [*unpacked(found.data), *(self.table.greedy_tokenize(rest) if rest else ())]
 
-
     def token_id(self, name: str) -> int:
         """Return the token that a grammar names, as <name> or <[number]>. RequestError."""
         if name.startswith("<["):

@@ -99,7 +99,6 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     audio: WithoutObject = None
     web_search_options: WithoutObject = None
 
-
     def unkept(self) -> list[str]:
         return [*super().unkept(), *unkept_of(response_form(self.response_format))]
 
@@ -148,8 +147,9 @@ def chat_plan(call: Call) -> ChatPlan:
         alternatives=top or 0,
         client=call.client,
         gains=gains_of(body, model),
+        calls=tools.calls,
     )
-    return ChatPlan(request, body.n, tools, top)
+    return ChatPlan(request, body.n, or_answer(tools, sampling), top)
 
 
 def _thinks(body: ChatCompletionRequest) -> bool:
@@ -205,6 +205,12 @@ def response_form(given: ResponseFormat | None) -> AnswerForm | None:
     return AnswerForm(given.type, schema, "response_format")
 
 
+def or_answer(tools: ToolPlan, sampling: SamplingOptions) -> ToolPlan:
+    """Return the plan, with whether an answer without a call keeps to a form."""
+    has_form = bool(sampling.json_schema or sampling.grammar)
+    return replace(tools, or_answer=has_form and not tools.schema)
+
+
 def formatted(
     sampling: SamplingOptions, form: AnswerForm | None, tools: ToolPlan
 ) -> SamplingOptions:
@@ -217,14 +223,10 @@ def formatted(
         return replace(sampling, json_schema=tools.schema, grammar="")
     if form is None or kind == "text":
         return sampling
-    if tools.specs:
-        problem = (
-            "cannot be used with tools that may be called: set tool_choice to none or required"
-        )
-        raise CheckError(form.field, problem)
     schema = form.schema
     if schema is None:
         if kind == "json_schema":
             raise CheckError("response_format.json_schema", "is missing: expected an object")
         schema = {"type": "object"}
+    schema = tools.or_call(schema)
     return replace(sampling, json_schema=json.dumps(schema, ensure_ascii=False))

@@ -198,7 +198,9 @@ class Choice:
         found = calls.calls[: 1 if self._plan.is_single else None]
         for call, place in list(zip(found, calls.places, strict=False))[self._calls_read :]:
             self._calls_read += 1
-            if call.name:
+            if self._is_answer(call):
+                words += "" if self._text_sent else self._new_words(calls.raw)
+            elif call.name:
                 deltas.append(self._call_delta(call))
                 self._calls_sent += 1
             else:  # what cannot be a call is shown as it was written, where it was
@@ -206,6 +208,15 @@ class Choice:
         if self._begun is None:
             words += self._new_words(calls.visible_text)
         return words, _joined(deltas)
+
+    def _is_answer(self, call: ToolCall) -> bool:
+        """Return whether what looks like a call is an answer of the form that was asked for: an
+        object of JSON, which may have a name too."""
+        return (
+            self._plan.or_answer
+            and self._plan.style == "llama"
+            and self._plan.spec(call.name) is None
+        )
 
     def _new_words(self, text: str) -> str:
         """Return what is new of `text`, the words outside of calls or their beginning."""

@@ -26,6 +26,7 @@ from llm_lite.server.openai.chat_request import (
     TopLogprobs,
     form_of,
     formatted,
+    or_answer,
     unkept_of,
 )
 from llm_lite.server.openai.messages import (
@@ -45,6 +46,7 @@ from llm_lite.server.openai.request import (
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
 from llm_lite.server.openai.tools import (
     MOST_TOOLS,
+    CallChoice,
     Description,
     ParallelCalls,
     Parameters,
@@ -78,9 +80,21 @@ class ResponseTool(Struct):
     parameters: Parameters = None
 
 
-class ResponseToolChosen(Struct):
+class ResponseToolNamed(Struct):
     type: Literal["function"]
     name: NameText
+
+
+class ResponseToolChosen(Struct, omit_defaults=True):
+    type: Literal["function", "allowed_tools"]
+    name: Annotated[NameText | None, about("This one is called.")] = None
+    mode: Annotated[
+        Literal["auto", "required"] | None, about("Of allowed tools: whether one is called.")
+    ] = None
+    tools: Annotated[
+        Annotated[list[ResponseToolNamed], Meta(min_length=1)] | None,
+        about("Only these may be called."),
+    ] = None
 
 
 class TextFormat(Struct):
@@ -158,8 +172,9 @@ def response_plan(call: Call) -> ChatPlan:
         alternatives=top or 0,
         client=call.client,
         gains=gains_of(body, model),
+        calls=tools.calls,
     )
-    return ChatPlan(request, 1, tools, top)
+    return ChatPlan(request, 1, or_answer(tools, request.sampling), top)
 
 
 def effort_of(body: ResponseRequest) -> Effort | None:
@@ -167,10 +182,21 @@ def effort_of(body: ResponseRequest) -> Effort | None:
 
 
 def _tools(body: ResponseRequest, model: ModelInfo) -> ToolPlan:
-    chosen = body.tool_choice
-    choice = f"={chosen.name}" if isinstance(chosen, ResponseToolChosen) else chosen
     specs = specs_of(body.tools or ())
+    choice = _choice(body.tool_choice)
     return plan_of(specs, choice, model, parallel=body.parallel_tool_calls)
+
+
+def _choice(given: Whether | ResponseToolChosen | None) -> CallChoice:
+    if not isinstance(given, ResponseToolChosen):
+        return CallChoice(given)
+    needed = ("name",) if given.type == "function" else ("mode", "tools")
+    for name in needed:
+        if getattr(given, name) is None:
+            raise CheckError(f"tool_choice.{name}", "is missing")
+    if given.type == "function":
+        return CallChoice(f"={given.name}")
+    return CallChoice(given.mode, tuple(tool.name for tool in given.tools or ()))
 
 
 def _form(body: ResponseRequest) -> AnswerForm | None:

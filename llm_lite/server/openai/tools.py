@@ -45,9 +45,22 @@ class Tool(Struct):
     function: FunctionDeclared
 
 
-class ToolChosen(Struct):
+class AllowedFunction(Struct):
     type: Literal["function"]
     function: FunctionName
+
+
+class AllowedTools(Struct):
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[AllowedFunction], Meta(min_length=1)]
+
+
+class ToolChosen(Struct):
+    type: Literal["function", "allowed_tools"]
+    function: Annotated[FunctionName | None, about("This one is called.")] = None
+    allowed_tools: Annotated[
+        AllowedTools | None, about("One of these is called (required), or may be (auto).")
+    ] = None
 
 
 Tools = Annotated[
@@ -76,6 +89,19 @@ class ToolPlan(Struct, frozen=True):
     schema: str = ""
     is_single: bool = False
     in_words: bool = False  # the model's template knows no functions
+    or_answer: bool = False  # an answer keeps to a form, or is a call
+
+    @property
+    def calls(self) -> ToolStyle:
+        """Return how a call is marked that may stand in place of an answer of a form."""
+        return "" if self.schema or self.forced or self.in_words else self.style
+
+    def or_call(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema of an answer that may be a call in its place, where calls are objects
+        of JSON without a mark; else the schema itself, as `calls` tells of a mark."""
+        if self.style != "llama" or self.schema or self.forced:
+            return schema
+        return _either([("answer", schema)], self.specs)
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
@@ -122,11 +148,30 @@ def specs_of(given: Sequence[Declared]) -> tuple[ToolSpec, ...]:
     return tuple(found.values())
 
 
+class CallChoice(Struct, frozen=True):
+    """Whether a call is wanted: none, auto, required, or = and the name of a function. Of all
+    functions only those `among` these names may be called, where it says so."""
+
+    wanted: str | None = None
+    among: tuple[str, ...] | None = None
+
+
 def plan_of(
+    specs: tuple[ToolSpec, ...], choice: CallChoice, model: ModelInfo, *, parallel: bool
+) -> ToolPlan:
+    """Return how functions are offered and called. Raises CheckError."""
+    if choice.among is not None:
+        known = {spec.name for spec in specs}
+        unknown = next((name for name in choice.among if name not in known), None)
+        if unknown is not None:
+            raise CheckError("tool_choice", f"{quote(unknown)} is none of the tools")
+        specs = tuple(spec for spec in specs if spec.name in choice.among)
+    return _plan_of(specs, choice.wanted, model, parallel=parallel)
+
+
+def _plan_of(
     specs: tuple[ToolSpec, ...], choice: str | None, model: ModelInfo, *, parallel: bool
 ) -> ToolPlan:
-    """Return how functions are offered and called. `choice` is none, auto, required, or = and
-    the name of a function. Raises CheckError."""
     if not specs:
         if choice not in (None, "none", "auto"):
             raise CheckError("tool_choice", "demands a call, but there are no tools")
@@ -147,22 +192,51 @@ def plan_of(
         if spec is None:
             raise CheckError("tool_choice", f"{quote(name)} is none of the tools")
         return ToolPlan(specs, "", name, spec.parameters, True, in_words)
-    return ToolPlan(specs, "llama", "", _one_of(specs), True, in_words)
+    return ToolPlan(specs, "llama", "", json.dumps(_either([], specs)), True, in_words)
 
 
-def _one_of(specs: tuple[ToolSpec, ...]) -> str:
-    calls = [
-        {
-            "type": "object",
-            "properties": {"name": {"const": s.name}, "arguments": json.loads(s.parameters)},
-            "required": ["name", "arguments"],
-            "additionalProperties": False,
-        }
-        for s in specs
-    ]
-    return json.dumps({"anyOf": calls})
+def _either(
+    answers: list[tuple[str, dict[str, Any]]], specs: tuple[ToolSpec, ...]
+) -> dict[str, Any]:
+    """Return the schema of an answer of one of these, by name, or of a call of a function. What
+    schemas refer to within themselves, they find where they stand now."""
+    parts = {name: _moved(schema, f"#/$defs/{name}") for name, schema in answers}
+    ways: list[dict[str, Any]] = [{"$ref": f"#/$defs/{name}"} for name in parts]
+    for number, spec in enumerate(specs):
+        place = f"#/$defs/arguments_{number}"
+        parts[f"arguments_{number}"] = _moved(json.loads(spec.parameters), place)
+        ways.append(
+            {
+                "type": "object",
+                "properties": {"name": {"const": spec.name}, "arguments": {"$ref": place}},
+                "required": ["name", "arguments"],
+                "additionalProperties": False,
+            }
+        )
+    return {"anyOf": ways, "$defs": parts}
 
 
-def choice_of(given: Whether | ToolChosen | None) -> str | None:
-    """Return the choice as `plan_of` takes it."""
-    return f"={given.function.name}" if isinstance(given, ToolChosen) else given
+def _moved(value: Any, place: str) -> Any:
+    """Return a schema whose references lead to `place`, where it will stand."""
+    if isinstance(value, list):
+        return [_moved(one, place) for one in value]
+    if not isinstance(value, dict):
+        return value
+    moved = {name: _moved(one, place) for name, one in value.items()}
+    target = moved.get("$ref")
+    if isinstance(target, str) and (target == "#" or target.startswith("#/")):
+        moved["$ref"] = place + target[1:]
+    return moved
+
+
+def choice_of(given: Whether | ToolChosen | None) -> CallChoice:
+    if not isinstance(given, ToolChosen):
+        return CallChoice(given)
+    if given.type == "function":
+        if given.function is None:
+            raise CheckError("tool_choice.function", "is missing: expected an object")
+        return CallChoice(f"={given.function.name}")
+    allowed = given.allowed_tools
+    if allowed is None:
+        raise CheckError("tool_choice.allowed_tools", "is missing: expected an object")
+    return CallChoice(allowed.mode, tuple(one.function.name for one in allowed.tools))

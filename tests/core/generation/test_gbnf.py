@@ -102,7 +102,7 @@ def test_what_fits_a_grammar(grammar, fits, others):
     ("grammar", "sentence"),
     [
         ('root ::= "a"\n\n# words\nb ::= (', "line 4: this ( is not closed"),
-        ('root ::= x\nx ::= [a\\q]', "line 2: \\q stands for no character"),
+        ("root ::= x\nx ::= [a\\q]", "line 2: \\q stands for no character"),
         ('root ::= x\n\nx ::= "a" y', "line 3: there is no rule 'y'"),
         ("root ::= x\nx ::= [b-a]", "line 2: no character is of this class"),
         ("root ::= x\nx ::= []", "line 2: no character is of this class"),

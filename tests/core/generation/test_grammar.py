@@ -107,7 +107,7 @@ def test_a_grammar_that_no_token_spells_ends_the_answer():
         ({"grammar": 'start: "a"\nb: "a" (\n'}, "broken in line 2: Expected token"),
         ({"grammar": 'root ::= "a"\nb :: "c"'}, "broken in line 2: expected ::="),
         ({"grammar": 'root ::= "a" foo'}, "broken in line 1: there is no rule 'foo'"),
-        ({"grammar": 'a ::= "a"'}, "has no rule \"root\""),
+        ({"grammar": 'a ::= "a"'}, 'has no rule "root"'),
         ({"grammar": "root ::= " + "(" * 5000}, "nested too deeply"),
         ({"grammar": "start: " + "(" * 5000}, "nested"),
         ({"grammar": "start: /(/"}, "broken in line 1"),
@@ -231,3 +231,53 @@ def test_a_thought_that_is_ended_for_its_length_is_followed_by_the_grammar():
 
 def test_nothing_to_guide_costs_nothing():
     assert guide_of(TOKENIZER, SamplingOptions(), Thinking("think")) is None
+
+
+def test_a_call_may_stand_in_place_of_what_the_grammar_asks_for():
+    sampling = SamplingOptions(grammar='root ::= "a" | "b"')
+    guide = guide_of(TOKENIZER, sampling, None, calls=("<tool_call>",))
+    mark = TOKENIZER.encode("<tool_call>")
+    letters = {*TOKENIZER.encode("a"), *TOKENIZER.encode("b")}
+    assert allowed(guide.mask()) == {*letters, mark[0]}
+    for token in mark:
+        guide.take(token)
+    assert guide.mask() is None and guide.due() is None, "a call is the model's own"
+    told(guide, "anything</tool_call>")
+    assert guide.mask() is None
+    guide = guide_of(TOKENIZER, sampling, None, calls=("<tool_call>",))
+    told(guide, "a")
+    assert allowed(guide.mask()) == set(TOKENIZER.end_ids), "it is too late for one"
+
+
+@pytest.mark.parametrize("call", [False, True])
+def test_behind_a_thought_stands_a_call_or_what_the_grammar_asks_for(call):
+    sampling = SamplingOptions(grammar='root ::= "a"')
+    calls = ("<|start|>assistant to=",)
+    guide = guide_of(TOKENIZER, sampling, Thinking("harmony"), calls=calls)
+    told(guide, "<|channel|>analysis<|message|>who?<|end|>")
+    told(guide, "<|start|>assistant")
+    begun = {TOKENIZER.encode(text)[0] for text in ("<|channel|>final", " to=")}
+    assert guide.due() is None and allowed(guide.mask()) == begun, "they part here"
+    if call:
+        told(guide, " to=")
+        assert guide.mask() is None
+        told(guide, "functions.x<|channel|>commentary json<|message|>{}<|call|>")
+        assert guide.mask() is None
+    else:
+        told(guide, "<|channel|>final<|message|>")
+        first = {TOKENIZER.encode(text)[0] for text in ("a", calls[0])}
+        assert allowed(guide.mask()) == first
+
+
+def test_a_call_whose_mark_begins_as_the_grammar_may_is_told_apart_by_what_comes():
+    sampling = SamplingOptions(grammar='root ::= "[" [0-9] "]" | "[T]"')
+    mark = "[TOOL_CALLS]"
+    if len(TOKENIZER.encode(mark)) == 1:
+        pytest.skip("the mark is one token here")
+    for text, is_call in (("[1]", False), ("[T]", False), (mark, True)):
+        guide = guide_of(TOKENIZER, sampling, None, calls=(mark,))
+        for token in TOKENIZER.encode(text):
+            mask = guide.mask()
+            assert mask is None or token in allowed(mask), text
+            guide.take(token)
+        assert (guide.mask() is None) == is_call

@@ -95,8 +95,7 @@ def read(schema, values):
 def test_what_is_kept_to_is_what_the_schema_says(schema, values):
     assert left_to_the_model(schema) == []
     assert read(schema, values) == [
-        KNOWN(schema, format_checker=jsonschema.FormatChecker()).is_valid(value)
-        for value in values
+        KNOWN(schema, format_checker=jsonschema.FormatChecker()).is_valid(value) for value in values
     ]
 
 
