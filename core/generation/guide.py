@@ -13,7 +13,6 @@ from llm_lite.core.messages import SamplingOptions, Thinking
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
-
 # What follows a beginning: a thought, a call of a function, or what keeps to the grammar.
 _Behind = Literal["thought", "call", "grammar"]
 _Way = tuple[tuple[int, ...], _Behind]  # tokens that are still to come, and what follows them

@@ -5,8 +5,8 @@ import json
 import openai
 import pytest
 
-from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.generation.grammars.forms import check_form, form_of
+from llm_lite.core.messages import SamplingOptions
 
 USER = [{"role": "user", "content": "weather?"}]
 CITY = {"type": "object", "properties": {"city": {"$ref": "#/$defs/c"}}, "required": ["city"]}

@@ -10,7 +10,8 @@ may come next. Where that is so, masks are found a thousand times as fast.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence as ListLike
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as ListLike
 from itertools import islice
 
 from llm_lite.core.generation.grammars.gbnf import (
