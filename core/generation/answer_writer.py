@@ -48,7 +48,8 @@ class AnswerWriter:
     ) -> None:
         """Make the writer of an answer to `encoded`, requested at a time of `time.perf_counter`:
         now, if left out. `continued` are the tokens of the message that it continues; `calls` as
-        of `Guide`; `forced` and `best` as of `TokenChooser`. RequestError as of this and of `guide_of`."""
+        of `Guide`; `forced` and `best` as of `TokenChooser`. RequestError as of this and of
+        `guide_of`."""
         self._emit = emit
         self.prompt_tokens, self.reused = len(encoded.ids), 0
         self.labels, self.thinking = labelled(tokenizer, encoded), encoded.thinking

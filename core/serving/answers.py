@@ -99,7 +99,7 @@ class AnswerService:
 
     def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         batch = self._queue.batch()
-        self._queue.scheduler.check_room()
+        self._queue.scheduler.check_room(request.client)
         handle = Handle(request, lambda report: emit(report.event))
         answer = ServedAnswer(
             self._queue.next_number(),

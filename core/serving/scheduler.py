@@ -2,8 +2,10 @@
 
 Every running answer is in every step with its next token. Prompts are read in chunks beside them,
 at most CHUNK tokens a step, those first whose turn was longest ago; so a short prompt waits for one
-chunk of a long one. Clients take turns: the next answer to run is of the client that has the
-fewest, and of one client the first that asked.
+chunk of a long one. Clients take turns, their addresses first: the next answer to run is of the
+address that has the fewest, there of the client that has the fewest, and of one client the first
+that asked. Where all places are taken, an address or client that has two more than the next one
+gives one up: its youngest answer waits, and goes on later with the tokens that it has.
 
 Where no page is left, the youngest answer releases all of its pages and waits until they are there
 again; its tokens stay, and are computed again. The oldest one always gets on, so nobody waits for
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 import threading
 from bisect import insort
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
@@ -25,6 +28,7 @@ from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.embedding import Embedding
 from llm_lite.core.serving.pages import Name, PagePool
+from llm_lite.core.turns import address_of
 
 CHUNK = PAGE  # tokens of prompts in a step
 _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
@@ -51,7 +55,7 @@ class Scheduler:
         self._lock = threading.Lock()  # of all that waits, and of `running` while it changes
         self._waiting: dict[str, deque[ServedAnswer]] = {}  # by client
         self._returned: list[ServedAnswer] = []  # that ran and gave their pages back; oldest first
-        self._turns: dict[str, int] = {}  # of clients: when it was last their turn
+        self._turns: dict[str, int] = {}  # of clients and addresses: when it was last their turn
         self._turn = 0
         self._step = 0
         self._seconds = 0.0  # that an answer took, of late
@@ -63,13 +67,13 @@ class Scheduler:
     def add(self, answer: ServedAnswer) -> None:
         """Queue an answer; raise BusyError where as many wait as may."""
         with self._lock:
-            self._refuse_if_full()
+            self._refuse_if_full(answer.client)
             self._waiting.setdefault(answer.client, deque()).append(answer)
 
-    def check_room(self) -> None:
+    def check_room(self, client: str) -> None:
         """Raise BusyError as `add` would, before work is done for a request."""
         with self._lock:
-            self._refuse_if_full()
+            self._refuse_if_full(client)
 
     def cancel(self, number: int) -> bool:
         """End an answer before the next step; return whether there is such an answer."""
@@ -160,10 +164,15 @@ class Scheduler:
         for line in self._waiting.values():
             yield from line
 
-    def _refuse_if_full(self) -> None:
+    def _refuse_if_full(self, client: str) -> None:
+        """Raise BusyError where as many wait as may. An address with few that wait has some places
+        more: nobody fills the line for others."""
         waiting = sum(map(len, self._waiting.values())) + len(self._returned)
         free = max(0, self.parallel - len(self.running) - len(self._returned))
-        if waiting >= self.most_waiting + free:
+        address = address_of(client)
+        of_address = sum(len(w) for c, w in self._waiting.items() if address_of(c) == address)
+        more = self.most_waiting // 4 if of_address < self.most_waiting // 8 else 0
+        if waiting >= self.most_waiting + more + free:
             self.refused += 1
             seconds = min(_LONGEST_WAIT, max(1.0, self._seconds / self.parallel))
             raise BusyError(
@@ -179,8 +188,9 @@ class Scheduler:
         answer.is_running = False
         if not self._waiting.get(answer.client, True):
             del self._waiting[answer.client]
-        if answer.client not in self._waiting and not self._runs_of(answer.client):
-            self._turns.pop(answer.client, None)
+        for whose in (answer.client, address_of(answer.client)):
+            if not self._is_there(whose):
+                self._turns.pop(whose, None)
 
     def _is_held(self) -> bool:
         """Return whether no answer may begin now, as enough did while an embedding waits for
@@ -193,36 +203,78 @@ class Scheduler:
     def _admit(self, pool: PagePool) -> None:
         """Begin the answers that may run now, as far as there are places and pages for their
         prompts."""
+        if (answer := self._with_place_made(pool)) is not None:
+            self._begin(answer, pool)
         while len(self.running) < self.parallel:
             with self._lock:
-                answer = self._next()
-                if answer is None or not self._fits(answer, pool):
-                    return
-                self._turn += 1
-                self._turns[answer.client] = self._turn
-                if answer in self._returned:
-                    self._returned.remove(answer)
-                else:
-                    line = self._waiting[answer.client]
-                    line.popleft()
-                    if not line:
-                        del self._waiting[answer.client]
-                answer.is_running = True
-                insort(self.running, answer, key=lambda a: a.number)
-            answer.begin(answer.paged.adopt(pool))
+                next_one = self._returned[0] if self._returned else self._next()
+            if next_one is None or not self._fits(next_one, pool):
+                return
+            self._begin(next_one, pool)
+
+    def _begin(self, answer: ServedAnswer, pool: PagePool) -> None:
+        with self._lock:
+            self._turn += 1
+            for whose in (answer.client, address_of(answer.client)):
+                self._turns[whose] = self._turn
+            if answer in self._returned:
+                self._returned.remove(answer)
+            else:
+                line = self._waiting[answer.client]
+                line.remove(answer)
+                if not line:
+                    del self._waiting[answer.client]
+            answer.is_running = True
+            insort(self.running, answer, key=lambda a: a.number)
+        answer.begin(answer.paged.adopt(pool))
+
+    def _with_place_made(self, pool: PagePool) -> ServedAnswer | None:
+        """Return the next answer that waits, if another one gave its place up for it."""
+        if len(self.running) < self.parallel:
+            return None
+        with self._lock:
+            answer = self._next()
+        giver = None if answer is None else self._giver(answer)
+        if answer is None or giver is None:
+            return None
+        room = pool.available + len(giver.paged.pages)
+        if answer.paged.needs(pool, len(answer.paged.tokens) + 1) > room:
+            return None
+        giver.paged.free_pages(pool, keep=True)
+        self._return(giver)
+        return answer
+
+    def _giver(self, answer: ServedAnswer) -> ServedAnswer | None:
+        """Return the youngest answer of an address, or of a client of the same address, that has
+        at least two more places than this one's. One that reads on has to get on first."""
+        for whose in (address_of, str):
+            counts = Counter(whose(one.client) for one in self.running)
+            mine = counts[whose(answer.client)]
+            for one in sorted(reversed(self.running), key=lambda one: -counts[whose(one.client)]):
+                is_near = whose is address_of or address_of(one.client) == address_of(answer.client)
+                if is_near and counts[whose(one.client)] >= mine + 2 and one.paged.missing == 1:
+                    return one
+        return None
 
     def _next(self) -> ServedAnswer | None:
-        if self._returned:
-            return self._returned[0]
-        client = min(
-            self._waiting,
-            key=lambda c: (self._runs_of(c), self._turns.get(c, 0), self._waiting[c][0].number),
-            default=None,
-        )
+        client = min(self._waiting, key=self._rank, default=None)
         return None if client is None else self._waiting[client][0]
 
-    def _runs_of(self, client: str) -> int:
-        return sum(answer.client == client for answer in self.running)
+    def _rank(self, client: str) -> tuple[int, ...]:
+        """Return where a client that waits stands among others: the least comes first."""
+        address = address_of(client)
+        return (
+            sum(address_of(one.client) == address for one in self.running),
+            self._turns.get(address, 0),
+            sum(one.client == client for one in self.running),
+            self._turns.get(client, 0),
+            self._waiting[client][0].number,
+        )
+
+    def _is_there(self, whose: str) -> bool:
+        """Return whether an answer of a client, or of one at an address, waits or runs."""
+        clients = chain(self._waiting, (answer.client for answer in self.running))
+        return any(whose in (client, address_of(client)) for client in clients)
 
     def _fits(self, answer: ServedAnswer, pool: PagePool) -> bool:
         """Return whether there are pages for the answer's tokens so far, and one token more."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_SOURCE_CHARS = 128 * 1024
 COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
+_A_MESSAGE = 100  # characters that take as long as a message without any
 RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
 MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
 
@@ -77,7 +78,7 @@ class ChatTemplate:
         # What it calls the functions that a model may call, and how answers mark these calls.
         self.tools_variable = tool_calls.variable_of(source)
         self.tool_style = tool_calls.style_of(source)
-        answer = self._call_sandbox("check template", COMPILING)
+        answer = self._call_sandbox("check template", COMPILING, 0)
         if "failed" in answer:
             raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
 
@@ -116,9 +117,11 @@ class ChatTemplate:
         them; a template that knows of none is given none."""
         typed = sum(len(text) for message in messages for text in _texts_of(message))
         given = {self.tools_variable: list(tools)} if tools and self.tools_variable else {}
+        more = len(repr(given))
         answer = self._call_sandbox(
             "render template",
             RENDERING,
+            typed + more + _A_MESSAGE * len(messages),
             messages=[dict(message) for message in messages],
             add_generation_prompt=add_generation_prompt,
             variables={
@@ -126,7 +129,7 @@ class ChatTemplate:
                 **({self.thinking_switch: thinking} if self.thinking_switch else {}),
                 **given,
             },
-            most_chars=MAX_EXTRA_CHARS + 2 * typed + 4 * len(repr(given)),
+            most_chars=MAX_EXTRA_CHARS + 2 * typed + 4 * more,
         )
         if "refused" in answer:
             raise RequestError(f"the chat template refuses this: {answer['refused']}")
@@ -166,10 +169,14 @@ class ChatTemplate:
         expected = render([_changed(m, lambda _: _NEUTRAL) for m in messages])
         return _distrust_additions(plain, expected, control_tokens)
 
-    def _call_sandbox(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
-        """Return the sandbox's answer; a sandbox that ended is the template's failure."""
+    def _call_sandbox(
+        self, action: str, limits: Limits, size: int, **request: Any
+    ) -> dict[str, Any]:
+        """Return the sandbox's answer to a request of so many characters; a sandbox that ended is
+        the template's failure."""
+        request = {"source": self.source, **request}
         try:
-            return sandbox().call(action, {"source": self.source, **request}, limits=limits)
+            return sandbox().call(action, request, limits=limits, size=size)
         except SandboxError as error:
             return {"failed": str(error)}
 

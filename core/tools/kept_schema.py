@@ -30,7 +30,10 @@ _LEFT_OUT: dict[str, tuple[Any, ...]] = {
 }
 _WITHOUT_IT = {"if": ("then", "else"), "contains": ("minContains", "maxContains")}
 _FORMATS = frozenset(
-    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "unknown"]
+    (
+        *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uri"),
+        *("uuid", "unknown"),
+    )
 )
 _DRAFTS = re.compile(r"https?://json-schema\.org/draft(-0[4-7]|/2019-09|/2020-12)/schema#?")
 _OTHER_NAMES = {

@@ -41,7 +41,10 @@ class Answers:
         self._shared.ending.add(self.end)
         bridge = self._shared.bridge
         try:
-            await self._call.in_thread(lambda _: self._submit(bridge.post))
+            keeps_a_form = any(
+                one.sampling.json_schema or one.sampling.grammar for one in self._requests
+            )
+            await self._call.in_thread(lambda _: self._submit(bridge.post), is_large=keeps_a_form)
         except BaseException:
             self.close()
             raise

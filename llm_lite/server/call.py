@@ -28,6 +28,7 @@ from llm_lite.server.shared import BUSY, IncomingBody, Shared
 
 Result = TypeVar("Result")
 JSON = "application/json"
+LARGE = 64 << 10  # bytes of a body from which its request is prepared among few others
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
@@ -80,11 +81,15 @@ class Call(Struct, frozen=True):
         return client_of(self.request, getattr(self.body, "user", None))
 
     async def in_thread(
-        self, work: Callable[[Callable[[], bool]], Result], *, at_length: bool = False
+        self,
+        work: Callable[[Callable[[], bool]], Result],
+        *,
+        at_length: bool = False,
+        is_large: bool = False,
     ) -> Result:
         """Return what `work` returns, which may take longer than a loop can wait: see
-        `Shared.in_thread`. `work` is given a function that says whether the client has left;
-        then this raises ClientLeft."""
+        `Shared.in_thread`; that of a large body is large. `work` is given a function that says
+        whether the client has left; then this raises ClientLeft."""
         left = threading.Event()
 
         def guarded() -> Result:
@@ -92,7 +97,12 @@ class Call(Struct, frozen=True):
                 return work(left.is_set)
 
         made = asyncio.ensure_future(
-            self.shared.in_thread(self.client, guarded, at_length=at_length)
+            self.shared.in_thread(
+                self.client,
+                guarded,
+                at_length=at_length,
+                is_large=is_large or getattr(self.request.state, "body_bytes", 0) > LARGE,
+            )
         )
         leaving = asyncio.create_task(self.left())
         try:
@@ -190,11 +200,17 @@ async def read_body(
     raw = bytearray()
     try:
         await _receive_all(shared, request, raw)
+        request.state.body_bytes = len(raw)
         if len(raw) <= _READ_AT_ONCE:
             return read(_parsed(raw, most))
-        return await shared.in_thread(client_of(request), lambda: read(_parsed(raw, most)))
+        work = partial(_read_parsed, raw, most, read)
+        return await shared.in_thread(client_of(request), work, is_large=True)
     finally:
         shared.body_bytes -= len(raw)
+
+
+def _read_parsed(raw: bytearray, most: int, read: Callable[[Any], Any]) -> Any:
+    return read(_parsed(raw, most))
 
 
 def _parsed(raw: bytearray, most: int) -> Any:

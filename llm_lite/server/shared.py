@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from msgspec import Struct, field
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
+from llm_lite.core.turns import Client, Turns, acting_for
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.event_bridge import EventBridge
 from llm_lite.server.failures import ApiError, no_model
@@ -21,28 +24,61 @@ from llm_lite.server.failures import ApiError, no_model
 _Job = tuple[Future[Any], Callable[[], Any]]
 
 
+class _Lane(Struct):
+    """Jobs of which at most `most` run at once."""
+
+    most: int
+    per_client: int
+    per_address: int
+    turns: Turns[_Job] = field(default_factory=Turns)
+    running: int = 0
+
+    def next(self) -> Client | None:
+        """Return the client whose turn it is, if a job may begin."""
+        return self.turns.next(self._may_begin) if self.running < self.most else None
+
+    def _may_begin(self, client: Client) -> bool:
+        turns = self.turns
+        return (
+            turns.running[client] < self.per_client
+            and turns.of_address[client.address] < self.per_address
+        )
+
+
 class TurnPool:
-    """At most `per_client` jobs of a client run at once, so that the slow ones of one client
-    hold up nobody else. Of several clients the one with the fewest running jobs comes first, and
-    of these the one whose turn was longest ago. Any thread may call it."""
+    """At most `per_client` jobs of a client run at once, and not all that may of an address, so
+    that the slow ones of one hold up nobody else; nor do large jobs, of which only few run at once,
+    hold up small ones. `core.turns` says whose turn it is. Any thread may call it."""
 
     def __init__(self, name: str, threads: int, per_client: int) -> None:
-        self._name, self._most, self._per_client = name, threads, per_client
+        self._name, self._most = name, threads
         self._changed = threading.Condition()
-        self._waiting: dict[str, deque[_Job]] = {}  # by client; whose turn was last comes last
-        self._running: Counter[str] = Counter()  # jobs, by client
+        large = max(1, threads // 8)
+        self._lanes = {
+            is_large: _Lane(most, min(per_client, most), max(1, most - max(1, most // 4)))
+            for is_large, most in ((True, large), (False, threads))
+        }
         self._threads = self._idle = 0
         self._is_closed = False
 
-    def submit(self, client: str, work: Callable[[], Result]) -> Future[Result]:
+    def submit(
+        self, client: str, work: Callable[[], Result], *, is_large: bool = False
+    ) -> Future[Result]:
         """Queue a job; cancelling the result drops work that has not begun."""
         done: Future[Result] = Future()
+        known = Client.of(client)
+
+        def acting() -> Result:
+            with acting_for(known):
+                return work()
+
         with self._changed:
             if self._is_closed:
                 done.cancel()
                 return done
-            self._waiting.setdefault(client, deque()).append((done, work))
-            if not self._idle and self._threads < self._most:
+            self._lanes[is_large].turns.add(known, (done, acting))
+            waiting = sum(len(lane.turns) for lane in self._lanes.values())
+            if self._idle < waiting and self._threads < self._most:
                 self._threads += 1
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
             self._changed.notify()
@@ -52,15 +88,15 @@ class TurnPool:
         """Drop what waits; what runs ends by itself."""
         with self._changed:
             self._is_closed = True
-            for line in self._waiting.values():
-                for done, _ in line:
+            for lane in self._lanes.values():
+                for done, _ in lane.turns:
                     done.cancel()
-            self._waiting.clear()
+                lane.turns.clear()
             self._changed.notify_all()
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            client, (done, work) = job
+            lane, client, (done, work) = job
             if done.set_running_or_notify_cancel():
                 try:
                     done.set_result(work())
@@ -68,30 +104,27 @@ class TurnPool:
                     done.set_exception(error)
             del job, done, work  # their memory is not to wait for the next job
             with self._changed:
-                self._running[client] -= 1
-                if not self._running[client]:
-                    del self._running[client]
+                lane.turns.end(client)
+                lane.running -= 1
                 self._changed.notify()
 
-    def _next(self) -> tuple[str, _Job] | None:
+    def _next(self) -> tuple[_Lane, Client, _Job] | None:
         """Return the next job and its client; wait for one. Returns None in the end."""
         with self._changed:
             self._idle += 1
-            while (client := self._whose_turn()) is None and not self._is_closed:
+            while (found := self._whose_turn()) is None and not self._is_closed:
                 self._changed.wait()
             self._idle -= 1
-            if client is None:
+            if found is None:
                 return None
-            line = self._waiting.pop(client)
-            job = line.popleft()
-            if line:
-                self._waiting[client] = line
-            self._running[client] += 1
-            return client, job
+            lane, client = found
+            lane.running += 1
+            return lane, client, lane.turns.begin(client)
 
-    def _whose_turn(self) -> str | None:
-        allowed = (one for one in self._waiting if self._running[one] < self._per_client)
-        return min(allowed, key=self._running.__getitem__, default=None)
+    def _whose_turn(self) -> tuple[_Lane, Client] | None:
+        # Large ones come first where one may begin: so few of them leave threads for the others.
+        found = ((lane, lane.next()) for lane in self._lanes.values())
+        return next(((lane, client) for lane, client in found if client is not None), None)
 
 
 BUSY = "as many requests are worked on as may be: ask again soon"
@@ -235,12 +268,19 @@ class Shared:
             self._note(f"{path}: a program sends fields that are ignored: {', '.join(new)}")
 
     async def in_thread(
-        self, client: str, work: Callable[[], Result], *, at_length: bool = False
+        self,
+        client: str,
+        work: Callable[[], Result],
+        *,
+        at_length: bool = False,
+        is_large: bool = False,
     ) -> Result:
         """Return what `work` returns, which may take longer than a loop can wait: a thread does
-        it when it is the client's turn. With `at_length`, many steps of the engine go into it."""
+        it when it is the client's turn. With `at_length`, many steps of the engine go into it;
+        what `is_large` waits for others that are."""
         pool = self._long if at_length else self._pool
-        return await asyncio.wrap_future(pool.submit(client, work))
+        is_large = is_large and not at_length
+        return await asyncio.wrap_future(pool.submit(client, work, is_large=is_large))
 
     def end(self) -> None:
         """End answers that run with a sentence; others do not begin. Any thread may call it."""

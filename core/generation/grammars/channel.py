@@ -10,7 +10,7 @@ from typing import NamedTuple
 _HEAD = struct.Struct("<BI")  # kind, bytes that follow
 
 # From the program to the server process:
-TABLE, DROP, START, END = 1, 2, 3, 4
+TABLE, DROP, START, END, LOWER = 1, 2, 3, 4, 12
 # From the program to a matcher:
 BEGIN, ADVANCE, TOKENS = 5, 6, 7
 # Answers. A problem is a sentence; REFUSED tells which of the given tokens does not fit; TOKENIZE

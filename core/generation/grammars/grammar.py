@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -16,14 +17,20 @@ from llm_lite.core.generation.grammars.matcher import Matcher, RefusedError
 from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.generation.token_choice import Mask
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.processor import default_threads
 from llm_lite.core.text.sandbox.process import give_up_when_cancelled
 from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.turns import NOBODY, Places, client_here
 
 _POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
+_LONG_WAITS = 15  # of so long
 _MOST_RESTING = 8  # processes of answers that wait for their turn; of more, the oldest are ended
 
 _resting: OrderedDict[int, weakref.ref[Grammar]] = OrderedDict()
 _lock = threading.Lock()  # of `_resting`
+# Of clients' schemas and grammars fewer are compiled at once than there are cores: what answers is
+# left one.
+compiled_at_once = Places(max(1, default_threads() - 1))
 
 
 def check_grammar(sampling: SamplingOptions) -> None:
@@ -31,12 +38,13 @@ def check_grammar(sampling: SamplingOptions) -> None:
     compile."""
     if not sampling.json_schema and not sampling.grammar:
         return
-    matcher = matchers().start(None)
-    try:
-        matcher.begin(*_form(sampling), None)
-        _result(matcher)
-    finally:
-        matcher.close()
+    with _compiling():
+        matcher = matchers().start(None)
+        try:
+            matcher.begin(*_form(sampling), None)
+            _result(matcher)
+        finally:
+            matcher.close()
 
 
 class Grammar:
@@ -56,8 +64,10 @@ class Grammar:
 
     def check(self) -> None:
         """Wait for the mask behind the tokens so far. RequestError where the schema or grammar is
-        broken or costs too much, and where the tokens do not fit it."""
-        self._found()
+        broken or costs too much, and where the tokens do not fit it. Those of clients are compiled
+        in turns."""
+        with _compiling():
+            self._found()
         with _lock:
             _resting[id(self)] = weakref.ref(self)
             while len(_resting) > _MOST_RESTING:
@@ -158,7 +168,21 @@ def _form(sampling: SamplingOptions) -> tuple[str, str]:
 
 
 def _result(matcher: Matcher) -> bytes:
-    """Wait for a matcher's result and return it. CancelledError as of `cancelled_by`."""
+    """Wait for a matcher's result and return it; one that takes long, as an honest one never does,
+    has the processor after others. CancelledError as of `cancelled_by`."""
+    waits = 0
     while not matcher.is_ready(_POLL_SECONDS):
         give_up_when_cancelled()
+        waits += 1
+        if waits == _LONG_WAITS:
+            matcher.lower()
     return matcher.result()
+
+
+def _compiling() -> AbstractContextManager[None]:
+    """Have a place among those that are compiled at once. The window's own answers, which nobody
+    can hold up so, need none."""
+    client = client_here()
+    if client == NOBODY:
+        return nullcontext()
+    return compiled_at_once.taken(client, _POLL_SECONDS, give_up_when_cancelled)

@@ -63,6 +63,7 @@ class Process(Struct, kw_only=True):
     can_be_watched: bool  # by that; else a reader waits for each answer
     is_there: Callable[[], bool]
     interrupt: Callable[[], object]  # wakes its reader, as it has ended
+    lower: Callable[[], object]  # lets it have the processor after others from now on
     exit_code: Callable[[], int]  # ends it
     close: Callable[[], object]
     readers: Readers
@@ -163,6 +164,10 @@ class Matcher:
     def is_there(self) -> bool:
         """Return True if the process of a matcher that was not used yet still waits."""
         return self._process.is_there()
+
+    def lower(self) -> None:
+        """Let the process have the processor after others from now on, as it takes long."""
+        self._process.lower()
 
     def close(self) -> None:
         """End the process, also while it computes."""

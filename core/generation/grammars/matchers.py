@@ -21,6 +21,7 @@ from llm_lite.core.generation.grammars.channel import (
     DONE,
     DROP,
     END,
+    LOWER,
     START,
     TABLE,
     Channel,
@@ -183,6 +184,7 @@ class Matchers:
                 can_be_watched=True,
                 is_there=partial(_is_open, ours),
                 interrupt=partial(_shut, ours),
+                lower=partial(self._lower, self._numbers),
                 exit_code=partial(self._ended, self._numbers),
                 close=ours.close,
                 readers=self._readers,
@@ -223,6 +225,11 @@ class Matchers:
             raise SandboxError(data.decode(errors="replace"))
         return data
 
+    def _lower(self, number: int) -> None:
+        with self._lock, suppress(EOFError, OSError, SandboxError):
+            if self._control is not None:
+                self._call(LOWER, packed([number]))
+
     def _ended(self, number: int) -> int:
         """End a matcher if it runs and return its exit code."""
         with self._lock, suppress(EOFError, OSError, SandboxError):
@@ -252,6 +259,7 @@ class Matchers:
                 can_be_watched=False,
                 is_there=lambda: process.poll() is None,
                 interrupt=process.kill,
+                lower=lambda: None,
                 exit_code=partial(_end_process, process),
                 close=partial(_end_process, process),
                 readers=self._readers,

@@ -26,6 +26,7 @@ from llm_lite.core.generation.grammars.channel import (
     DONE,
     DROP,
     END,
+    LOWER,
     PROBLEM,
     REFUSED,
     START,
@@ -49,6 +50,7 @@ from llm_lite.core.text.sandbox.serving import take_streams
 
 _MOST_BYTES = 1 << 30  # of a message, which comes from the program
 _REAP_SECONDS = 1.0  # how long a matcher that ended stays in the system's table
+_NICENESS = 10  # of a matcher that takes long to compile
 _LONGEST_FORCED = 256  # characters of a text that must come next, whose tokens are asked
 
 
@@ -167,6 +169,8 @@ class _Server:
                 self._vocabularies.pop(unpacked(message.data)[0], None)
             elif message.kind == START:
                 self._start(json.loads(message.data))
+            elif message.kind == LOWER:
+                self._lower(unpacked(message.data)[0])
             elif message.kind == END:
                 number = unpacked(message.data)[0]
                 return Message(DONE, str(self._end(number)).encode())
@@ -191,6 +195,13 @@ class _Server:
             _match(channel, self._vocabularies.get(request["key"]), request)
         finally:
             os._exit(0)
+
+    def _lower(self, number: int) -> None:
+        """Let a matcher have the processor after others from now on."""
+        process = self._matchers.get(number)
+        if process is not None:
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process, _NICENESS)
 
     def _end(self, number: int) -> int:
         """End a matcher and return how it ended, negative if a signal did it, 0 if that is

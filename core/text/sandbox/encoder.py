@@ -32,16 +32,16 @@ class SandboxedEncoder:
         self._path, self._load_action, self._request, self._data = path, action, request, data
         self.digest = ""  # SHA-256 of what was loaded, in hex
 
-    def load(self) -> dict[str, Any]:
-        """Load the tokenizer and return what the sandbox knows of it. FileError if it cannot be
-        loaded."""
+    def load(self, for_size: int = 0) -> dict[str, Any]:
+        """Load the tokenizer, for texts of so many characters, and return what the sandbox knows
+        of it. FileError if it cannot be loaded."""
         data = self._data()
         digest = hashlib.sha256(data).hexdigest()
         if self.digest not in ("", digest):
             raise FileError(self._path, "has changed since it was loaded: load the model again")
         self.digest = digest
         limits = _limits(len(data), _LOAD_SECONDS, _MEMORY_OF_FILE)
-        answer = self._call(self._load_action, self._request, data, limits)
+        answer = self._call(self._load_action, self._request, data, limits, for_size)
         if "failed" in answer:
             problem = f"is not a tokenizer that can be read: {answer['failed']}"
             raise FileError(self._path, problem)
@@ -62,7 +62,7 @@ class SandboxedEncoder:
             return [[] for _ in texts]
         answer = self._encode(what, texts, bare)
         if answer.get("unknown"):
-            self.load()
+            self.load(_size(texts))
             answer = self._encode(what, texts, bare)
         if what not in answer:
             problem = answer.get("failed", "it is lost as soon as it is loaded")
@@ -76,29 +76,34 @@ class SandboxedEncoder:
         """Return the stages of each text, as `core.text.sandbox.tokenizers` describes them; `bare`
         as of `encode_all`. FileError."""
         asked = {"texts": list(texts), "stepped": stepped, "control": control, "bare": bare}
-        answer = self._call("trace", asked, b"", _TRACING)
+        size = _size(texts)
+        answer = self._call("trace", asked, b"", _TRACING, size)
         if answer.get("unknown"):
-            self.load()
-            answer = self._call("trace", asked, b"", _TRACING)
+            self.load(size)
+            answer = self._call("trace", asked, b"", _TRACING, size)
         if "traced" not in answer:
             problem = answer.get("failed", "it is lost as soon as it is loaded")
             raise FileError(self._path, f"the steps of this text can not be told: {problem}")
         return answer
 
     def _encode(self, what: str, texts: Sequence[str], bare: bool) -> dict[str, Any]:
-        size = sum(map(len, texts))
+        size = _size(texts)
         limits = _limits(size, _ENCODE_SECONDS, _MEMORY_OF_TEXT)
         request = {"texts": list(texts), "pieces": what == "pieces", "bare": bare}
-        return self._call("encode", request, b"", limits)
+        return self._call("encode", request, b"", limits, size)
 
     def _call(
-        self, action: str, request: Mapping[str, Any], data: bytes, limits: Limits
+        self, action: str, request: Mapping[str, Any], data: bytes, limits: Limits, size: int
     ) -> dict[str, Any]:
         keyed = {**request, "key": f"{self._load_action}: {self.digest}"}
         try:
-            return sandbox().call(action, keyed, data, limits=limits)
+            return sandbox().call(action, keyed, data, limits=limits, size=size)
         except SandboxError as error:
             return {"failed": str(error)}
+
+
+def _size(texts: Sequence[str]) -> int:
+    return sum(map(len, texts))
 
 
 def _limits(size: int, seconds_a_mb: float, memory_a_byte: int) -> Limits:

@@ -22,7 +22,7 @@ from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Mode, ModeSwitch
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.limits import Limits
-from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess
+from llm_lite.core.text.sandbox.process import Sandbox, SandboxError
 from llm_lite.server.call import client_of
 from llm_lite.server.failures import ApiError
 from llm_lite.server.page.conversations import Conversations
@@ -32,14 +32,15 @@ from llm_lite.server.shared import Shared
 
 WORKER = "llm_lite.server.page.markdown_worker"
 LIMITS = Limits(cpu_seconds=3.0, wall_seconds=10.0, memory_bytes=512 << 20)
+LONG = 10_000  # characters: they wait for each other, and shorter ones for none of them
 LONGEST = 200_000  # characters that are read as Markdown
 
 
 class Renderer:
-    """A renderer of one text at a time; any thread may call it."""
+    """A renderer of one short text and one long one at a time; any thread may call it."""
 
     def __init__(self) -> None:
-        self._process = SandboxProcess(WORKER)
+        self._process = Sandbox(WORKER, large=LONG)
 
     def warm(self) -> None:
         self._process.warm()
@@ -48,7 +49,8 @@ class Renderer:
         """Return the HTML of a text; one that is too long or takes too long stays plain text."""
         if len(text) <= LONGEST:
             try:
-                answer = self._process.call("html", {"text": text}, limits=LIMITS)
+                request = {"text": text}
+                answer = self._process.call("html", request, limits=LIMITS, size=len(text))
             except SandboxError:
                 answer = {}
             if "html" in answer:

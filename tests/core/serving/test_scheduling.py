@@ -4,7 +4,13 @@ import threading
 
 import pytest
 
-from llm_lite.core.messages import GenerationStarted, SamplingOptions, TokenDecoded
+from llm_lite.core.messages import (
+    GenerationFinished,
+    GenerationStarted,
+    SamplingOptions,
+    TokenDecoded,
+)
+from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import exact
@@ -179,3 +185,54 @@ def test_hundreds_of_requests_from_many_threads(client, served_model):
             if n == number and f.stop_reason != "stopped"
         }
         assert len(told) <= 1
+
+
+def test_names_within_an_address_bring_no_more_places(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    reached = hook.block_step(len(hook.steps) + 1)
+    first = Timed(service, tokens=(5, 6), sampling=SHORT, client="10.0.0.1 n")
+    assert reached.wait(PATIENCE)
+    worst = [
+        Timed(service, tokens=(5, n), sampling=SHORT, client=f"10.0.0.1 {n}") for n in range(6)
+    ]
+    small = [Timed(service, tokens=(6, n), sampling=SHORT, client="10.0.0.2 x") for n in range(2)]
+    hook.heard = True
+    expected = [first, small[0], worst[0], small[1], *worst[1:]]
+    assert order(first, *worst, *small) == expected
+
+
+@pytest.mark.parametrize("newcomer", ["10.0.0.2 editor", "10.0.0.1 editor"])
+def test_whoever_has_all_places_gives_one_up(client, served_model, hook, newcomer):
+    """The small chat is answered beside three that would not end for long, and none of these loses
+    a token."""
+    long = replace(GREEDY, max_new_tokens=40)
+    alone = []
+    client.load(served_model, exact())
+    service = serve(client, parallel=3)
+    for number in range(3):
+        alone.append(Asked(service, tokens=(5, 6, number), sampling=long).tokens())
+    reached = hook.block_step(len(hook.steps) + 6)
+    worst = [
+        Timed(service, tokens=(5, 6, n), sampling=long, client="10.0.0.1 many") for n in range(3)
+    ]
+    assert reached.wait(PATIENCE)
+    small = Timed(service, tokens=(6, 7), sampling=SHORT, client=newcomer)
+    hook.heard = True
+    small.finished()
+    assert [one.tokens() for one in worst] == alone
+    ends = [one.heard_at[GenerationFinished] for one in (small, *worst)]
+    assert ends[0] == min(ends)
+
+
+def test_who_has_few_places_gives_none_up(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    reached = hook.block_step(len(hook.steps) + 6)
+    two = [Timed(service, tokens=(5, n), client=f"10.0.0.{n} x") for n in range(2)]
+    assert reached.wait(PATIENCE)
+    third = Timed(service, tokens=(6, 7), sampling=SHORT, client="10.0.0.3 x")
+    hook.heard = True
+    third.finished()
+    assert third.heard_at[TokenDecoded] > min(one.heard_at[GenerationFinished] for one in two)
+    [one.finished() for one in two]
