@@ -86,6 +86,7 @@ class ServedAnswer:
         # and the seconds of its step.
         self._held: tuple[NDArray[np.float32], float] | None = None
         self.last_chunk = 0  # the step in which its prompt was last read on
+        self.placed_at = 0  # the step in which it was queued, began, or last went on
 
     @property
     def drafts(self) -> AnswerDrafts:

@@ -5,7 +5,10 @@ at most CHUNK tokens a step, those first whose turn was longest ago; so a short 
 chunk of a long one. Clients take turns, their addresses first: the next answer to run is of the
 address that has the fewest, there of the client that has the fewest, and of one client the first
 that asked. Where all places are taken, an address or client that has two more than the next one
-gives one up: its youngest answer waits, and goes on later with the tokens that it has.
+gives one up: its youngest answer waits, and goes on later with the tokens that it has. Where each
+has one, an answer that has had its place for long gives it up to one of another client that has
+said nothing yet: so a small chat is answered beside long ones, whatever these call themselves. Of
+the clients of an address those come first that had few tokens read and written, and ask for few.
 
 Where no page is left, the youngest answer releases all of its pages and waits until they are there
 again; its tokens stay, and are computed again. The oldest one always gets on, so nobody waits for
@@ -31,6 +34,11 @@ from llm_lite.core.serving.pages import Name, PagePool
 from llm_lite.core.turns import address_of
 
 CHUNK = PAGE  # tokens of prompts in a step
+# Steps in which an answer reads on, and in which it has had its share, before it gives its place up.
+_SOME_STEPS, _MANY_STEPS = 8, 32
+# Tokens that still are few, and that are many, of an answer's prompt and of what a client had; and
+# the steps after which half of that is forgotten.
+_LITTLE, _MUCH, _STEPS_REMEMBERED = 256, 1024, 512
 _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 
 
@@ -58,6 +66,7 @@ class Scheduler:
         self._turns: dict[str, int] = {}  # of clients and addresses: when it was last their turn
         self._turn = 0
         self._step = 0
+        self._used: Counter[str] = Counter()  # tokens read and written of late, by client
         self._seconds = 0.0  # that an answer took, of late
         self._embedding: Embedding | None = None  # of this step
         self._held_from = parallel  # the turn from which none begins while it waits
@@ -68,6 +77,7 @@ class Scheduler:
         """Queue an answer; raise BusyError where as many wait as may."""
         with self._lock:
             self._refuse_if_full(answer.client)
+            answer.placed_at = self._step  # it waits from here on
             self._waiting.setdefault(answer.client, deque()).append(answer)
 
     def check_room(self, client: str) -> None:
@@ -117,6 +127,10 @@ class Scheduler:
         """Note that these parts are in the step: whose prompt went on waits for its next turn."""
         for part in parts:
             part.answer.last_chunk = self._step
+            self._used[part.answer.client] += part.count
+        if self._step % _STEPS_REMEMBERED == 0:
+            halves = {client: tokens // 2 for client, tokens in self._used.items()}
+            self._used = Counter({client: half for client, half in halves.items() if half})
 
     def over(self) -> list[ServedAnswer]:
         """Remove and return answers that have ended or are cancelled."""
@@ -224,7 +238,7 @@ class Scheduler:
                 line.remove(answer)
                 if not line:
                     del self._waiting[answer.client]
-            answer.is_running = True
+            answer.is_running, answer.placed_at = True, self._step
             insort(self.running, answer, key=lambda a: a.number)
         answer.begin(answer.paged.adopt(pool))
 
@@ -246,15 +260,29 @@ class Scheduler:
 
     def _giver(self, answer: ServedAnswer) -> ServedAnswer | None:
         """Return the youngest answer of an address, or of a client of the same address, that has
-        at least two more places than this one's. One that reads on has to get on first."""
+        at least two more places than this one's, or else one that has had its place for long. One
+        that reads has to get on first."""
         for whose in (address_of, str):
             counts = Counter(whose(one.client) for one in self.running)
             mine = counts[whose(answer.client)]
             for one in sorted(reversed(self.running), key=lambda one: -counts[whose(one.client)]):
                 is_near = whose is address_of or address_of(one.client) == address_of(answer.client)
-                if is_near and counts[whose(one.client)] >= mine + 2 and one.paged.missing == 1:
+                has_got_on = one.paged.missing == 1 or self._steps_of(one) >= _SOME_STEPS
+                if is_near and counts[whose(one.client)] >= mine + 2 and has_got_on:
                     return one
-        return None
+        others = (one for one in self.running if one.client != answer.client)
+        longest = max(others, key=self._steps_of, default=None)
+        is_long = longest is not None and self._steps_of(longest) >= self._share()
+        return longest if is_long and not answer.new_tokens else None
+
+    def _share(self) -> int:
+        """Return for how many steps an answer keeps its place while others wait that have said
+        nothing: so many that all of these begin within _MANY_STEPS."""
+        return max(1, _MANY_STEPS * self.parallel // max(self.parallel, len(self._waiting)))
+
+    def _steps_of(self, answer: ServedAnswer) -> int:
+        """Return for how many steps an answer has had its place, or has waited for its first."""
+        return self._step - answer.placed_at
 
     def _next(self) -> ServedAnswer | None:
         client = min(self._waiting, key=self._rank, default=None)
@@ -267,9 +295,17 @@ class Scheduler:
             sum(address_of(one.client) == address for one in self.running),
             self._turns.get(address, 0),
             sum(one.client == client for one in self.running),
+            self._size_of(self._waiting[client][0]),
             self._turns.get(client, 0),
             self._waiting[client][0].number,
         )
+
+    def _size_of(self, answer: ServedAnswer) -> int:
+        """Return how much an answer and its client ask for, roughly; the longer it waits, the
+        less that counts."""
+        used = min(self._used[answer.client], _MUCH) // _LITTLE
+        asked = min(answer.paged.missing, _MUCH) // _LITTLE
+        return used + asked - self._steps_of(answer) // _MANY_STEPS
 
     def _is_there(self, whose: str) -> bool:
         """Return whether an answer of a client, or of one at an address, waits or runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
 import threading
 import traceback
@@ -123,9 +124,22 @@ class Call(Struct, frozen=True):
 
 def client_of(request: Request, user: object = None) -> str:
     """Return the name under which a client takes turns: its address, and its user or program."""
-    address = request.client.host if request.client else "?"
+    address = address_of(request)
     named = user or request.headers.get("user-agent", "")
     return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
+
+
+def address_of(request: Request) -> str:
+    """Return the address by which a client takes turns: of IPv6 the network, of which one machine
+    may have any number of addresses."""
+    found = request.client.host if request.client else "?"
+    try:
+        address = ipaddress.ip_address(found.partition("%")[0])
+    except ValueError:
+        return found
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
+        return str(address)
+    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
 
 
 async def answer_request(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
@@ -227,7 +241,7 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
     """Receive a body into `raw`; raise ApiError where it is late or too large. While a body
     comes, its request does not count as active: any number can be half sent."""
     seconds = shared.config.body_seconds
-    address = request.client.host if request.client else "?"
+    address = address_of(request)
     timeout = asyncio.timeout(seconds)
     coming = IncomingBody(address, timeout)
     shared.active -= 1

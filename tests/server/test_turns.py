@@ -3,11 +3,14 @@
 import threading
 
 import pytest
+from starlette.requests import Request
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.messages import Ended
 from llm_lite.core.text.sandbox.process import give_up_when_cancelled
-from llm_lite.server import shared
+from llm_lite.core.turns import NOBODY, Client, client_here
+from llm_lite.server import call, shared
+from llm_lite.server.call import address_of, client_of
 from llm_lite.server.failures import ApiError
 from llm_lite.server.openai.running import check
 from llm_lite.server.shared import TurnPool
@@ -152,3 +155,81 @@ def test_a_request_that_is_at_fault_is_no_failure_of_the_server():
         with pytest.raises(ApiError, match="the grammar cannot go on") as error:
             check(Ended("the grammar cannot go on", at_fault=fault))
         assert error.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::1", "::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2::77", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_of_ipv6_a_network_is_one_address(host, address):
+    scope = {"type": "http", "client": (host, 1), "headers": [(b"user-agent", b"x y")]}
+    request = Request(scope)
+    assert address_of(request) == address
+    assert Client.of(client_of(request)) == Client(address, "x y")
+
+
+def test_names_of_one_address_leave_threads_for_another():
+    pool = TurnPool("turns", 8, 2)
+    jobs = Jobs(pool)
+    for number in range(20):
+        jobs.submit(f"worst {number}", number)
+    wait_until(lambda: len(jobs.begun) == 6)
+    assert pool.submit("small editor", lambda: "quick").result(PATIENCE) == "quick"
+    assert len(jobs.begun) == 6
+    jobs.go_on.set()
+    pool.close()
+
+
+def test_large_jobs_leave_threads_for_small_ones_and_take_turns_by_address():
+    pool = TurnPool("turns", 16, 2)
+    go_on, begun = threading.Event(), []
+
+    def large(name):
+        def work():
+            begun.append(name)
+            assert go_on.wait(PATIENCE)
+
+        return pool.submit(name, work, is_large=True)
+
+    for number in range(5):
+        large(f"worst {number}")
+    wait_until(lambda: len(begun) == 1)
+    assert pool.submit("worst 9", lambda: "quick").result(PATIENCE) == "quick"
+    done = large("small editor")
+    wait_until(lambda: len(begun) == 2)
+    assert begun == ["worst 0", "small editor"], "the last place is for another address"
+    go_on.set()
+    done.result(PATIENCE)
+    pool.close()
+
+
+def test_a_thread_of_the_pool_acts_for_its_client(pool):
+    found = pool.submit("10.0.0.1 a b", client_here).result(PATIENCE)
+    assert found == Client("10.0.0.1", "a b") and client_here() == NOBODY
+
+
+def test_what_keeps_a_form_or_is_long_is_prepared_among_few(serve, monkeypatch):
+    served = serve()
+    seen = []
+    submit = TurnPool.submit
+
+    def noted(self, client, work, *, is_large=False):
+        seen.append(is_large)
+        return submit(self, client, work, is_large=is_large)
+
+    monkeypatch.setattr(TurnPool, "submit", noted)
+    ask = served.client().chat.completions.create
+    ask(model="m", messages=USER)
+    assert seen == [False]
+    ask(model="m", messages=USER, response_format={"type": "json_object"})
+    assert seen == [False, True]
+    ask(model="m", messages=USER, extra_body={"more": "word " * (call.LARGE // 5)})
+    assert seen == [False, True, True]

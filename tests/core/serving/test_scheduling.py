@@ -11,6 +11,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.records import replace
+from llm_lite.core.serving import scheduler
 from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import exact
@@ -18,6 +19,7 @@ from tests.tiers import thorough
 
 SHORT = SamplingOptions(temperature=0.0, max_new_tokens=3)
 LONG = SamplingOptions(temperature=0.0, max_new_tokens=300)
+LONG_SAID = SamplingOptions(temperature=0.0, max_new_tokens=90)
 BYTES_A_PAGE = 128 * (2 * 2 * 2 * 16 * 4 + 2 * 4 * 16 * 4)  # keys, values and queries, float32
 
 
@@ -223,6 +225,57 @@ def test_whoever_has_all_places_gives_one_up(client, served_model, hook, newcome
     assert [one.tokens() for one in worst] == alone
     ends = [one.heard_at[GenerationFinished] for one in (small, *worst)]
     assert ends[0] == min(ends)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.9"])
+def test_of_others_the_one_that_has_had_its_place_for_long_gives_it_up(
+    client, served_model, hook, address
+):
+    """Two names with a place each; what has said something already waits for its turn."""
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    few = replace(GREEDY, max_new_tokens=scheduler._MANY_STEPS - 9)
+    alone = [Asked(service, tokens=(5, 6, n), sampling=LONG_SAID).tokens() for n in range(2)]
+    reached = hook.block_step(len(hook.steps) + 6)
+    two = [
+        Timed(service, tokens=(5, 6, n), sampling=LONG_SAID, client=f"10.0.0.1 {n}")
+        for n in range(2)
+    ]
+    assert reached.wait(PATIENCE)
+    small = Timed(service, tokens=(6, 7), sampling=few, client=f"{address} small")
+    hook.heard = True
+    small.finished()
+    assert [one.tokens() for one in two] == alone
+    assert small.heard_at[GenerationFinished] < min(one.heard_at[GenerationFinished] for one in two)
+
+
+def test_of_an_address_whoever_had_and_wants_little_is_next(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    often = [Asked(service, tokens=(5, n) * 90, client="10.0.0.1 often") for n in range(6)]
+    [one.finished() for one in often]
+    reached = hook.block_step(len(hook.steps) + 1)
+    first = Timed(service, tokens=(5, 6), sampling=SHORT, client="10.0.0.1 first")
+    assert reached.wait(PATIENCE)
+    asked = [
+        Timed(service, tokens=tokens, sampling=SHORT, client=f"10.0.0.1 {name}")
+        for name, tokens in (("often", (7, 8)), ("long", (7, 9) * 150), ("small", (7, 10)))
+    ]
+    hook.heard = True
+    often, long, small = asked
+    assert order(first, *asked)[:2] == [first, small]
+
+
+def test_one_client_s_own_answers_wait_for_each_other(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    reached = hook.block_step(len(hook.steps) + 6)
+    first = Timed(service, tokens=(5, 6), sampling=LONG_SAID, client="10.0.0.1 x")
+    assert reached.wait(PATIENCE)
+    second = Timed(service, tokens=(6, 7), sampling=SHORT, client="10.0.0.1 x")
+    hook.heard = True
+    assert order(first, second) == [first, second]
+    assert second.heard_at[GenerationStarted] > first.heard_at[GenerationFinished]
 
 
 def test_who_has_few_places_gives_none_up(client, served_model, hook):
