@@ -37,8 +37,10 @@ def _tokenize(number: int) -> tuple[str, Any]:
 
 
 def _schema(number: int) -> tuple[str, Any]:
-    pattern = f"^(.*a.{{0,{300 + number}}}b){{0,400}}c$"
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    schema: dict[str, Any] = {"type": "integer", "multipleOf": 99_999_989 + number}
+    if number % 2:
+        names = {f"p{number}_{index}": {"type": "integer"} for index in range(6500)}
+        schema = {"type": "object", "properties": names}
     return "/v1/chat/completions", {**_chat("Fill this in."), "json_schema": schema}
 
 
@@ -72,7 +74,9 @@ class Worst:
         self.statuses: Counter[str] = Counter()
         self._server, self._ask, self._named = server, ask, named
         self._is_over = False
-        self._threads = [threading.Thread(target=self._run, args=(i,)) for i in range(count)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(i,), daemon=True) for i in range(count)
+        ]
 
     def __enter__(self) -> Worst:
         for thread in self._threads:
@@ -82,7 +86,7 @@ class Worst:
     def __exit__(self, *error: object) -> None:
         self._is_over = True
         for thread in self._threads:
-            thread.join()
+            thread.join(_MOST_SECONDS)  # what is costly may go on for long
 
     def _run(self, number: int) -> None:
         path, body = self._ask(number)

@@ -22,9 +22,11 @@ from llm_lite.core.generation.grammars.matcher import ForcedTexts
 from llm_lite.core.generation.grammars.matchers import Matchers, matchers
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.processor import default_threads
 from llm_lite.core.records import replace
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.turns import Client, Places, acting_for
 from tests.children import PATIENCE
 from tests.core.text.test_tokenizer import piece_metadata
 from tests.make_gguf import tokenizer_metadata
@@ -382,3 +384,51 @@ def _is_there(process):
 
 def test_the_matchers_of_the_program_are_of_one_server():
     assert matchers() is matchers()
+
+
+def test_schemas_of_clients_are_compiled_in_turns_and_the_window_s_at_once(monkeypatch):
+    places, compiled = Places(1), []
+    monkeypatch.setattr(grammars, "compiled_at_once", places)
+    schema = SamplingOptions(json_schema='{"type": "integer"}')
+
+    def compile_for(name):
+        with acting_for(Client.of(name)):
+            check_grammar(schema)
+            one = Grammar(schema, TOKENIZER)
+            one.check()
+            one.close()
+            compiled.append(name)
+
+    threads = []
+    with places.taken(Client("other"), 0.01, lambda: None):
+        for name in ("worst a", "worst b", "small x"):
+            threads.append(threading.Thread(target=compile_for, args=(name,)))
+            threads[-1].start()
+            wait_until(lambda count=len(threads): places.waiting == count)
+        check_grammar(schema)
+        one = Grammar(schema, TOKENIZER)
+        one.check()
+        one.close()
+        assert compiled == [], "the window's came before"
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(compiled) == ["small x", "worst a", "worst b"]
+    assert places.waiting == 0
+
+
+def test_fewer_are_compiled_at_once_than_there_are_cores():
+    assert grammars.compiled_at_once._free == max(1, default_threads() - 1)
+
+
+@pytest.mark.skipif(not hosts.FORKS, reason="there the process is not the server's")
+def test_one_that_takes_long_has_the_processor_after_others(host):
+    one, other = Grammar(HONEST, TOKENIZER), Grammar(HONEST, TOKENIZER)
+    one.check()
+    other.check()
+    [first, second] = sorted(children(host), key=lambda process: process.create_time())
+    usual = second.nice()
+    one._matcher.lower()
+    assert (first.nice(), second.nice()) == (max(usual, 10), usual)
+    assert allowed(one.mask()) == {token("a"), token("b")}
+    one.close()
+    other.close()

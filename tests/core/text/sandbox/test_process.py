@@ -11,7 +11,13 @@ import pytest
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.text.sandbox.limits import Limits
-from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess, cancelled_by
+from llm_lite.core.text.sandbox.process import (
+    Sandbox,
+    SandboxError,
+    SandboxProcess,
+    cancelled_by,
+)
+from llm_lite.core.turns import Client, acting_for
 from tests.children import PATIENCE
 
 ROOM = Limits(cpu_seconds=120.0, wall_seconds=PATIENCE, memory_bytes=256 << 20)
@@ -26,7 +32,7 @@ def sandbox():
     process.close()
 
 
-def render(sandbox, source, limits=ROOM):
+def render(sandbox, source, limits=ROOM, **more):
     request = {
         "source": source,
         "messages": [{"role": "user", "content": "hi \ud800"}],
@@ -34,7 +40,7 @@ def render(sandbox, source, limits=ROOM):
         "variables": {},
         "most_chars": 1000,
     }
-    return sandbox.call("render template", request, limits=limits)
+    return sandbox.call("render template", request, limits=limits, **more)
 
 
 def child(sandbox):
@@ -143,3 +149,60 @@ def test_what_a_library_throws_is_an_answer(sandbox):
     answer = sandbox.call("load tokenizer", {"most_tokens": 9, "key": "k"}, b"{", limits=ROOM)
     assert "failed" in answer
     assert sandbox.call("encode", {"key": "k", "texts": ["a"]}, limits=ROOM) == {"unknown": True}
+
+
+def test_what_is_quick_waits_for_nothing_that_is_large():
+    both, ended = Sandbox(), threading.Event()
+
+    def large():
+        with cancelled_by(ended.is_set), suppress(CancelledError):
+            render(both, ENDLESS, Limits(300.0, 300.0, 256 << 20), size=10**6)
+
+    waiting = threading.Thread(target=large)
+    waiting.start()
+    while both.large._child is None:
+        time.sleep(0.001)
+    assert render(both, "fine", size=10) == {"text": "fine"}
+    if hasattr(os, "getpriority"):
+        nice = [os.getpriority(os.PRIO_PROCESS, child(one)) for one in (both.quick, both.large)]
+        assert nice[1] == min(19, nice[0] + 10) or nice[0] >= 10
+    ended.set()
+    waiting.join()
+    both.close()
+
+
+def test_a_process_that_is_not_used_ends_and_is_started_again():
+    process = SandboxProcess(unused_seconds=0.2)
+    for _ in range(2):
+        assert render(process, "fine") == {"text": "fine"}
+        first = process._child
+        assert first.wait(PATIENCE) is not None
+        while process._child is not None:
+            time.sleep(0.001)
+    process.close()
+
+
+def test_requests_take_turns_by_address_and_the_window_s_come_first(sandbox):
+    render(sandbox, "warm")
+    done, threads, ended = [], [], threading.Event()
+
+    def ask(client, number):
+        with acting_for(client):
+            render(sandbox, "fine")
+            done.append((client.address, number))
+
+    holding = threading.Thread(target=lambda: _render_until(sandbox, ended))
+    holding.start()
+    while not sandbox._lock.locked():
+        time.sleep(0.001)
+    asked = [("worst", n) for n in range(4)] + [("small", 4), ("", 5)]
+    for address, number in asked:
+        client = Client(address, f"name {number}" if address else "")
+        threads.append(threading.Thread(target=ask, args=(client, number)))
+        threads[-1].start()
+        while sandbox.places.waiting < len(threads):
+            time.sleep(0.001)
+    ended.set()
+    for thread in (holding, *threads):
+        thread.join()
+    assert done == [("", 5), ("worst", 0), ("small", 4), ("worst", 1), ("worst", 2), ("worst", 3)]
