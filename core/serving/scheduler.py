@@ -34,7 +34,7 @@ from llm_lite.core.serving.pages import Name, PagePool
 from llm_lite.core.turns import address_of
 
 CHUNK = PAGE  # tokens of prompts in a step
-# Steps in which an answer reads on, and in which it has had its share, before it gives its place up.
+# Steps before an answer gives its place up: one that reads on, and one that has had its share.
 _SOME_STEPS, _MANY_STEPS = 8, 32
 # Tokens that still are few, and that are many, of an answer's prompt and of what a client had; and
 # the steps after which half of that is forgotten.
@@ -262,14 +262,19 @@ class Scheduler:
         """Return the youngest answer of an address, or of a client of the same address, that has
         at least two more places than this one's, or else one that has had its place for long. One
         that reads has to get on first."""
+        address = address_of(answer.client)
         for whose in (address_of, str):
             counts = Counter(whose(one.client) for one in self.running)
-            mine = counts[whose(answer.client)]
-            for one in sorted(reversed(self.running), key=lambda one: -counts[whose(one.client)]):
-                is_near = whose is address_of or address_of(one.client) == address_of(answer.client)
-                has_got_on = one.paged.missing == 1 or self._steps_of(one) >= _SOME_STEPS
-                if is_near and counts[whose(one.client)] >= mine + 2 and has_got_on:
-                    return one
+            enough = counts[whose(answer.client)] + 2
+            rich = [
+                one
+                for one in self.running
+                if counts[whose(one.client)] >= enough
+                if whose is address_of or address_of(one.client) == address
+                if one.paged.missing == 1 or self._steps_of(one) >= _SOME_STEPS
+            ]
+            if rich:
+                return max(rich, key=lambda one: (counts[whose(one.client)], one.number))
         others = (one for one in self.running if one.client != answer.client)
         longest = max(others, key=self._steps_of, default=None)
         is_long = longest is not None and self._steps_of(longest) >= self._share()

@@ -1,6 +1,8 @@
 """Who comes next, by counting: addresses take turns first, and names within them."""
 
+import random
 import threading
+from collections import Counter
 
 import pytest
 
@@ -64,6 +66,34 @@ def test_what_waits_no_more_is_dropped_and_nothing_is_remembered():
     assert list(turns) == [2] and len(turns) == 1
     assert order(turns) == [2]
     assert not turns.running and not turns.of_address and turns.next() is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_waits_sees_no_other_address_twice(seed):
+    """Of however many names and requests: 200 turns at random, with some that give up."""
+    choose, turns, seen = random.Random(seed), Turns(), {}
+    waiting = Counter()
+    for number in range(200):
+        for _ in range(choose.choice((0, 1, 3))):
+            address = choose.choice(("worst", "worst", "worst", "small", "other"))
+            client = Client(address, str(choose.randrange(99) if address == "worst" else 0))
+            turns.add(client, (number, client))
+            waiting[address] += 1
+            seen.setdefault(address, Counter())
+        found = turns.next()
+        assert (found is None) == (not len(turns))
+        if found is None:
+            continue
+        turns.begin(found)
+        turns.end(found)
+        waiting[found.address] -= 1
+        seen.pop(found.address)
+        if waiting[found.address]:
+            seen[found.address] = Counter()
+        for counts in seen.values():
+            counts[found.address] += 1
+            assert max(counts.values()) <= 2 and len(counts) <= 3
+    assert sum(waiting.values()) == len(turns)
 
 
 class Waiting:

@@ -3,11 +3,11 @@
 python -m tests.cross.worst_client [--model MODEL|tiny] [--chats 10]
 
 The worst client sends without a pause, by one name or by as many as it has requests: long texts to
-/tokenize, schemas that cost seconds to compile, long and costly Markdown to the page, and chats that
-do not end for long. The small chat comes from the same address and from another one. Each line is the
-median and the longest time to its first piece of text, in seconds; the last column counts what the
-worst client was answered meanwhile. The run fails where a small chat took more than a second to
-begin.
+/tokenize, schemas that cost seconds to compile, long and costly Markdown to the page, and chats
+that do not end for long. The small chat comes from the same address and from another one. Each line
+is the median and the longest time to its first piece of text, in seconds; the last column counts
+what the worst client was answered meanwhile. The run fails where a small chat took more than a
+second to begin.
 """
 
 from __future__ import annotations

@@ -404,7 +404,7 @@ def test_schemas_of_clients_are_compiled_in_turns_and_the_window_s_at_once(monke
         for name in ("worst a", "worst b", "small x"):
             threads.append(threading.Thread(target=compile_for, args=(name,)))
             threads[-1].start()
-            wait_until(lambda count=len(threads): places.waiting == count)
+            wait_until(lambda: places.waiting == len(threads))
         check_grammar(schema)
         one = Grammar(schema, TOKENIZER)
         one.check()

@@ -130,6 +130,31 @@ def _gbnf_rules(rng: random.Random) -> str:
     return "root ::= r0\n" + "".join(rules) + f'r{count} ::= "a"\n'
 
 
+def _gbnf_alike(rng: random.Random) -> str:
+    """Rules whose ends are mistaken for each other: many places for each character."""
+    count, parts = rng.choice((3, 30, 300)), ("[a-z]", '"ab"', '"a"', "[^a]", ".", "[ab]*", "{}")
+    rules = []
+    for index in range(count):
+        ways = [
+            " ".join(
+                rng.choice(parts).replace("{}", f"r{rng.randrange(count)}")
+                + rng.choice(("", "", "?", "*", "{0,9}"))
+                for _ in range(rng.choice((1, 3, 40)))
+            )
+            for _ in range(rng.choice((1, 2, 9)))
+        ]
+        rules.append(f"r{index} ::= {' | '.join(ways)}\n")
+    return "root ::= r0\n" + "".join(rules)
+
+
+def _gbnf_words(rng: random.Random) -> str:
+    """Long lists of words, or of characters by number, alone or behind each other."""
+    count = rng.choice(_SIZES)
+    words = " | ".join(f'"{rng.choice("abc") * (i % 7)}{i}"' for i in range(count))
+    numbers = "".join(f"\\U{rng.randrange(0x10000, 0x10FFFF):08X}" for _ in range(count))
+    return f"root ::= ({words}) root | [{numbers}]{rng.choice(('', '*', '{0,99}'))}"
+
+
 def _wide(rng: random.Random) -> str:
     """One rule of many others."""
     count = rng.choice(_SIZES)
@@ -166,6 +191,8 @@ _SCHEMAS: tuple[Callable[[random.Random], Any], ...] = (
 _GRAMMARS: tuple[Callable[[random.Random], Any], ...] = (
     _lark_rules,
     _gbnf_rules,
+    _gbnf_alike,
+    _gbnf_words,
     _wide,
     _regex,
     _parentheses,

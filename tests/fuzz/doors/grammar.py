@@ -6,6 +6,7 @@ import json
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +30,45 @@ _SCHEMA = {
     "$defs": {"d": {"type": "number"}},
     "additionalProperties": False,
 }
+# Keywords that are said otherwise, or left to the model.
+_LEFT: dict[str, Any] = {
+    "uniqueItems": True,
+    "not": {"const": 1},
+    "if": {"required": ["a"]},
+    "then": {"required": ["b"]},
+    "propertyNames": {"pattern": "^[a-z]"},
+    "unevaluatedProperties": False,
+    "contains": {"type": "integer"},
+    "dependentRequired": {"a": ["b"]},
+    "$dynamicRef": "#d",
+    "$dynamicAnchor": "d",
+    "minProperties": 1,
+    "pattern": "^(?!a)(b)\\1",
+    "format": "phone",
+}
 _GRAMMARS = (
     'root ::= item+ ("," item)*\nitem ::= [a-z]{1,3} | "\\x41" | num # a comment\nnum ::= [0-9]+',
+    'root ::= start "\\u00e9"? | ([^a-c\\n] . {0,2}){1,3} "ing"\n  | <[7]> !<[9]>*\n'
+    'start ::= Ab a-b\nAb ::= [&&~~--]+\na-b ::= ("x"+)? a_b\na_b ::= "\\U0001F600" | "" ',
+    'root ::= "(" root ")" | w w\nw ::= [a-z]+ ("ab" | "a") | "b" w',
     'start: a{2,5} ("x" | /y+[^z]/)*\na: "q" | "(" a ")"\n%ignore /[ \\n]/',
     "start: /(a|b)*a(a|b){30}c/",
 )
-_PIECES = ("(", ")*", "{0,99999}", "+", "/(.*x){9}/", "|", '"a"', "::=", "[^", "\\u{110000}", "a a")
+_PIECES = (
+    "(",
+    ")*",
+    "{0,99999}",
+    "+",
+    "/(.*x){9}/",
+    "|",
+    '"a"',
+    "::=",
+    "[^",
+    "\\u{110000}",
+    "a a",
+    "\\uD83D",
+    "[z-a]",
+)
 
 
 @cache
@@ -65,6 +99,8 @@ def options(rng: random.Random) -> SamplingOptions:
         value = json.loads(json.dumps(_SCHEMA))
         for _ in range(rng.choice((0, 1, 1, 2, 5))):
             change_json(value, rng)
+        if isinstance(value, dict):
+            value.update(rng.sample(sorted(_LEFT.items()), rng.choice((0, 1, 3))))
         raw = to_json(value) if rng.random() < 0.8 else mutate_bytes(to_json(value), rng)
         return SamplingOptions(json_schema=raw.decode(errors="replace") or " ")
     text = rng.choice(_GRAMMARS)
