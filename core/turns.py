@@ -1,4 +1,4 @@
-"""Whose turn it is, where many wait for what only some can have at once.
+"""`Turns` says whose turn it is, where many wait for what only some can have at once.
 
 Clients take turns by their address first and by their name within it: a name is the client's own
 word, and one that thinks of many gets no more turns by that. What has no client, the window's own
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 
 def address_of(client: str) -> str:
@@ -22,7 +23,7 @@ def address_of(client: str) -> str:
 
 
 class Client(NamedTuple):
-    """Who asks: an address, and a name that the client gives itself there."""
+    """A client has an address, and a name that it gives itself there."""
 
     address: str = ""
     name: str = ""
@@ -40,7 +41,7 @@ _thread = threading.local()
 
 @contextmanager
 def acting_for(client: Client) -> Iterator[None]:
-    """What this thread waits for in here, it waits for on behalf of a client."""
+    """Have this thread act for a client: what it waits for, it waits for in that client's turns."""
     before = client_here()
     _thread.client = client
     try:
@@ -56,9 +57,9 @@ def client_here() -> Client:
 
 
 class Turns(Generic[Item]):
-    """What waits, by client. Of the addresses the one with the fewest turns that are not over comes
-    next, of these the one whose last turn was longest ago; so do the names of an address, and of
-    one name what waits longest. Not for several threads."""
+    """The turns keep what waits, by client. Of the addresses the one with the fewest turns that are
+    not over comes next, of these the one whose last turn was longest ago; so do the names of an
+    address, and of one name what waits longest. Not for several threads."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, deque[Item]]] = {}  # by address and name
@@ -104,10 +105,8 @@ class Turns(Generic[Item]):
 
     def end(self, client: Client) -> None:
         """End a turn of the client."""
-        for counts, key in ((self.running, client), (self.of_address, client.address)):
-            counts[key] -= 1  # type: ignore[index]
-            if not counts[key]:  # type: ignore[index]
-                del counts[key]  # type: ignore[arg-type]
+        _count_down(self.running, client)
+        _count_down(self.of_address, client.address)
 
     def drop(self, client: Client, item: Item) -> None:
         """Drop what waits no more."""
@@ -126,6 +125,12 @@ class Turns(Generic[Item]):
 
     def _rank(self, client: Client) -> tuple[int, int]:
         return self.running[client], self._last.get(client, 0)
+
+
+def _count_down(counts: Counter[Key], key: Key) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 class _Waiter:

@@ -122,7 +122,7 @@ class Guide:
         return bool(self._grammar.mask()[token // 32] >> (token % 32) & 1)
 
     def _go_on(self, ways: list[_Way]) -> None:
-        """Go on in one of these ways, of which each has begun."""
+        """Go on in one of these ways, which have all begun."""
         behind = next((what for ids, what in ways if not ids), None)
         self._ways, self._is_begun = ways, behind is None
         if behind is not None:

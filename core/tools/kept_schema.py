@@ -1,8 +1,8 @@
-"""What of a JSON schema an answer cannot be held to while it is written.
+"""`keep_what_can_be` changes a JSON schema to what an answer can be held to while it is written.
 
 Masks say which token may come next, and some keywords speak of what has come long before
 (`uniqueItems`), or of what must not come of it (`not`). Such a keyword is left to the model:
-`keep_what_can_be` leaves it out and says its name. Where another keyword says the same, it takes
+it is left out, and its name returned. Where another keyword says the same, it takes
 its place. A `format` that is not known, as the specification has it, is a note.
 """
 
@@ -54,7 +54,7 @@ def left_to_the_model(schema: Any) -> list[str]:
     """Return the names of keywords that an answer of this schema is not held to."""
     try:
         return keep_what_can_be(copy.deepcopy(schema))
-    except (RecursionError, UnkeptError):  # whoever compiles it says what is wrong
+    except (RecursionError, UnkeptError):  # what compiles it says what is wrong
         return []
 
 
@@ -116,12 +116,12 @@ def _name_properties(part: dict[str, Any]) -> None:
     names = part.get("propertyNames")
     if not isinstance(names, dict) or "properties" in part or "patternProperties" in part:
         return
-    said = {name for name in names if name not in ("type", "title", "description")}
+    used = {name for name in names if name not in ("type", "title", "description")}
     value = part.get("additionalProperties", True)
     several = names.get("enum", [names["const"]] if "const" in names else None)
-    if said <= {"enum", "const"} and isinstance(several, list):
+    if used <= {"enum", "const"} and isinstance(several, list):
         part["properties"] = {one: value for one in several if isinstance(one, str)}
-    elif said == {"pattern"} and not _LOOKS.search(str(names["pattern"])):
+    elif used == {"pattern"} and not _LOOKS.search(str(names["pattern"])):
         part["patternProperties"] = {names["pattern"]: value}
     else:
         return

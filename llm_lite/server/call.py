@@ -130,8 +130,8 @@ def client_of(request: Request, user: object = None) -> str:
 
 
 def address_of(request: Request) -> str:
-    """Return the address by which a client takes turns: of IPv6 the network, of which one machine
-    may have any number of addresses."""
+    """Return the address by which a client takes turns: of IPv6 the network, where one machine may
+    have any number of addresses."""
     found = request.client.host if request.client else "?"
     try:
         address = ipaddress.ip_address(found.partition("%")[0])

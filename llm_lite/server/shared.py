@@ -25,7 +25,7 @@ _Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class _Lane(Struct):
-    """Jobs of which at most `most` run at once."""
+    """A lane has jobs, and at most `most` of them run at once."""
 
     most: int
     per_client: int
@@ -47,7 +47,7 @@ class _Lane(Struct):
 
 class TurnPool:
     """At most `per_client` jobs of a client run at once, and not all that may of an address, so
-    that the slow ones of one hold up nobody else; nor do large jobs, of which only few run at once,
+    that the slow ones of one hold up nobody else. Few large jobs run at once, so that they do not
     hold up small ones. `core.turns` says whose turn it is. Any thread may call it."""
 
     def __init__(self, name: str, threads: int, per_client: int) -> None:

@@ -34,7 +34,7 @@ LIMITS: dict[
 # Between the parts of a JSON text; without an end, a model could write spaces until it is cut off.
 _SPACE = r"[ \n\r\t]{0,16}"
 # Whether a value is of one alternative only, as oneOf has it, is left to the model.
-_SCHEMA_DEFAULTS = {"whitespace_pattern": _SPACE, "coerce_one_of": True}
+_SCHEMA_DEFAULTS: Any = {"whitespace_pattern": _SPACE, "coerce_one_of": True}
 _LONGEST_PROBLEM = 300  # characters
 
 

@@ -121,8 +121,8 @@ class _Part:
         self.places = places
         for part in parts:
             self.places |= part.places
-        self.is_regular = all(part.is_regular for part in parts) and not isinstance(
-            node, RuleNamed | TokenNamed
+        self.is_regular: bool = not isinstance(node, RuleNamed | TokenNamed) and all(
+            part.is_regular for part in parts
         )
         # Whether it may be empty, and the places of its first and last characters.
         self.may_be_empty = False
@@ -139,8 +139,8 @@ class _PlacedRules:
         self._mixed = self._mistakable() if len(self._leaves) <= _MOST_PLACES else None
 
     def conflict(self, places: Places) -> Places | None:
-        """Return places of which some, but not all, are among these, and where the same character
-        may come next behind one text; 0 where there are none, None where that is not known."""
+        """Return places, some but not all among these, where the same character may come next
+        behind one text; 0 where there are none, None where that is not known."""
         if places == (1 << len(self._leaves)) - 1:
             return 0
         if self._mixed is None:
@@ -164,7 +164,7 @@ class _PlacedRules:
         """Return sets of places where the same character may come next behind one text; None where
         there are too many."""
         self._find_edges()
-        follow = self._followers()
+        behind = self._followers()
         alike = self._alike()
         seen: set[Places] = set()
         found: dict[Places, None] = {}
@@ -179,7 +179,7 @@ class _PlacedRules:
                 work += 1 + places.bit_count()
                 after = 0
                 for place in _bits(places):
-                    after |= follow[place]
+                    after |= behind[place]
                 if after not in seen:
                     seen.add(after)
                     waiting.append(after)
@@ -221,28 +221,28 @@ class _PlacedRules:
 
     def _followers(self) -> list[Places]:
         """Return, by place, the places that may come next behind its character."""
-        follow = [0] * len(self._leaves)
+        behind = [0] * len(self._leaves)
 
         def note(part: _Part) -> None:
             if isinstance(part.node, Sequence):
                 after = 0
                 for one in reversed(part.parts):
                     for place in _bits(one.last) if after else ():
-                        follow[place] |= after
+                        behind[place] |= after
                     after = one.first | (after if one.may_be_empty else 0)
             elif isinstance(part.node, Repeated) and part.node.most != 1:
                 for place in _bits(part.parts[0].last):
-                    follow[place] |= part.parts[0].first
+                    behind[place] |= part.parts[0].first
             for one in part.parts:
                 note(one)
 
         for rule in self.rules.values():
             note(rule)
-        return follow
+        return behind
 
     def _alike(self) -> list[Places]:
-        """Return, for each stretch of characters of which no set parts any two, the places that
-        have them. A token may be any characters."""
+        """Return, for each stretch of characters that every set has all or none of, the places
+        that have them. A token may be any characters."""
         edges: dict[int, Places] = {0: 0, LAST_CHARACTER + 1: 0}  # where places begin or end
         for place, leaf in enumerate(self._leaves):
             ranges = leaf.ranges if isinstance(leaf, Characters) else ((0, LAST_CHARACTER),)

@@ -149,8 +149,8 @@ def specs_of(given: Sequence[Declared]) -> tuple[ToolSpec, ...]:
 
 
 class CallChoice(Struct, frozen=True):
-    """Whether a call is wanted: none, auto, required, or = and the name of a function. Of all
-    functions only those `among` these names may be called, where it says so."""
+    """A choice says whether a call is wanted: none, auto, required, or = and the name of a
+    function. Where `among` has names, only these functions may be called."""
 
     wanted: str | None = None
     among: tuple[str, ...] | None = None

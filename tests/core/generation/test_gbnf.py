@@ -84,6 +84,15 @@ class Reader:
         ('root ::= "a" # "b"\n', ["a"], ["ab"]),
         ('root ::= root "a" | "b"', ["b", "baa"], ["a"]),
         ('root ::= "" | "a"', ["", "a"], ["b"]),
+        ('root ::= .. "no" ..', ["nonono", "éénoéé", "aanoca"], ["anoaa", "anno", "aanoaaa"]),
+        ('root ::= ("x"* )* "y"', ["y", "xxy"], ["x", "yx"]),
+        ('root ::= ("#" [A-F0-9]{2} ";"?){2,3}', ["#00#FF;", "#0A;#0B;#0C"], ["#00;", "#0"]),
+        ('root ::= till "-"\ntill ::= [^\\-<] till | [^\\-<]', ["ab-"], ["-", "a<-", "a--"]),
+        (
+            "root ::= c+ v* c? (v c)*\nv ::= [aeiouy]\nc ::= [b-df-hj-np-tv-z]",
+            ["so", "soyes", "brrr", "tree", "bet"],
+            ["oh", "bett"],
+        ),
         # A text is cut into characters, and not into the longest words that there are:
         ('root ::= word "ing"\nword ::= [a-z]+', ["testing", "inging"], ["ing", "tested"]),
         ('root ::= ("a" | "ab") "bc"', ["abc", "abbc"], ["abbbc"]),
@@ -122,6 +131,14 @@ def test_what_is_broken_names_the_line_of_the_person_s_own_text(grammar, sentenc
     with pytest.raises(RequestError) as error:
         check_grammar(SamplingOptions(grammar=grammar))
     assert f"the grammar is broken in {sentence}" in str(error.value)
+
+
+def test_repeats_of_repeats_end_in_a_sentence_or_are_read():
+    nested = "".join(("root ::= ", "(" * 5, "[^x]*", "){0,99}" * 5))
+    try:
+        assert Reader(nested).reads("abc")
+    except (AssertionError, RequestError) as error:
+        assert str(error)
 
 
 def test_a_problem_of_the_library_names_no_line_of_a_text_that_nobody_saw():

@@ -90,6 +90,25 @@ def read(schema, values):
         ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, [{"x": 1}]),
         ({**AB, "required": ["a", "b"], "minProperties": 1}, [{"a": 1, "b": 2}, {"a": 1}]),
         ({"type": "string", "pattern": "^\\\\1$"}, ["\\1", "1"]),
+        ({"type": "string", "pattern": "^oh\\!$"}, ["oh!", "oh"]),
+        ({"type": "string", "pattern": "^[a-z]+$", "minLength": 3}, ["ab", "abc", "ABC"]),
+        ({"type": "string", "minLength": 1, "maxLength": 65536}, ["", "a"]),
+        (
+            {"type": "array", "items": {"type": "string", "pattern": "^(\\d+|m:[A-Z_-]+)$"}},
+            [["12", "m:A-B"], ["x"], []],
+        ),
+        ({"type": "array", "minItems": 2, "maxItems": 2}, [[1, "a"], [1], [1, 2, 3]]),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "left": {"anyOf": [{"type": "integer"}, {"$ref": "#"}]},
+                    "right": {"$ref": "#/properties/left/anyOf/0"},
+                },
+                "required": ["left", "right"],
+            },
+            [{"left": {"left": 1, "right": 2}, "right": 3}, {"left": 1, "right": "a"}],
+        ),
     ],
 )
 def test_what_is_kept_to_is_what_the_schema_says(schema, values):
