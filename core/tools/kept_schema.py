@@ -9,8 +9,10 @@ its place. A `format` that is not known, as the specification has it, is a note.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.tools.closed_schema import parts_of
@@ -56,6 +58,15 @@ def left_to_the_model(schema: Any) -> list[str]:
         return keep_what_can_be(copy.deepcopy(schema))
     except (RecursionError, UnkeptError):  # what compiles it says what is wrong
         return []
+
+
+@lru_cache(16)
+def left_in(text: str) -> tuple[str, ...]:
+    """Return the same of a schema's text; () for what is none."""
+    try:
+        return tuple(left_to_the_model(json.loads(text)))
+    except (RecursionError, ValueError):
+        return ()
 
 
 def keep_what_can_be(schema: Any) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.cli.parser import DEVICE_HELP, at_least, backend
+from llm_lite.cli.terminal.output import note
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.messages import (
@@ -23,6 +24,7 @@ from llm_lite.core.messages import (
     Speculate,
 )
 from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.tools.kept_schema import left_in
 
 LONGEST_GRAMMAR = 1 << 20  # bytes of a file; how much of it is taken, the grammar says
 ADVISED = (
@@ -220,10 +222,13 @@ def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
 
 
 def schema_of(word: str) -> str:
-    """Return a JSON object as it was typed, or the content of a file."""
-    if word.lstrip().startswith("{"):
-        return word
-    return read_text(Path(word), LONGEST_GRAMMAR)
+    """Return a JSON object as it was typed, or the content of a file; tell which of its keywords
+    an answer is not held to."""
+    is_object = word.lstrip().startswith("{")
+    text = word if is_object else read_text(Path(word), LONGEST_GRAMMAR)
+    if names := left_in(text):
+        note(f"json-schema: these keywords are left to the model: {', '.join(names)}")
+    return text
 
 
 def bias_of(word: str) -> tuple[int, float]:

@@ -48,6 +48,14 @@ def test_a_schema_is_a_text_or_a_file(tmp_path):
     assert parsed("--grammar", str(tmp_path / "yes.gbnf")).grammar == 'root ::= "yes"'
 
 
+def test_keywords_that_are_left_to_the_model_are_named(capsys):
+    parsed("--json-schema", '{"type": "array", "uniqueItems": true, "not": {"const": 1}}')
+    told = "json-schema: these keywords are left to the model: uniqueItems, not"
+    assert told in capsys.readouterr().err
+    parsed("--json-schema", '{"type": "integer"}')
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.sampling_options import LONGEST_GRAMMAR, OPTIONS, Group, Option
 from llm_lite.core.records import replace
+from llm_lite.core.tools.kept_schema import left_in
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import draw_overflow
 from llm_lite.desktop.features.chat.model import ResetSampling, SetSampling, SetThinking
@@ -370,6 +371,8 @@ def _draw_form(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     wrapped(ui, tr((schema if is_schema else grammar).help))
     typed = options.json_schema if is_schema else options.grammar
     changed, words = _input_lines(ui, "sampler.form.text", typed, 7)
+    if is_schema and (names := left_in(typed)):
+        wrapped(ui, tr("Left to the model: {names}").format(names=", ".join(names)))
     if not changed:
         return options
     words = words[:LONGEST_GRAMMAR]

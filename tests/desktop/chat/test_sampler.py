@@ -8,6 +8,7 @@ from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.presets.model import ChoosePreset, ImportPreset, SavePreset
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.sampling import view
 from llm_lite.desktop.features.sampling.lists import bias_lines, biases_of, stop_lines, stops_of
 
 SIZE = (1280, 1500)
@@ -91,6 +92,16 @@ def test_a_schema_is_typed_and_goes_with_its_form(panel):
     assert one.state.sampling.json_schema == '{"type": "integer"}'
     one.driver.click("sampler.form.free")
     assert one.state.sampling.json_schema == ""
+
+
+def test_keywords_of_a_schema_that_are_left_to_the_model_are_named(panel, monkeypatch):
+    told = []
+    monkeypatch.setattr(view, "wrapped", lambda ui, words, *how: told.append(words))
+    for schema, said in (('{"uniqueItems": true, "if": 1}', True), ('{"type": "integer"}', False)):
+        one = panel(AppState(sampling=SamplingOptions(json_schema=schema)))
+        told.clear()
+        one.driver.click("sampler.form")
+        assert ("Left to the model: uniqueItems, if" in told) == said
 
 
 def test_presets_are_asked_for(panel):
