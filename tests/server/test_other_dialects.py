@@ -12,7 +12,6 @@ BODIES = {
     "/v1/completions": {"prompt": "hello"},
     "/v1/responses": {"input": "hello"},
 }
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
 
 
 def ask(served, path, **more):
@@ -49,7 +48,6 @@ REFUSED = [
         {"json_schema": SCHEMA, "response_format": {"type": "json_object"}},
         "json_schema",
     ),
-    ("/v1/chat/completions", {"json_schema": SCHEMA, "tools": TOOLS}, "json_schema"),
     ("/v1/chat/completions", {"json_schema": "{}"}, "json_schema"),
     ("/v1/chat/completions", {"grammar_lazy": True}, "grammar_lazy"),
     ("/v1/chat/completions", {"grammar_triggers": [{"type": 1, "value": "x"}]}, "grammar_triggers"),
