@@ -17,6 +17,17 @@ from llm_lite.core.formats.ranges import (
 )
 
 
+# Fields whose null is a value: no window, no cap, heads as others make them. Elsewhere it is as if
+# the field were left out (the configurations of transformers).
+_SAID_BY_NULL = frozenset(
+    (
+        *("sliding_window", "attn_logit_softcapping", "final_logit_softcapping"),
+        *("num_key_value_heads", "head_dim"),
+    )
+)
+_OTHER_NAMES = {"rope_parameters": "rope_scaling"}  # of fields that have a default
+
+
 class CheckpointConfig:
     """A config.json; `prefix` says where in the file the object is ("text_config.")."""
 
@@ -30,9 +41,16 @@ class CheckpointConfig:
         return key in self._values
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CheckpointConfig:
-        """Return the config with `defaults` in place of fields that are missing or null."""
-        present = {k: v for k, v in self._values.items() if v is not None or k not in defaults}
-        return CheckpointConfig({**defaults, **present}, self.path, self._prefix)
+        """Return the config with `defaults` in place of fields that are missing, or null where that
+        says nothing."""
+        lacking = {
+            key: value
+            for key, value in defaults.items()
+            if self.get(key) is None
+            and not (key in _SAID_BY_NULL and self.has(key))
+            and not self.get(_OTHER_NAMES.get(key, key))
+        }
+        return CheckpointConfig({**self._values, **lacking}, self.path, self._prefix)
 
     def part(self, key: str) -> CheckpointConfig:
         """Return the object under `key`; the config itself if there is none."""
@@ -102,10 +120,10 @@ class CheckpointConfig:
             )
 
     def rope(self) -> tuple[CheckpointConfig, float | None]:
-        """Return the rotary fields, `rope_parameters` or `rope_scaling`, and theta where the file
-        has it; where kinds of layers have their own, those of full attention."""
-        for key in ("rope_parameters", "rope_scaling"):
-            if self.get(key) is not None:
+        """Return the rotary fields, `rope_scaling` or else `rope_parameters`, and theta where the
+        file has it; where kinds of layers have their own, those of full attention."""
+        for key in ("rope_scaling", "rope_parameters"):
+            if self.get(key):
                 part = self.part(key)
                 part = part.part("full_attention")
                 break

@@ -10,6 +10,7 @@ from functools import partial
 from llm_lite.core.models.blocks import Decoder
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.encoder_decoder import COPIES
 from llm_lite.core.models.description.tensors import NameRow, of_model, with_bias
 from llm_lite.core.models.encoder_decoder_plans import decoder_plan, encoder_plan
 from llm_lite.core.models.marian import (
@@ -64,6 +65,7 @@ BART = Architecture(
     config=BartConfig,
     tensors=(
         of_model(shared.EMBEDDING, "shared.weight", "vocabulary", "width"),
+        of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
         replace(of_model(LOGITS_BIAS, "final_logits_bias", "vocabulary", optional=True), flat=True),
         *_ends_of("encoder"),
         *_ends_of("decoder"),
@@ -72,10 +74,11 @@ BART = Architecture(
     ),
     graph=partial(decoder_plan, _SUBLAYERS),
     encoder_graph=partial(encoder_plan, _SUBLAYERS),
-    unused=("embed_tokens.weight",),
     must_be=(
         ("normalize_before", False, "norms before sublayers are"),
         ("add_final_layer_norm", False, "norms behind stacks are"),
     ),
     tied=True,
+    defaults={"max_position_embeddings": 1024},
+    copies=COPIES,
 )

@@ -57,7 +57,7 @@ COHERE = Architecture(
         ("attention_bias", False, "biases are"),
         ("use_qk_norm", False, "norms of queries and keys are"),
     ),
-    defaults={"max_position_embeddings": 8192},
+    defaults={"max_position_embeddings": 8192, "rope_theta": 500000.0},
     tied=True,
 )
 COHERE_2 = replace(

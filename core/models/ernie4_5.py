@@ -31,6 +31,12 @@ ERNIE_4_5 = Architecture(
         ("hidden_act", "silu", "such a feed-forward is"),
         ("use_bias", False, "biases are"),
     ),
-    defaults={"head_dim": 128, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072},
+    defaults={
+        "head_dim": 128,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 131072,
+        "rope_theta": 500000.0,
+    },
     tied=True,
 )

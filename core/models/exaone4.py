@@ -49,5 +49,5 @@ EXAONE_4 = Architecture(
         of_layer("post_ffw_norm.weight", "post_feedforward_layernorm.weight", "width"),
     ),
     graph=partial(decoder_plan, _layer),
-    defaults={"rms_norm_eps": 1e-5},
+    defaults={"rms_norm_eps": 1e-5, "sliding_window": 4096},
 )

@@ -14,7 +14,7 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, integer, number, row
 from llm_lite.core.models.description.tensors import NameRow
-from llm_lite.core.models.gemma3 import TENSORS, cap
+from llm_lite.core.models.gemma3 import TENSORS, cap, window_or_none
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import replace
 
@@ -42,8 +42,8 @@ class Gemma2Config(shared.DecoderConfig, frozen=True, kw_only=True):
     window: int = row(
         replace(
             shared.WINDOW,
-            checkpoint="sliding_window",
-            check=integer(most=LARGEST_CONTEXT),
+            checkpoint=window_or_none,
+            check=integer(0, LARGEST_CONTEXT),
             default=4096,
         )
     )
@@ -70,8 +70,8 @@ def _scales(config: Gemma2Config) -> Scales:
 
 
 def _of_gemma3_alone(one: NameRow) -> bool:
-    """Return True for norms of queries and keys, and for a head that is not the embedding."""
-    return one.gguf == shared.HEAD or ("_norm" in one.gguf and "head_dim" in one.shape)
+    """Return True for norms of queries and keys."""
+    return "_norm" in one.gguf and "head_dim" in one.shape
 
 
 GEMMA_2 = Architecture(
@@ -86,6 +86,11 @@ GEMMA_2 = Architecture(
         ("attention_bias", False, "biases are"),
         ("use_bidirectional_attention", False, "attention to later tokens is"),
     ),
-    defaults={"sliding_window": 4096, "head_dim": 256, "max_position_embeddings": 8192},
+    defaults={
+        "sliding_window": 4096,
+        "head_dim": 256,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 8192,
+    },
     tied=True,
 )

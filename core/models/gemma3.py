@@ -37,7 +37,7 @@ def _every(known: Known, period: int = _PERIOD) -> tuple[bool, ...]:
 
 
 def _sliding(config: CheckpointConfig, known: Known) -> Any:
-    layout = shared.sliding_layers(config, known)
+    layout = shared.sliding_layers(config, {**known, "window": 1})  # kinds differ by theta too
     return layout or _every(known, config.integer("sliding_window_pattern", _PERIOD))
 
 
@@ -67,14 +67,28 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
 
 
 def cap(key: str, default: float) -> FieldRow:
-    """Return the field of a cap by tanh; 0: none. GGUF and checkpoints name it alike."""
-    return FieldRow(key, key, number(SOFTCAP, or_zero=True), default=default)
+    """Return the field of a cap by tanh; 0, or null in a config.json: none. GGUF and checkpoints
+    name it alike."""
+
+    def find(config: CheckpointConfig, known: Known) -> object:
+        value = config.get(key)
+        return 0.0 if value is None and config.has(key) else value
+
+    return FieldRow(key, find, number(SOFTCAP, or_zero=True), default=default)
+
+
+def window_or_none(config: CheckpointConfig, known: Known) -> object:
+    """Return the window, 0 where it is null: there is none then."""
+    key = "sliding_window"
+    if config.get(key) is None:
+        return 0 if config.has(key) else None
+    return config.integer(key, at_least=0, at_most=LARGEST_CONTEXT)
 
 
 class Gemma3Config(shared.DecoderConfig, frozen=True, kw_only=True):
     theta: float = row(replace(shared.THETA, default=1e6))
     window: int = row(
-        FieldRow("attention.sliding_window", "sliding_window", integer(most=LARGEST_CONTEXT))
+        FieldRow("attention.sliding_window", window_or_none, integer(0, LARGEST_CONTEXT))
     )
     sliding: tuple[bool, ...] = row(
         FieldRow("attention.sliding_window_pattern", _sliding, _flags_or_period, default=_every)

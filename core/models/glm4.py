@@ -49,6 +49,7 @@ GLM_4 = Architecture(
     defaults={
         "attention_bias": True,
         "head_dim": 128,
+        "num_key_value_heads": 2,
         "partial_rotary_factor": 0.5,
         "rms_norm_eps": 1.5625e-07,
         "max_position_embeddings": 131072,

@@ -153,5 +153,18 @@ GPT_OSS = Architecture(
         ("swiglu_limit", LIMIT, "such gates are"),
     ),
     refused=(),
-    defaults={"attention_bias": True, "head_dim": 64},
+    defaults={
+        "attention_bias": True,
+        "head_dim": 64,
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-5,
+        "sliding_window": 128,
+        "max_position_embeddings": 131072,
+        "rope_theta": 150000.0,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "original_max_position_embeddings": 4096,
+        },
+    },
 )

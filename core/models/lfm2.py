@@ -215,5 +215,4 @@ LFM2 = Architecture(
     graph=partial(decoder_plan, _layer, final_norm=shared.EMBEDDING_NORM),
     defaults=DEFAULTS,
     tied=True,
-    own_head=True,  # `tie_embedding`, an older name of the field, may say that it has one
 )

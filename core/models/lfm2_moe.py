@@ -91,5 +91,4 @@ LFM2_MOE = Architecture(
     refused=(),
     defaults=dense.DEFAULTS,
     tied=True,
-    own_head=True,
 )

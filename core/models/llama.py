@@ -28,6 +28,11 @@ def _layer(d: Decoder[LlamaConfig], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, attention_block(d, x, layer), layer)
 
 
+_OF_MISTRAL = {
+    "sliding_window": 4096,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+}
 LLAMA = Architecture(
     title="llama",
     gguf="llama",
@@ -35,4 +40,5 @@ LLAMA = Architecture(
     config=LlamaConfig,
     tensors=DECODER_TENSORS,
     graph=partial(decoder_plan, _layer),
+    defaults_of={"mistral": _OF_MISTRAL, "ministral": _OF_MISTRAL},
 )

@@ -140,7 +140,7 @@ def feed_forward(d: Decoder[MarianConfig], x: Tensor, stack: str, layer: int) ->
 
 
 def logits(d: Decoder[MarianConfig], x: Tensor) -> Tensor:
-    y = d.b.matmul(x, d.b.weight(shared.EMBEDDING), "logits", float_inputs=True)
+    y = blocks.through_head(d.b, x)
     return d.b.add_bias(y, d.b.weight(LOGITS_BIAS), "logits.biased") if d.b.has(LOGITS_BIAS) else y
 
 
@@ -194,6 +194,7 @@ MARIAN = Architecture(
     config=MarianConfig,
     tensors=(
         of_model(shared.EMBEDDING, "shared.weight", "vocabulary", "width"),
+        of_model(shared.HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
         of_model(_SINES, None, "context", "width"),
         replace(of_model(LOGITS_BIAS, "final_logits_bias", "vocabulary"), flat=True),
         *stack_rows("encoder"),
@@ -201,11 +202,13 @@ MARIAN = Architecture(
     ),
     graph=partial(decoder_plan, SUBLAYERS),
     encoder_graph=partial(encoder_plan, SUBLAYERS),
-    unused=("embed_tokens.weight", "embed_positions.weight"),
+    unused=("embed_positions.weight",),
     derived=_positions,
     must_be=(
         ("share_encoder_decoder_embeddings", True, "vocabularies of source and target apart are"),
         ("static_position_embeddings", True, "learned positions are"),
     ),
     tied=True,
+    defaults={"max_position_embeddings": 1024},
+    copies=stacks.COPIES,
 )

@@ -62,4 +62,17 @@ MINISTRAL_3 = Architecture(
         "max_position_embeddings": 262144,
         "rms_norm_eps": 1e-5,
     },
+    defaults_of={
+        "ministral3": {
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 1000000.0,
+                "factor": 16.0,
+                "original_max_position_embeddings": 16384,
+                "llama_4_scaling_beta": 0.1,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+            }
+        }
+    },
 )

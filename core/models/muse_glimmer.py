@@ -129,6 +129,8 @@ MUSE_GLIMMER = Architecture(
         ("attention_bias", False, "biases are"),
     ),
     defaults={
+        "head_dim": 128,
+        "num_key_value_heads": 2,
         "max_position_embeddings": 131072,
         "rms_norm_eps": 1e-5,
         "sliding_window": 2048,

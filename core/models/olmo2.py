@@ -79,4 +79,5 @@ OLMO_2 = Architecture(
     ),
     graph=partial(decoder_plan, _layer),
     defaults={"rms_norm_eps": 1e-5},
+    defaults_of={"olmo3": {"sliding_window": 4096, "rope_theta": 500000.0}},
 )

@@ -73,5 +73,5 @@ OLMOE = Architecture(
         ("clip_qkv", None, "bounds of queries, keys and values are"),
     ),
     refused=(),
-    defaults={"rms_norm_eps": 1e-5},
+    defaults={"rms_norm_eps": 1e-5, "max_position_embeddings": 4096},
 )

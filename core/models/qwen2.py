@@ -19,6 +19,13 @@ def _layer(d: Decoder[DecoderConfig], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, attention_block(d, x, layer), layer)
 
 
+# Qwen's windows, which are off unless the config switches them on, and its length.
+DEFAULTS = {
+    "use_sliding_window": False,
+    "sliding_window": 4096,
+    "max_window_layers": 28,
+    "max_position_embeddings": 32768,
+}
 QWEN2 = Architecture(
     title="Qwen2",
     gguf="qwen2",
@@ -27,5 +34,5 @@ QWEN2 = Architecture(
     tensors=(*DECODER_TENSORS, *ATTENTION_BIASES),
     graph=partial(decoder_plan, _layer),
     must_be=(("hidden_act", "silu", "such a feed-forward is"),),
-    defaults={"use_sliding_window": False},
+    defaults=DEFAULTS,
 )

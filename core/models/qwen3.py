@@ -13,6 +13,7 @@ from llm_lite.core.models.description.decoder import (
     QUERY_NORM,
     DecoderConfig,
 )
+from llm_lite.core.models.qwen2 import DEFAULTS
 from llm_lite.core.plan.plan import Tensor
 
 
@@ -26,6 +27,6 @@ QWEN3 = Architecture(
     model_types=("qwen3",),
     config=DecoderConfig,
     tensors=(*DECODER_TENSORS, QUERY_NORM, KEY_NORM),
-    defaults={"head_dim": 128, "use_sliding_window": False},
+    defaults={**DEFAULTS, "head_dim": 128},
     graph=partial(decoder_plan, _layer),
 )

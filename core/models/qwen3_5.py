@@ -347,7 +347,12 @@ TENSORS = (
     *of_states(_STATE),
     *of_attention(_ATTENTION),
 )
-DEFAULTS = {"head_dim": 256, "partial_rotary_factor": 0.25}
+DEFAULTS = {
+    "head_dim": 256,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 32768,
+    "partial_rotary_factor": 0.25,
+}
 
 QWEN3_5 = Architecture(
     title="Qwen3.5",

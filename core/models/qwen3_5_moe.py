@@ -79,5 +79,5 @@ QWEN3_5_MOE = Architecture(
     graph=partial(decoder_plan, _layer),
     refused=(),
     drafting="nextn_predict_layers",
-    defaults=dense.DEFAULTS,
+    defaults={**dense.DEFAULTS, "num_key_value_heads": 2},
 )

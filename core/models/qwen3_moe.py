@@ -49,5 +49,10 @@ QWEN3_MOE = Architecture(
         ("mlp_only_layers", [], "layers without experts are"),
     ),
     refused=(),
-    defaults={"use_sliding_window": False},
+    defaults={
+        "use_sliding_window": False,
+        "sliding_window": 4096,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 32768,
+    },
 )

@@ -44,6 +44,7 @@ SEED_OSS = Architecture(
         "attention_bias": True,
         "attention_out_bias": False,
         "head_dim": 128,
+        "num_key_value_heads": 8,
         "max_position_embeddings": 524288,
     },
 )

@@ -59,6 +59,11 @@ SMOLLM3 = Architecture(
     config=SmolLM3Config,
     tensors=DECODER_TENSORS,
     graph=partial(decoder_plan, _layer),
-    defaults={"use_sliding_window": False, "rope_theta": 2000000.0},
+    defaults={
+        "use_sliding_window": False,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 32768,
+        "rope_theta": 2000000.0,
+    },
     tied=True,
 )

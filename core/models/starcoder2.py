@@ -46,6 +46,6 @@ STARCODER_2 = Architecture(
         ("hidden_act", "gelu_pytorch_tanh", "such a feed-forward is"),
         ("use_bias", True, "layers without biases are"),
     ),
-    defaults={"max_position_embeddings": 4096},
+    defaults={"num_key_value_heads": 2, "max_position_embeddings": 4096},
     tied=True,
 )

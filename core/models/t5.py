@@ -253,9 +253,9 @@ T5 = Architecture(
     ),
     graph=partial(decoder_plan, _SUBLAYERS),
     encoder_graph=partial(encoder_plan, _SUBLAYERS),
-    unused=("embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight"),
+    unused=("EncDecAttention.relative_attention_bias.weight",),
     derived=_position_biases,
     must_be=(),
     tied=True,
-    own_head=True,
+    copies=stacks.COPIES,
 )

@@ -36,13 +36,13 @@ def described_by_config(file: HubFile, config: Mapping[str, Any]) -> ModelDescri
     """
     whole = CheckpointConfig(config, Path(file.name).with_name("config.json"))
     architecture = architecture_by_config(whole)
-    text = whole.part("text_config").with_defaults(architecture.defaults)
+    text = architecture.with_defaults(whole.part("text_config"))
     metadata = architecture.metadata_of(text)
     rows = text.integer("vocab_size", _VOCABULARY, at_most=1 << 24)
     table = text.integer("vocab_size_per_layer_input", rows, at_most=1 << 24)
     rank = text.integer("laurel_rank", 64)
     sizes = {EMBEDDING: (rows, 1), PER_LAYER_TABLE: (table, 1), LAUREL: (rank, 1)}
-    tied = text.flag("tie_word_embeddings", whole.flag("tie_word_embeddings", architecture.tied))
+    tied = architecture.is_tied(whole, text)
     shapes = architecture.shapes_of(metadata, whole.path, sizes=sizes, optional=True)
     specs = {
         name: TensorSpec(name, _dtype(file.format, shape), shape)

@@ -44,6 +44,7 @@ from llm_lite.core.models.description.tensors import (
     spread,
     transposed,
 )
+from llm_lite.core.models.description.tied import without_copies
 from llm_lite.core.models.model import BuildOptions, Model, Slice
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.attention_layers import DRAFT
@@ -101,7 +102,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     config.json.
 
     config: a record of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
-    that may have one value only, and what any other would mean. defaults: of a config.json.
+    that may have one value only, and what any other would mean. defaults: of a config.json, and what
+    is otherwise by model type.
     refused: keys of GGUF that must be 0 or absent, and what they would mean.
     draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).
     on_disk: weights whose single rows are read on disk. of_config: tensors of GGUF that
@@ -122,9 +124,10 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     )
     refused: tuple[tuple[str, str], ...] = (("expert_count", "mixtures of experts are"),)
     defaults: Mapping[str, object] = field(default_factory=dict)
+    defaults_of: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
     tied: bool = False  # where a config.json does not say it
-    own_head: bool = False  # a head that is there is used, even where it is said to be tied
+    copies: tuple[str, ...] = ()  # ends of names of the embedding's copies, beside the head
     draft_slice: Callable[[Any], Slice | None] = lambda config: None
     on_disk: frozenset[str] = frozenset()
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
@@ -263,28 +266,26 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
         """Translate a checkpoint to GGUF's terms. FileError and UnsupportedError name the field or
         tensor."""
-        text = config.part("text_config").with_defaults(self.defaults)
+        text = self.with_defaults(config.part("text_config"))
         metadata, known = self._metadata(text)
         result = Translated(metadata, {})
         skipped, drafting = dict.fromkeys(_TOWERS, 0), 0
-        whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
-        tied = text.flag("tie_word_embeddings", whole)
+        tied = self.is_tied(config, text)
         embeds = self._is_pooled and self.config.says_vectors(known)
         if not self._is_pooled and sentence_files.poolings(text, known) is not None:
             raise UnsupportedError(
                 f"{text.path.parent / sentence_files.MODULES_FILE}: vectors of texts by a "
                 f"{self.title} model are not known here"
             )
-        drops = (tied and not self.own_head) or embeds
-        for old, tensor in joined_experts(tensors, text.path.parent).items():
+        for old, tensor in self._once(joined_experts(tensors, text.path.parent), tied).items():
             if tower := _tower(old):
                 skipped[tower] += 1
             elif self.drafting and old.startswith(_DRAFTING) and not self._is_used(tensors):
                 drafting += 1
-            elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
+            elif not old.endswith((*_MADE, *self.unused)) and not (embeds and _is_head(old)):
                 self._add(result, text.path.parent, old, tensor, known)
         self._check_vocabularies(text, result.tensors)
-        if not tied and not embeds and not self.own_head and HEAD not in result.tensors:
+        if not tied and not embeds and HEAD not in result.tensors:
             raise UnsupportedError(
                 f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
             )
@@ -305,6 +306,21 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         result.tensors = dict(self.complete(metadata, result.tensors, text.path.parent))
         return result
 
+    def is_tied(self, config: CheckpointConfig, text: CheckpointConfig) -> bool:
+        """Return whether the head is the embedding where there is none. `config`: of a multimodal
+        checkpoint; `text`: of its text model."""
+        whole = config.flag("tie_word_embeddings", self.tied)
+        return text.flag("tie_embedding", text.flag("tie_word_embeddings", whole))  # LFM2's name
+
+    def _once(self, tensors: Tensors, tied: bool) -> Tensors:
+        """Return the tensors without copies of the embedding."""
+        rows = (row.checkpoint for row in self.tensors if row.gguf == EMBEDDING)
+        embedding = next(name for name in rows if name is not None)
+        names = {_without_prefix(name): name for name in tensors if _tower(name) is None}
+        copies = [name for own, name in names.items() if own.endswith(self.copies)]
+        copies += [name for name in names.values() if tied and _is_head(name)]
+        return without_copies(tensors, names.get(embedding, embedding), tuple(copies))
+
     def _is_used(self, tensors: Collection[str]) -> bool:
         """Return whether a checkpoint's block that drafts is used: there is one, of tensors that
         graphs know."""
@@ -313,7 +329,12 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
 
     def metadata_of(self, config: CheckpointConfig) -> dict[str, Any]:
         """Return GGUF's fields for a config.json of the text model."""
-        return self._metadata(config.with_defaults(self.defaults))[0]
+        return self._metadata(self.with_defaults(config))[0]
+
+    def with_defaults(self, config: CheckpointConfig) -> CheckpointConfig:
+        """Return the config with what its model type says where a field is left out."""
+        own = self.defaults_of.get(str(config.get("model_type")), {})
+        return config.with_defaults({**self.defaults, **own})
 
     def _metadata(self, config: CheckpointConfig) -> tuple[dict[str, Any], dict[str, Any]]:
         for key, value, meaning in self.must_be:

@@ -38,6 +38,8 @@ MOST_BEAMS = 64
 MOST_PREFIXES, LONGEST_PREFIX = 16, 100  # characters
 LONGEST_RUN = 1 << 10  # tokens that may not come twice
 
+# The tables that both stacks may have of the one embedding.
+COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 DECODER_LAYERS = FieldRow(
     "decoder_block_count",
     "decoder_layers",

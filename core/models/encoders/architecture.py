@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
@@ -20,6 +20,7 @@ from llm_lite.core.models.description.architecture import (
 )
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS
 from llm_lite.core.models.description.tensors import NameRow, of_model
+from llm_lite.core.models.description.tied import without_copies
 from llm_lite.core.models.encoders.config import (
     HEAD_BIAS,
     HEAD_DENSE,
@@ -65,12 +66,13 @@ class EncoderArchitecture(Architecture, frozen=True, kw_only=True):
         )
 
     def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
-        config = config.with_defaults(self.defaults)
+        config = self.with_defaults(config)
         metadata, known = self._metadata(config)
         result = Translated(metadata, {})
         left_out: Counter[str] = Counter()
         names = {old: _renamed(old.removeprefix(self.prefix)) for old in tensors}
-        dropped = self._repeated(config, frozenset(names.values()))
+        tensors = self._once(tensors, config.flag("tie_word_embeddings", True))
+        dropped = self._repeated(frozenset(names.values()))
         for old, tensor in tensors.items():
             own = names[old]
             other = self._other_task(own)
@@ -88,14 +90,22 @@ class EncoderArchitecture(Architecture, frozen=True, kw_only=True):
             ]
         return result
 
-    def _repeated(self, config: CheckpointConfig, names: frozenset[str]) -> frozenset[str]:
-        """Return the names that the head has twice: its matrix and bias if they are tied to the
-        embedding and to `bias`; else `bias` itself, if its layer has one of its own."""
-        own = f"{self.decoder}.weight", f"{self.decoder}.bias"
-        has_both = self.bias != own[1] and own[1] in names
-        if config.flag("tie_word_embeddings", True):
-            return frozenset(own if has_both and self.bias in names else own[:1])
-        return frozenset({self.bias} if has_both else ())
+    def _once(self, tensors: Tensors, tied: bool) -> Tensors:
+        """Return the tensors without a matrix of the head that is the embedding."""
+        own = {_renamed(name.removeprefix(self.prefix)): name for name in tensors}
+        head, embedding = own.get(f"{self.decoder}.weight"), own.get(self._embedding)
+        if not tied or head is None or embedding is None:
+            return tensors
+        return without_copies(tensors, embedding, (head,))
+
+    @cached_property
+    def _embedding(self) -> str:
+        return next(row.checkpoint or "" for row in self.tensors if row.gguf == EMBEDDING)
+
+    def _repeated(self, names: frozenset[str]) -> frozenset[str]:
+        """Return the name of the head's bias if its layer has one of its own, which is then used."""
+        own = f"{self.decoder}.bias"
+        return frozenset({self.bias} if self.bias != own and own in names else ())
 
     def _other_task(self, name: str) -> str:
         tasks = self.other_tasks.items()

@@ -27,7 +27,7 @@ def _first(config: CheckpointConfig, known: Known) -> int:
 
 def _context(config: CheckpointConfig, known: Known) -> int:
     first = _first(config, known)
-    rows = config.integer("max_position_embeddings", 514, at_least=first + 1)
+    rows = config.integer("max_position_embeddings", 512, at_least=first + 1)
     return rows - first
 
 

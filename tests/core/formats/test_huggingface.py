@@ -141,11 +141,32 @@ def test_tensors_that_do_not_belong(tmp_path):
     assert "'output.weight' is of type i8, expected BF16" in refused(tmp_path, UnsupportedError)
 
 
-def test_a_tied_head_in_the_file_is_left_out(tmp_path):
-    write_folder(
-        tmp_path, {**LLAMA_CONFIG, "tie_word_embeddings": True}, llama_tensors(LLAMA_CONFIG)
-    )
+TIED = {**LLAMA_CONFIG, "tie_word_embeddings": True}
+
+
+def test_a_tied_head_that_is_the_embedding_again_is_left_out(tmp_path):
+    tensors = llama_tensors(LLAMA_CONFIG)
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    write_folder(tmp_path, TIED, tensors)
     assert "output.weight" not in open_source(tmp_path).tensors
+
+
+def test_a_tied_head_of_another_type_with_the_same_values_is_left_out(tmp_path):
+    tensors = llama_tensors(LLAMA_CONFIG, "BF16")
+    _, shape, data = tensors["model.embed_tokens.weight"]
+    wide = (np.frombuffer(data, "<u2").astype("<u4") << 16).tobytes()
+    tensors["lm_head.weight"] = ("F32", shape, wide)
+    write_folder(tmp_path, TIED, tensors)
+    assert "output.weight" not in open_source(tmp_path).tensors
+
+
+def test_a_head_is_the_embedding_where_there_is_none(tmp_path):
+    tensors = llama_tensors(LLAMA_CONFIG)
+    del tensors["model.embed_tokens.weight"]
+    write_folder(tmp_path, TIED, tensors)
+    found = open_source(tmp_path).tensors
+    assert "output.weight" not in found
+    assert bytes(found["token_embd.weight"].data) == tensors["lm_head.weight"][2]
 
 
 MESSAGES = [ChatMessage("user", "hello <|im_end|>")]
