@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ class CheckpointConfig:
 
     def has(self, key: str) -> bool:
         return key in self._values
+
+    def keys(self) -> Set[str]:
+        return self._values.keys()
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CheckpointConfig:
         """Return the config with `defaults` in place of fields that are missing, or null where that

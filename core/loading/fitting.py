@@ -27,6 +27,7 @@ from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.memory import largest_context
 from llm_lite.core.messages import EngineOptions, ExpertsIn, Mode
 from llm_lite.core.messages.library import Fit
+from llm_lite.core.models.model import ModelShape
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layout
 from llm_lite.core.records import replace
@@ -46,7 +47,7 @@ class Fitting(Struct, frozen=True):
         shape = model.shape
         if model.embeds:  # it reads texts up to its own length, whatever chats are given
             options = replace(options, context=min(options.context, shape.trained_context))
-        context = context_of(shape.trained_context, options)
+        context = context_of(shape, options)
         if model.embeds:
             build = backends.text_encoder_options(self.choice, options, shape, context=context)
         else:
@@ -159,8 +160,10 @@ def described(source: ModelSource, kept: Iterable[Mode] = ()) -> ModelDescriptio
     )
 
 
-def context_of(trained: int, options: EngineOptions) -> int:
-    """Return the context in tokens. RequestError if the model was trained for fewer."""
+def context_of(shape: ModelShape, options: EngineOptions) -> int:
+    """Return the context in tokens: where a longer one changes how short texts are computed, no
+    longer than that unless it is asked for. RequestError if the model was trained for fewer."""
+    trained = shape.trained_context
     if options.context < 0:
         raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
     if options.context > trained:
@@ -168,7 +171,7 @@ def context_of(trained: int, options: EngineOptions) -> int:
             f"context: expected at most {trained} tokens, as many as the model was trained for, "
             f"found {options.context}"
         )
-    return options.context or min(trained, DEFAULT_CONTEXT)
+    return options.context or min(trained, shape.short_context or trained, DEFAULT_CONTEXT)
 
 
 def guarded(

@@ -70,9 +70,20 @@ class Runner(Struct):
 
     @property
     def note(self) -> str:
-        """Return a sentence on weights that are not multiplied as they are stored, though that was
-        requested; "" if there are none."""
-        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
+        """Return sentences on weights that are not multiplied as they are stored, though that was
+        requested, and on a context that makes short texts less exact; "" if there are none."""
+        converted = self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
+        return "; ".join(filter(None, (converted, self._context_note)))
+
+    @property
+    def _context_note(self) -> str:
+        within, context = self.model_file.model.shape.short_context, self.session.context
+        if not within or context <= within:
+            return ""
+        return (
+            f"the context of {context} tokens gives every text the rotary positions of long ones "
+            f"(LongRoPE); those of up to {within} tokens are more exact in a context of {within}"
+        )
 
     @property
     def executors(self) -> tuple[Executor, ...]:

@@ -15,6 +15,7 @@ from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT, MULTIPLIER, ROPE_BASE, SOFTCAP
 from llm_lite.core.models.blocks import Decoder, Scales, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import decoder as shared
+from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import (
     FieldRow,
@@ -61,7 +62,7 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
     own = config.get("rope_parameters")
     if isinstance(own, dict) and own.get("sliding_attention") is not None:
         part = config.part("rope_parameters").part("sliding_attention")
-        part.must_be("rope_type", "default", "such a rotary scaling of windows is")
+        rope.check_plain(part)
         return part.number("rope_theta", 10000.0, within=ROPE_BASE)
     return config.number("rope_local_base_freq", 10000.0, within=ROPE_BASE)
 

@@ -131,7 +131,7 @@ def _theta(config: CheckpointConfig, known: Known) -> float:
 
 def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
     part = _part_of(config, "sliding_attention")
-    part.must_be("rope_type", "default", "such a rotary scaling of windows is")
+    rope.check_plain(part)
     return part.number("rope_theta", 1e4, within=ROPE_BASE)
 
 

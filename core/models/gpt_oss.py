@@ -44,12 +44,9 @@ class GptOssConfig(ExpertsConfig, frozen=True, kw_only=True):
     """Every other layer slides, the first among them."""
 
     sliding: tuple[bool, ...] = row(replace(shared.SLIDING, default=_every_other))
+    whole_pairs: bool = row(replace(shared.WHOLE_PAIRS, default=False))
     expert_width: int = row(replace(EXPERT_WIDTH, checkpoint="intermediate_size"))
     normalized: bool = row(replace(NORMALIZED, checkpoint=None, default=False))
-
-    @property
-    def whole_pairs(self) -> bool:
-        return False
 
 
 def _layer(d: Decoder[GptOssConfig], x: Tensor, layer: int) -> Tensor:
@@ -165,6 +162,7 @@ GPT_OSS = Architecture(
             "rope_type": "yarn",
             "factor": 32.0,
             "original_max_position_embeddings": 4096,
+            "truncate": False,
         },
     },
 )

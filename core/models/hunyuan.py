@@ -23,12 +23,12 @@ from llm_lite.core.records import replace
 def _alpha(config: CheckpointConfig) -> float:
     part, _ = config.rope()
     kind = part.text("rope_type", part.text("type", "default"))
-    if kind not in ("default", "dynamic"):
+    if not rope.is_plain(part):
         raise UnsupportedError(
             f"{config.path}: rotary scaling {quote(kind)} is not known here; "
             "known are default, dynamic with alpha"
         )
-    return part.number("alpha", within=ROPE_FACTOR) if kind == "dynamic" else 1.0
+    return part.number("alpha", 1.0, within=ROPE_FACTOR) if kind == "dynamic" else 1.0
 
 
 def _theta(config: CheckpointConfig, known: Known) -> float:

@@ -9,6 +9,7 @@ from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import ROPE_FACTOR
 from llm_lite.core.models.description import decoder as shared
+from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import Known, row
 from llm_lite.core.models.description.tensors import FusedRow, of_layer
@@ -18,9 +19,8 @@ from llm_lite.core.records import replace
 
 
 def _scaling(config: CheckpointConfig, known: Known) -> str | None:
-    part, _ = config.rope()
-    kind = part.text("rope_type", part.text("type", "default"))
-    if kind not in ("default", "linear", "dynamic"):
+    kind = rope.kind_of(config)
+    if kind not in ("default", "linear"):
         raise UnsupportedError(
             f"{config.path}: rotary scaling {quote(kind)} is not known here; "
             "known are default, linear, dynamic"

@@ -23,6 +23,7 @@ class ModelShape(Struct, frozen=True):
     feed_forward: int
     vocabulary: int
     trained_context: int
+    short_context: int = 0  # within which rotary positions are those of short texts; 0: of any
     query_widths: tuple[int, ...] = ()  # by layer, where heads are not all `head_dim` wide
     recurrent_layers: tuple[int, ...] = ()  # that have a recurrent state, and do not attend
     state_bytes: int = 0  # of all of these states, of one sequence

@@ -35,5 +35,9 @@ PHI_3 = Architecture(
         ),
     ),
     graph=partial(decoder_plan, _layer),
-    defaults={"max_position_embeddings": 4096, "rms_norm_eps": 1e-5},
+    defaults={
+        "max_position_embeddings": 4096,
+        "original_max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-5,
+    },
 )

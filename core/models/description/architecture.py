@@ -231,14 +231,33 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
                 f"{path}: {self.gguf}.pooling_type: vectors of texts by a {self.title} model are "
                 "not known here"
             )
-        scaling = f"{self.gguf}.rope.scaling.type"
-        if not self._scales and metadata.get(scaling, "none") != "none":
-            raise UnsupportedError(
-                f"{path}: {scaling} is {found(metadata[scaling])}, expected none: "
-                f"a {self.title} model has no such positions here"
-            )
+        self._check_scaling(metadata, path)
         known = self._known(GgufFields(metadata, path, f"{self.gguf}."))[0]
         return self.config(**known, **self.config.of_tensors(known, weights, path))
+
+    def _check_scaling(self, metadata: Metadata, path: Path) -> None:
+        """Raise UnsupportedError for scalings of rotary positions that would be passed over."""
+        for key, neutral in rope.NEUTRAL.items():
+            value = metadata.get(f"{self.gguf}.{key}", neutral[0])
+            if value not in neutral:
+                raise UnsupportedError(
+                    f"{path}: {self.gguf}.{key} is {found(value)}, which is not known here; "
+                    f"expected {' or '.join(f'{one:g}' for one in neutral)}"
+                )
+        if self._scales:
+            return
+        prefix = f"{self.gguf}.rope.scaling."
+        kind, factor = metadata.get(prefix + "type", "none"), metadata.get(prefix + "factor", 0)
+        if kind != "none" and (kind != "linear" or factor not in (0, 1)):
+            raise UnsupportedError(
+                f"{path}: {prefix}type is {found(kind)}, expected none: "
+                f"a {self.title} model has no such positions here"
+            )
+        if kind == "none" and prefix + "type" not in metadata and factor not in (0, 1):
+            raise UnsupportedError(
+                f"{path}: {prefix}factor is {found(factor)}, expected 1: "
+                f"a {self.title} model has no such positions here"
+            )
 
     @cached_property
     def _rotates(self) -> bool:
@@ -299,6 +318,11 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             for tower, count in skipped.items()
             if count
         ]
+        if self._rotates and rows_of(self.config)["theta"].checkpoint is rope.base:
+            result.notes += [
+                f"rotary field {quote(key)} is not known here, and not used"
+                for key in rope.unread(text)
+            ]
         if drafting:
             result.notes.append(
                 f"the block that drafts further tokens ({drafting} tensors) is not used"

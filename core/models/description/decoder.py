@@ -28,6 +28,7 @@ from llm_lite.core.models.description.rows import (
     Known,
     UnfitError,
     choice,
+    flag,
     flags,
     integer,
     number,
@@ -115,6 +116,11 @@ def sliding_layers(config: CheckpointConfig, known: Known) -> list[bool] | None:
     return None
 
 
+def _factor(value: Any, known: Known) -> float:
+    """Return the factor; 0 is none (llama.cpp)."""
+    return number(ROPE_FACTOR, or_zero=True)(value, known) or 1.0
+
+
 LAYERS = FieldRow("block_count", "num_hidden_layers", integer(most=LARGEST_COUNT))
 CONTEXT = FieldRow(
     "context_length", "max_position_embeddings", integer(most=LARGEST_CONTEXT), assumed=2048
@@ -152,7 +158,13 @@ ROTARY_DIM = FieldRow(
 THETA = FieldRow("rope.freq_base", rope.base, number(ROPE_BASE), default=10000.0)
 # A factor without a type is linear (llama.cpp's `load_hparams`).
 SCALING = FieldRow("rope.scaling.type", rope.scaling, choice(*rope.SCALINGS), default="linear")
-SCALING_FACTOR = FieldRow("rope.scaling.factor", rope.factor, number(ROPE_FACTOR), default=1.0)
+SCALING_FACTOR = FieldRow(
+    "rope.scaling.factor",
+    rope.factor,
+    _factor,
+    default=1.0,
+    older="rope.scale_linear",
+)
 ORIGINAL_CONTEXT = FieldRow(
     "rope.scaling.original_context_length",
     rope.original_context,
@@ -171,6 +183,8 @@ BETA_SLOW = FieldRow(
 YARN_WEIGHT = FieldRow(
     "rope.scaling.yarn_log_multiplier", None, number(ROPE_FACTOR, or_zero=True), default=0.0
 )
+# Whether YaRN's ramp begins and ends at whole pairs of values; a key of our own.
+WHOLE_PAIRS = FieldRow("rope.scaling.yarn_truncate", rope.whole_pairs, flag, default=True)
 WINDOW = FieldRow("attention.sliding_window", _window, integer(0, most=LARGEST_CONTEXT), default=0)
 SLIDING = FieldRow(
     "attention.sliding_window_pattern",
@@ -220,6 +234,7 @@ class DecoderConfig(pooling.PooledConfig, Struct, metaclass=NotedMeta, frozen=Tr
     beta_fast: float = row(BETA_FAST)
     beta_slow: float = row(BETA_SLOW)
     yarn_weight: float = row(YARN_WEIGHT)
+    whole_pairs: bool = row(WHOLE_PAIRS)
     window: int = row(WINDOW)  # positions that a sliding layer sees; 0: all
     sliding: tuple[bool, ...] = row(SLIDING)
     causal: bool = row(pooling.CAUSAL)  # a token sees none behind it
@@ -231,13 +246,15 @@ class DecoderConfig(pooling.PooledConfig, Struct, metaclass=NotedMeta, frozen=Tr
     prompts: tuple[tuple[str, str], ...] = row(pooling.PROMPTS)
     reads_prompt: bool = row(pooling.READS_PROMPT)
     vocabulary: int
+    long_factors: bool = False  # rotary positions differ in contexts longer than the original
 
     @classmethod
     def of_tensors(
         cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
     ) -> dict[str, Any]:
         """Return the fields that tensors determine. FileError if these are not there."""
-        return {"vocabulary": size_of(weights, EMBEDDING, path)[0]}
+        is_long = rope.LONG in weights and known["original_context"] < known["context"]
+        return {"vocabulary": size_of(weights, EMBEDDING, path)[0], "long_factors": is_long}
 
     @property
     def q_width(self) -> int:
@@ -246,11 +263,6 @@ class DecoderConfig(pooling.PooledConfig, Struct, metaclass=NotedMeta, frozen=Tr
     @property
     def kv_width(self) -> int:
         return self.kv_heads * self.head_dim
-
-    @property
-    def whole_pairs(self) -> bool:
-        """Return whether YaRN's ramp begins and ends at whole pairs of values."""
-        return True
 
     @property
     def rotary_pairs(self) -> int:
@@ -272,6 +284,7 @@ class DecoderConfig(pooling.PooledConfig, Struct, metaclass=NotedMeta, frozen=Tr
             feed_forward=self.feed_forward,
             vocabulary=self.vocabulary,
             trained_context=self.context,
+            short_context=self.original_context if self.long_factors else 0,
         )
 
     @property
@@ -293,6 +306,7 @@ class UnscaledConfig(DecoderConfig, frozen=True, kw_only=True):
     attention_factor: float = row(replace(ATTENTION_FACTOR, checkpoint=None))
     beta_fast: float = row(replace(BETA_FAST, checkpoint=None))
     beta_slow: float = row(replace(BETA_SLOW, checkpoint=None))
+    whole_pairs: bool = row(replace(WHOLE_PAIRS, checkpoint=None))
 
 
 def plain_norms(config: DecoderConfig, tensors: Mapping[str, TensorData]) -> list[TensorData]:

@@ -7,6 +7,7 @@ Sources: Su et al. 2021 (RoPE); Chen et al. 2023 (linear); Peng et al. 2023 (YaR
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,19 +28,70 @@ FACTORS, SHORT, LONG, MAGNITUDE = (
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")
 _KNOWN = ("default", "linear", "llama3", "yarn", "longrope")
+# Other names: LongRoPE's first; positions of pictures, which texts have none of; and what raises the
+# base for texts longer than the model's context, which nothing here opens.
+_SAME = {"su": "longrope", "mrope": "default", "dynamic": "default"}
+# The fields of each kind, those that any may have under "".
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "": (
+        *("rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section"),
+        *("original_max_position_embeddings", "max_position_embeddings", "llama_4_scaling_beta"),
+    ),
+    "dynamic": ("factor", "alpha"),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+    "yarn": (
+        *("factor", "attention_factor", "beta_fast", "beta_slow"),
+        *("mscale", "mscale_all_dim", "truncate"),
+    ),
+    "longrope": ("factor", "attention_factor", "short_factor", "long_factor"),
+}
+# Keys of GGUF that are not read, and their values that change nothing.
+NEUTRAL: Mapping[str, tuple[float, ...]] = {
+    "rope.scaling.alpha": (0.0, 1.0),
+    "rope.scaling.yarn_ext_factor": (1.0, -1.0),
+    "rope.scaling.yarn_attn_factor": (1.0, -1.0),
+}
 _MOST_PAIRS = 1 << 16
 
 
 def kind_of(config: CheckpointConfig) -> str:
-    part, _ = config.rope()
-    kind = part.text("rope_type", part.text("type", "default"))
-    kind = "longrope" if kind == "su" else kind  # its first name
+    said = _said(config.rope()[0])
+    kind = _SAME.get(said, said)
+    if kind == "yarn" and config.get("model_type") == "phi3":  # Phi-3's first name for it
+        kind = "longrope"
     if kind not in _KNOWN:
         raise UnsupportedError(
             f"{config.path}: rotary scaling {quote(kind)} is not known here; "
-            f"known are {', '.join(_KNOWN)}"
+            f"known are {', '.join((*_KNOWN, *_SAME))}"
         )
     return kind
+
+
+def _said(part: CheckpointConfig) -> str:
+    return part.text("rope_type", part.text("type", "default"))
+
+
+def is_plain(part: CheckpointConfig) -> bool:
+    """Return whether rotary fields scale nothing."""
+    kind = _said(part)
+    if kind == "linear":
+        return bool(part.get("factor") == 1)
+    return _SAME.get(kind, kind) == "default"
+
+
+def check_plain(part: CheckpointConfig) -> None:
+    """Raise UnsupportedError if rotary fields of layers with windows scale something."""
+    if not is_plain(part):
+        part.must_be("rope_type", "default", "such a rotary scaling of windows is")
+        part.must_be("type", "default", "such a rotary scaling of windows is")
+
+
+def unread(config: CheckpointConfig) -> list[str]:
+    """Return the rotary fields that nothing is made of, and that say something."""
+    part, _ = config.rope()
+    read = {*_FIELDS[""], *_FIELDS.get(_said(part), ()), *_FIELDS.get(kind_of(config), ())}
+    return [key for key in part.keys() - read if part.get(key) not in (None, 1, False, True)]
 
 
 def base(config: CheckpointConfig, known: Known) -> float:
@@ -55,21 +107,28 @@ def scaling(config: CheckpointConfig, known: Known) -> str | None:
 
 
 def factor(config: CheckpointConfig, known: Known) -> float | None:
-    kind = kind_of(config)
+    kind, (part, _) = kind_of(config), config.rope()
+    if kind == "yarn" and part.get("factor") is None:
+        return float(known["context"] / _original(config, known))
     if kind in ("linear", "yarn"):
-        return config.rope()[0].number("factor", within=ROPE_FACTOR)
+        return part.number("factor", within=ROPE_FACTOR)
     return None
 
 
 def original_context(config: CheckpointConfig, known: Known) -> int | None:
     """Return the positions that the model was trained for before rotary scaling."""
-    if kind_of(config) not in ("yarn", "longrope"):
-        return None
+    return _original(config, known) if kind_of(config) in ("yarn", "longrope") else None
+
+
+def _original(config: CheckpointConfig, known: Known) -> int:
     part, _ = config.rope()
     key = "original_max_position_embeddings"
     holder = part if config.get(key) is None else config
-    default = known["context"] if kind_of(config) == "yarn" else None
-    return holder.integer(key, default, at_most=LARGEST_CONTEXT)
+    return holder.integer(key, known["context"], at_most=LARGEST_CONTEXT)
+
+
+def whole_pairs(config: CheckpointConfig, known: Known) -> bool | None:
+    return config.rope()[0].flag("truncate", True) if kind_of(config) == "yarn" else None
 
 
 def beta(key: str) -> Any:
@@ -178,7 +237,7 @@ def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorDat
     """Return the tensors that GGUF files have for this scaling: of Llama 3 and of LongRoPE."""
     kind, (part, _) = kind_of(config), config.rope()
     if kind == "llama3":
-        return [float_tensor(FACTORS, _llama3_factors(part, known["theta"], known["rotary_dim"]))]
+        return [float_tensor(FACTORS, _llama3_factors(part, _original(config, known), known))]
     if kind != "longrope":
         return []
     pairs = known["rotary_dim"] // 2
@@ -191,18 +250,17 @@ def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorDat
     return tensors
 
 
-def _llama3_factors(part: CheckpointConfig, theta: float, rotary_dim: int) -> NDArray[np.float64]:
+def _llama3_factors(part: CheckpointConfig, original: int, known: Known) -> NDArray[np.float64]:
     """Return the divisor of each frequency: 1 for short waves, `factor` for long ones, a blend
     between (transformers, `_compute_llama3_parameters`)."""
-    original = part.integer("original_max_position_embeddings", at_most=LARGEST_CONTEXT)
     times, low, high = (
         part.number(key, within=ROPE_FACTOR)
         for key in ("factor", "low_freq_factor", "high_freq_factor")
     )
     if not high > low:
         raise part.error("high_freq_factor", f"more than low_freq_factor, {low:g}", high)
-    pairs = min(max(1, rotary_dim // 2), _MOST_PAIRS)
-    wavelength = 2 * math.pi * np.float64(theta) ** (np.arange(pairs) / pairs)
+    pairs = min(max(1, known["rotary_dim"] // 2), _MOST_PAIRS)
+    wavelength = 2 * math.pi * np.float64(known["theta"]) ** (np.arange(pairs) / pairs)
     smooth = (original / wavelength - low) / (high - low)
     blend = 1 / ((1 - smooth) / times + smooth)
     return np.where(smooth > 1, 1.0, np.where(smooth < 0, times, blend))

@@ -39,13 +39,15 @@ class FieldRow(Struct, frozen=True):
     """A row of a field. gguf: the key behind "<architecture>.", or a whole one that begins with
     "tokenizer.". checkpoint: the key in config.json, or what finds the value there; None: it has no
     such field. A default is a value, or made of what is known; `assumed` is the default of a
-    config.json, which is then as good as said."""
+    config.json, which is then as good as said. older: GGUF's
+    key of old files."""
 
     gguf: str
     checkpoint: str | FromCheckpoint | None
     check: Check
     default: Any = REQUIRED
     assumed: Any = None
+    older: str = ""
 
     def key(self, prefix: str) -> str:
         """Return the whole key in GGUF; `prefix` is the architecture's ("llama.")."""
@@ -99,7 +101,10 @@ class GgufFields:
         self._metadata, self._path, self._prefix = metadata, path, prefix
 
     def value(self, row: FieldRow, known: Known) -> object:
-        return self._metadata.get(row.key(self._prefix), _UNSAID)
+        value = self._metadata.get(row.key(self._prefix), _UNSAID)
+        if value is _UNSAID and row.older:
+            return self._metadata.get(self._prefix + row.older, _UNSAID)
+        return value
 
     def error(self, row: FieldRow, expected: str, value: object) -> FileError:
         problem = f"{row.key(self._prefix)}: expected {expected}, found {found(value)}"

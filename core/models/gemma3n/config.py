@@ -24,6 +24,7 @@ from llm_lite.core.formats.ranges import (
     SOFTCAP,
 )
 from llm_lite.core.models.description import decoder as shared
+from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.rows import (
     FieldRow,
     Known,
@@ -102,8 +103,8 @@ def thetas(config: CheckpointConfig) -> tuple[float, float]:
         part = config.part("rope_parameters").part(kind) if nested else config.rope()[0]
         if nested:
             bases[i] = part.number("rope_theta", bases[i], within=ROPE_BASE)
-        rope_type = part.text("rope_type", part.text("type", "default"))
-        if rope_type != "default":
+        if not rope.is_plain(part):
+            rope_type = part.text("rope_type", part.text("type", "default"))
             raise UnsupportedError(
                 f"{config.path}: rotary scaling {quote(rope_type)} of {kind} is not known here; "
                 "known is default"

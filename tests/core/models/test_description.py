@@ -28,7 +28,7 @@ OWN_KEYS |= {
     f"generation.{name}"
     for name in ("banned_token_ids", "forced_eos_token_id", "beams", "length_penalty")
 } | {f"generation.{name}" for name in ("forced_bos_token_id", "min_length", "no_repeat_ngram_size")}
-OWN_KEYS |= {"generation.early_stopping", "generation.task_prefixes"}
+OWN_KEYS |= {"generation.early_stopping", "generation.task_prefixes", "rope.scaling.yarn_truncate"}
 OWN_TENSORS = {"rope_magnitude"}
 BEFORE_LAYERS = ("position_embd", "token_embd_norm")  # of BART's stacks
 OWN_TENSORS |= {"mlm.dense", "mlm.norm", "output", "dense.{i}"}  # of encoders, as heads of others

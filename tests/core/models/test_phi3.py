@@ -36,6 +36,6 @@ def test_a_variant_holds_the_same_model(tmp_path):
     quantize(file, tmp_path / "variant", "fp32")
     file.close()
     known = reference(PHI_3, case)
-    with running(tmp_path / "variant", exact("cpu"), every_output=True) as runner:
+    with running(tmp_path / "variant", exact("cpu", context=64), every_output=True) as runner:
         logits = runner.session.logits(known.tokens)
     assert np.abs(logits - known.logits).max() < TOLERANCE

@@ -13,7 +13,7 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import ARCHITECTURES
 from tests import seq2seq_checks
 from tests.families import family_of
-from tests.family_checks import reference, write_case
+from tests.family_checks import TOLERANCE, reference, write_case
 from tests.runners import exact, running
 
 LLAMA = family_of("llama")
@@ -23,9 +23,21 @@ def test_the_context_that_is_opened_chooses_the_factors(tmp_path):
     """Opened with more, the shorter text is computed with the longer factors."""
     case = "longrope within the shorter context"
     known = reference(LLAMA, case)
-    with running(write_case(LLAMA, case, tmp_path), exact("cpu"), every_output=True) as runner:
+    path = write_case(LLAMA, case, tmp_path)
+    with running(path, exact("cpu", context=64), every_output=True) as runner:
         logits = runner.session.logits(known.tokens)
+        assert "those of up to 16 tokens are more exact in a context of 16" in runner.note
     assert np.abs(logits - known.logits).max() > 0.05
+
+
+def test_the_default_context_is_the_one_that_short_texts_are_exact_in(tmp_path):
+    case = "longrope within the shorter context"
+    known = reference(LLAMA, case)
+    with running(write_case(LLAMA, case, tmp_path), exact("cpu"), every_output=True) as runner:
+        assert (runner.session.context, runner.model_info.trained_context) == (16, 64)
+        assert runner.note == ""
+        logits = runner.session.logits(known.tokens)
+    assert np.abs(logits - known.logits).max() < TOLERANCE
 
 
 @pytest.mark.parametrize("kind", ["llama3", "longrope", "yarn", "another"])
