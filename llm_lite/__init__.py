@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llm_lite.api.loading import load
     from llm_lite.api.model import Model
     from llm_lite.api.token_text import TokenText
+    from llm_lite.api.translator import Translator
     from llm_lite.core.errors import LlmLiteError
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ModelElsewhere",
     "Token",
     "TokenText",
+    "Translator",
     "connect",
     "load",
 ]
@@ -47,6 +49,7 @@ _MODULES = {
     "ModelElsewhere": "llm_lite.api.elsewhere",
     "Token": "llm_lite.api.answer",
     "TokenText": "llm_lite.api.token_text",
+    "Translator": "llm_lite.api.translator",
     "connect": "llm_lite.api.elsewhere",
     "load": "llm_lite.api.loading",
 }

@@ -16,7 +16,6 @@ from llm_lite.core.formats.ranges import (
     text_of,
 )
 
-
 # Fields whose null is a value: no window, no cap, heads as others make them. Elsewhere it is as if
 # the field were left out (the configurations of transformers).
 _SAID_BY_NULL = frozenset(

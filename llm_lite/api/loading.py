@@ -8,6 +8,7 @@ from typing import Any
 from llm_lite.api.encoder import Encoder
 from llm_lite.api.given import engine_options
 from llm_lite.api.model import Model
+from llm_lite.api.translator import Translator
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import EngineOptions
@@ -35,9 +36,11 @@ def load(
 
 
 def opened(file: ModelFile, options: EngineOptions) -> Model:
-    """Return the model of an open file, which closes the file; an encoder is an `Encoder`."""
+    """Return the model of an open file, which closes the file; an encoder is an `Encoder`, an
+    encoder-decoder a `Translator`."""
     try:
-        return (Encoder if file.model.embeds else Model)(file, options)
+        kinds = (Encoder, file.model.embeds), (Translator, file.model.translates), (Model, True)
+        return next(kind for kind, fits in kinds if fits)(file, options)
     except BaseException:
         file.close()
         raise

@@ -98,7 +98,7 @@ class Model(ClosedByWith):
         self._answer: Answer | None = None  # whose tokens are in the cache
         self._closed = False
         info = self.info
-        self._gains = np.ones((info.layers, info.heads), np.float32)
+        self._gains = np.ones((self._gain_rows, info.heads), np.float32)
         experts = (info.layers if info.experts else 0, 2, info.experts)
         self._switches = np.ones(experts, np.float32)
         self._in_force = self._gains.copy(), self._switches.copy()
@@ -121,6 +121,10 @@ class Model(ClosedByWith):
     def executor(self) -> ExecutorInfo:
         """Return what computes, in which weight mode, and why."""
         return self._runner.executor_info
+
+    @property
+    def _gain_rows(self) -> int:
+        return self.info.layers
 
     @property
     def gains(self) -> NDArray[np.float32]:

@@ -102,9 +102,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     config.json.
 
     config: a record of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
-    that may have one value only, and what any other would mean. defaults: of a config.json, and what
-    is otherwise by model type.
-    refused: keys of GGUF that must be 0 or absent, and what they would mean.
+    that may have one value only, and what any other would mean. defaults: of a config.json;
+    defaults_of: those that differ, by model type. refused: keys of GGUF that must be 0 or absent, and what they would mean.
     draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).
     on_disk: weights whose single rows are read on disk. of_config: tensors of GGUF that
     are fields in a config.json; of_fields: those that no file has.

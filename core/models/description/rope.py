@@ -28,8 +28,8 @@ FACTORS, SHORT, LONG, MAGNITUDE = (
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")
 _KNOWN = ("default", "linear", "llama3", "yarn", "longrope")
-# Other names: LongRoPE's first; positions of pictures, which texts have none of; and what raises the
-# base for texts longer than the model's context, which nothing here opens.
+# Other names: LongRoPE's first; positions of pictures, which texts have none of; and what raises
+# the base for texts longer than the model's context, which nothing here opens.
 _SAME = {"su": "longrope", "mrope": "default", "dynamic": "default"}
 # The fields of each kind, those that any may have under "".
 _FIELDS: Mapping[str, tuple[str, ...]] = {

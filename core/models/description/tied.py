@@ -1,9 +1,9 @@
 """Copies of the embedding in a checkpoint: the head where both are tied, and the tables of the
 stacks of an encoder-decoder.
 
-As transformers has it since its fifth version, the file decides and not its config.json: a copy that
-is equal is the embedding, one that differs is a matrix of its own, whatever `tie_word_embeddings`
-says, and where the embedding is missing a copy is it.
+As transformers has it since its fifth version, the file decides and not its config.json: a copy
+that is equal is the embedding, one that differs is a matrix of its own, whatever
+`tie_word_embeddings` says, and where the embedding is missing a copy is it.
 """
 
 from __future__ import annotations

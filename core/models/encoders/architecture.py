@@ -103,7 +103,7 @@ class EncoderArchitecture(Architecture, frozen=True, kw_only=True):
         return next(row.checkpoint or "" for row in self.tensors if row.gguf == EMBEDDING)
 
     def _repeated(self, names: frozenset[str]) -> frozenset[str]:
-        """Return the name of the head's bias if its layer has one of its own, which is then used."""
+        """Return the name of the head's bias if its layer has one of its own, which is used."""
         own = f"{self.decoder}.bias"
         return frozenset({self.bias} if self.bias != own and own in names else ())
 

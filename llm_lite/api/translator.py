@@ -1,0 +1,186 @@
+"""An encoder-decoder in Python: a source in; its target, logits and maps of attention out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, get_args
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from llm_lite.api.given import Chosen, Message, Text, chosen_of, gains_of
+from llm_lite.api.model import Model
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation import translation
+from llm_lite.core.inspect.attention import AttentionSource, head_maps
+from llm_lite.core.inspect.text_maps import Prefills
+from llm_lite.core.loading.beside import translator_of
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import AttentionPart, Measure
+
+_NOT_CONTINUED = "the model turns a source into a target and continues no text: use `translate`"
+
+
+class Translation(Struct, frozen=True):
+    """A target: its text without special tokens, its ids, and the score that beams are ranked by;
+    `others`: what the beam found besides, the best first."""
+
+    text: str
+    tokens: tuple[int, ...]
+    score: float
+    others: tuple[Translation, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _Sources:
+    """Reads sources, as a session reads prompts."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def prefill(self, prompt: Sequence[int], /) -> None:
+        self._runner.read_source(prompt)
+
+
+class Translator(Model):
+    """A loaded encoder-decoder, as T5 and Marian are: it reads a source and writes its target.
+
+    `translate`, `logits`, `attention`, `gains` and what is of tokens work as told; whatever would
+    continue a text ends in RequestError.
+    """
+
+    @property
+    def _gain_rows(self) -> int:
+        """Return the rows of gains: the decoder's layers, their attention to the source, and the
+        encoder's layers."""
+        return len(self._runner.gains)
+
+    def translate(self, text: Text, *, beams: int = 0, max_new_tokens: int = 0) -> Translation:
+        """Return the target of a source, with as many beams as the model's file says unless you say
+        it; 1: the likeliest token is taken each time. RequestError for a source that is too
+        long."""
+        ids = self._source_ids(text)
+        with self._using():
+            translator = translator_of(self._runner)
+            translator.options(beams)  # refused before anything is read
+            translator.read_source(ids)
+            found = translator.whole(translator.options(beams, max_new_tokens))
+        best, *others = (
+            Translation(self._text_of(one.tokens), tuple(one.tokens), one.score)
+            for one in (found.best, *found.others)
+        )
+        return Translation(best.text, best.tokens, best.score, tuple(others))
+
+    def logits(self, text: Text, target: Text = ()) -> NDArray[np.float32]:
+        """Return the logits float32 [1 + n, vocabulary] of the target's token that comes first, and
+        of those that follow each of the n that are given."""
+        source, begun = self._source_ids(text), self._target_ids(target)
+        with self._using():
+            translator = translator_of(self._runner)
+            translator.read_source(source)
+            return self._runner.session.logits([translator.start, *begun])
+
+    def attention(
+        self,
+        text: Text,
+        layer: Chosen = None,
+        head: Chosen = None,
+        *,
+        target: Text = (),
+        part: AttentionPart = "encoder",
+    ) -> NDArray[np.float32]:
+        """Return how much each token attends to each: float32 [layers, heads, q, k]. `part`: of the
+        source to itself ("encoder"), of the target, its start token and those that are given, to
+        itself ("decoder"), or to the source ("cross").
+
+        `layer` and `head` are numbers (that axis is then left out), lists, or None for all.
+        """
+        if part not in get_args(AttentionPart):
+            expected = ", ".join(get_args(AttentionPart))
+            raise RequestError(f"part: expected {expected}, found {part!r}")
+        source, begun = self._source_ids(text), self._target_ids(target)
+        with self._using():
+            translator = translator_of(self._runner)
+            translator.read_source(source)
+            translator.read_target(begun)
+            maps = self._maps(self._runner.attention_of(part), layer, head)
+        maps = maps[0] if isinstance(layer, int | np.integer) else maps
+        return maps[..., 0, :, :] if isinstance(head, int | np.integer) else maps
+
+    def _maps(self, source: AttentionSource, layer: Chosen, head: Chosen) -> NDArray[np.float32]:
+        if source.note:
+            raise RequestError(source.note)
+        layers = chosen_of("layer", layer, len(source.layers))
+        heads = chosen_of("head", head, self.info.heads)
+        found = []
+        for number in layers:
+            rows = source.rows_of(number)
+            maps = np.empty((len(heads), len(rows), source.columns(number)), np.float32)
+            head_maps(source, number, heads, maps)
+            found.append(maps)
+        return np.stack(found)
+
+    def generate(
+        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
+    ) -> NoReturn:
+        self._refuse()
+
+    def complete(self, text: Text, **sampling: Any) -> NoReturn:
+        self._refuse()
+
+    def likelihood(self, text: Text) -> NoReturn:
+        self._refuse()
+
+    def perplexity(self, text: str, chunk: int = 0) -> NoReturn:
+        self._refuse()
+
+    def embed(self, texts: str | Sequence[str]) -> NoReturn:
+        self._refuse()
+
+    def lens(self, text: Text, position: int = -1) -> NoReturn:
+        self._refuse()
+
+    def states(self, text: Text, layer: int, head: int) -> NoReturn:
+        self._refuse()
+
+    def experts(self, text: Text) -> NoReturn:
+        self._refuse()
+
+    def trace(
+        self, text: Text, position: int = -1, layer: int = 0, head: int | None = None
+    ) -> NoReturn:
+        self._refuse()
+
+    def statistics(self, text: Text, what: Measure) -> NoReturn:
+        self._refuse()
+
+    @contextmanager
+    def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
+        """Yield the attention of the encoder, and what reads a source."""
+        source = self._runner.attention_of("encoder")
+        if source.note:
+            raise RequestError(source.note)
+        yield source, _Sources(self._runner)
+
+    def _refuse(self) -> NoReturn:
+        raise RequestError(f"{self.info.name}: {_NOT_CONTINUED}")
+
+    def _use_gains(self, *, throughout: bool) -> None:
+        self._runner.set_gains(gains_of(self._gains), throughout=throughout)
+
+    def _source_ids(self, text: Text) -> list[int]:
+        if not isinstance(text, str):
+            return self._ids(text)
+        return translation.encode_source(self._file.tokenizer, text, self.info.context)
+
+    def _target_ids(self, target: Text) -> list[int]:
+        if isinstance(target, str):
+            return self._file.tokenizer.encode(target, add_special=False)
+        return [int(token) for token in target]
+
+    def _text_of(self, tokens: Sequence[int]) -> str:
+        return translation.target_text(self._file.tokenizer, tokens)

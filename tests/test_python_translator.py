@@ -1,0 +1,100 @@
+"""The Python face of encoder-decoders, beside what transformers made of them."""
+
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import llm_lite
+from llm_lite.core.errors import RequestError
+from tests.seq2seq_checks import TOLERANCE, stored, write_case
+from tests.seq2seq_families import NEW_TOKENS
+
+EXACT = {"backend": "cpu", "keys": "fp32", "values": "fp32", "activations": "a32"}
+
+
+@pytest.fixture(scope="module", params=["t5", "marian", "bart"])
+def opened(request, tmp_path_factory):
+    family = import_module(f"tests.fixtures.seq2seq.{request.param}").FAMILY
+    case = next(iter(family.cases))
+    folder = write_case(family, case, tmp_path_factory.mktemp(request.param) / "m")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **family.generation}))
+    with llm_lite.load(folder, **EXACT) as model:
+        yield model, stored(request.param, case)
+
+
+def test_logits_of_a_target(opened):
+    model, known = opened
+    assert isinstance(model, llm_lite.Translator)
+    source, target = known["source"].tolist(), known["target"].tolist()
+    found = model.logits(source, target[1:])
+    assert np.abs(found - known["logits"]).max() < TOLERANCE
+    assert np.abs(model.logits(source) - known["logits"][:1]).max() < TOLERANCE
+
+
+def test_translations_greedy_and_by_beams(opened):
+    model, known = opened
+    source = known["source"].tolist()
+    greedy = model.translate(source, beams=1, max_new_tokens=NEW_TOKENS)
+    assert list(greedy.tokens) == known["greedy"].tolist()[1:]
+    assert str(greedy) == greedy.text
+    wide = model.translate(source, beams=4, max_new_tokens=NEW_TOKENS)
+    assert list(wide.tokens) == known["beam.0"].tolist()[1:]
+    assert len(wide.others) == 3 and wide.score >= wide.others[0].score
+    with pytest.raises(RequestError, match="beams: expected 1 to"):
+        model.translate(source, beams=1000)
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_maps_of_each_part(opened, part):
+    model, known = opened
+    source, target = known["source"].tolist(), known["target"].tolist()
+    maps = model.attention(source, target=target[1:], part=part)
+    sizes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    assert maps.shape[2:] == tuple(map(len, sizes[part]))
+    assert np.abs(maps - known[f"{part}_maps"]).max() < TOLERANCE
+    assert model.attention(source, 0, 1, target=target[1:], part=part).shape == maps.shape[2:]
+
+
+def test_a_head_that_is_ablated_changes_logits_and_comes_back(opened):
+    model, known = opened
+    source, target = known["source"].tolist(), known["target"].tolist()[1:]
+    before = model.logits(source, target)
+    for row in (0, len(model.gains) // 2, len(model.gains) - 1):  # of each part
+        model.gains[row, 0] = 0
+        assert np.abs(model.logits(source, target) - before).max() > 1e-6
+        model.gains = 1
+    np.testing.assert_array_equal(model.logits(source, target), before)
+    assert model.rollout(source, 1).shape == (len(source),)
+    assert model.scores(source)["entropy"].shape[1] == model.info.heads
+    assert model.head_map(source, 0, 0).weights.shape == (len(source),) * 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model: model.generate("a"),
+        lambda model: model.complete("a"),
+        lambda model: model.likelihood("a"),
+        lambda model: model.perplexity("a"),
+        lambda model: model.embed("a"),
+        lambda model: model.lens("a"),
+        lambda model: model.trace("a"),
+        lambda model: model.states("a", 0, 0),
+        lambda model: model.experts("a"),
+        lambda model: model.statistics("a", "key-norm"),
+    ],
+)
+def test_it_continues_no_text(opened, ask):
+    with pytest.raises(RequestError, match="continues no text: use `translate`"):
+        ask(opened[0])
+
+
+def test_what_is_wrong_is_told(opened):
+    model, _ = opened
+    with pytest.raises(RequestError, match="part: expected decoder, encoder, cross, found 'both'"):
+        model.attention("a", part="both")
+    with pytest.raises(RequestError, match=r"the source has|the text is empty"):
+        model.translate([])
