@@ -44,6 +44,17 @@ def build_safetensors(
     return build_raw(text.encode() + b" " * (-len(text) % 8), data)
 
 
+def read_entries(path: Path) -> dict[str, Entry]:
+    raw = path.read_bytes()
+    (size,) = struct.unpack_from("<Q", raw)
+    header, data = json.loads(raw[8 : 8 + size]), raw[8 + size :]
+    header.pop("__metadata__", None)
+    return {
+        name: (one["dtype"], tuple(one["shape"]), data[slice(*one["data_offsets"])])
+        for name, one in header.items()
+    }
+
+
 def write_shards(folder: Path, shards: Mapping[str, Mapping[str, Entry]]) -> Path:
     """Shards by file name, and their index, whose path is returned."""
     places = {tensor: name for name, tensors in shards.items() for tensor in tensors}

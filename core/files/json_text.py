@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.files.git_lfs import refuse_pointer
 from llm_lite.core.files.regular import open_regular, unreadable
 from llm_lite.core.plain_text import quote
 
@@ -70,6 +71,7 @@ def read_bytes(path: Path, limit: int, *, private: bool = False) -> bytes:
             raise unreadable(path, error) from error
     if len(raw) > limit:
         raise FileError(path, f"has more than {limit} bytes, which is too much for this file")
+    refuse_pointer(path, raw, len(raw))
     return raw
 
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, FileChangedError, FileError
+from llm_lite.core.files.git_lfs import POINTER_BYTES, refuse_pointer
 
 # Else a mapping opens the file once more.
 _OPTIONS: dict[str, Any] = (
@@ -140,6 +141,7 @@ def mapped(file: Path, expected: str, advice: str = "load the model again") -> I
     `expected` says what it should be ("a GGUF file"). Raises FileError.
     """
     mapping = _map(file, expected, advice)
+    refuse_pointer(file, mapping[:POINTER_BYTES], len(mapping))
     with MappedFiles((mapping,)).unchanged():
         yield mapping
 

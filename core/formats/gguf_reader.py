@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, mapped
+from llm_lite.core.formats.companions import other_kind
 from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
@@ -88,6 +89,7 @@ _NAME = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
 _MOST = 10_000
 NUMBER, COUNT, TENSORS = "split.no", "split.count", "split.tensors.count"
 _MAGIC = b"GGUF"
+_KIND_BYTES = 32  # that tell another kind of file
 _VERSIONS = (2, 3)
 _MAX_DIMENSIONS = 4
 _DEFAULT_ALIGNMENT = 32
@@ -234,6 +236,8 @@ def _read_version(reader: HeaderReader) -> int:
     start = reader.skip(4, "the magic number")
     magic = bytes(reader.buffer[start : start + 4])
     if magic != _MAGIC:
+        if what := other_kind(bytes(reader.buffer[start : start + _KIND_BYTES])):
+            reader.fail(f"is not a GGUF file: it is {what}")
         reader.fail(f"is not a GGUF file: it begins with {magic!r}, expected {_MAGIC!r}")
     version = reader.u32("the format version")
     if version and version & 0xFFFF == 0:

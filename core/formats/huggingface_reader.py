@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.safetensors_reader import open_folder
@@ -32,6 +32,7 @@ class HuggingFaceFolder(Struct, eq=False):
     config: Mapping[str, Any]
     tensors: Mapping[str, TensorData]
     nbytes: int
+    unlisted: tuple[str, ...] = ()  # tensors of shards that their index does not name
     __repr__ = repr_without("config", "tensors")
 
     @property
@@ -56,8 +57,14 @@ def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
             f"expected BF16, F16 or F32, or experts of {' or '.join(PACKED)}"
         )
     with open_folder(path) as weights:
+        for tensor in weights.tensors.values():
+            if 0 in tensor.shape:
+                shown = list(tensor.shape)
+                problem = f"tensor {quote(tensor.name)} has shape {shown}, expected no size of 0"
+                raise FileError(path, problem)
         tensors = MappingProxyType(dict(weights.tensors))
-        return HuggingFaceFolder(path, MappingProxyType(raw), tensors, weights.nbytes)
+        unlisted = weights.unlisted
+        return HuggingFaceFolder(path, MappingProxyType(raw), tensors, weights.nbytes, unlisted)
 
 
 def _quantization(config: CheckpointConfig) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -49,10 +49,12 @@ class SafetensorsFile(TensorFile, eq=False):
 
     A tensor's dtype is the file's in lower case: "f32", "f16", "bf16" are formats to compute with,
     others ("u8", "i8", ...) are raw bytes. metadata: the strings of `__metadata__`; of shards, of
-    all together.
+    all together. unlisted: names of tensors of shards that their index does not name; they are not
+    read.
     """
 
     nbytes: int  # of the files
+    unlisted: tuple[str, ...] = ()
 
 
 def open_safetensors(path: str | Path) -> SafetensorsFile:
@@ -136,19 +138,31 @@ def _nbytes(file: Path, name: str, dtype: str, shape: tuple[int, ...], most: int
 def open_sharded(index: str | Path) -> SafetensorsFile:
     """Open the shards that an index (`model.safetensors.index.json`) names, as one file.
 
-    Raises FileError where a shard is missing, broken, or not the one that the index means.
+    What a shard holds besides is not read. Raises FileError where a shard is missing, broken, or
+    not the one that the index means.
     """
     path = Path(index)
     places = _read_places(path)
     tensors: dict[str, TensorData] = {}
     metadata: dict[str, str] = {}
-    nbytes = 0
+    nbytes, unlisted = 0, []
     for name in sorted(set(places.values())):
         shard = _open_shard(path, name, places)
-        tensors |= shard.tensors
+        tensors |= {one: shard.tensors[one] for one in shard.tensors if places.get(one) == name}
+        unlisted += [one for one in shard.tensors if one not in places]
         metadata |= shard.metadata
         nbytes += shard.nbytes
-    return SafetensorsFile(path, MappingProxyType(metadata), MappingProxyType(tensors), nbytes)
+    return SafetensorsFile(
+        path,
+        MappingProxyType(metadata),
+        MappingProxyType(tensors),
+        nbytes,
+        tuple(unlisted),
+    )
+
+
+def holds_weights(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (INDEX_FILE, SINGLE_FILE))
 
 
 def open_folder(folder: str | Path) -> SafetensorsFile:
@@ -191,16 +205,12 @@ def _open_shard(index: Path, name: str, places: Mapping[str, str]) -> Safetensor
         raise FileError(path, f"no such file, but {index.name} names it as one of its shards")
     shard = open_safetensors(path)
     if lacking := sorted(wanted - set(shard.tensors)):
-        _fail_shard(path, index, f"tensor {quote(lacking[0])} is missing, which {index.name} names")
-    if foreign := sorted(set(shard.tensors) - wanted):
-        _fail_shard(
-            path, index, f"has tensor {quote(foreign[0])}, not named for it by {index.name}"
+        raise FileError(
+            path,
+            f"tensor {quote(lacking[0])} is missing, which {index.name} names "
+            "(a shard of another model?)",
         )
     return shard
-
-
-def _fail_shard(path: Path, index: Path, problem: str) -> NoReturn:
-    raise FileError(path, f"{problem} (a shard of another model?)")
 
 
 def refused_header(file: Path, raw: bytes, size: int, reason: str) -> FileError:

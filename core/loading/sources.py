@@ -15,6 +15,11 @@ from msgspec import Struct, field
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
+from llm_lite.core.formats.companions import (
+    ADAPTER_FILE,
+    refuse_adapter,
+    refuse_companion,
+)
 from llm_lite.core.formats.gguf_reader import GgufFile, open_gguf, unstacked
 from llm_lite.core.formats.huggingface_reader import (
     CONFIG_FILE,
@@ -23,6 +28,7 @@ from llm_lite.core.formats.huggingface_reader import (
     check_types,
     open_huggingface,
 )
+from llm_lite.core.formats.safetensors_reader import holds_weights
 from llm_lite.core.formats.variant_reader import (
     MANIFEST_FILE,
     VariantFolder,
@@ -34,6 +40,7 @@ from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
+from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -50,9 +57,12 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
             return open_view(folder, open_source)
         if was_variant(folder):
             return VariantSource(open_variant(folder))
+        if (folder / ADAPTER_FILE).is_file() and not holds_weights(folder):
+            refuse_adapter(folder)
         return _translated(open_huggingface(folder))
     file = open_gguf(path, progress)
     try:
+        refuse_companion(path, file.metadata)
         tensors = registry.complete(file.metadata, unstacked(file.tensors), path)
     except LlmLiteError:
         file.close()
@@ -68,6 +78,13 @@ def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
     except LlmLiteError:
         folder.close()
         raise
+    if folder.unlisted:
+        model.notes.append(
+            f"{len(folder.unlisted)} tensors of its shards are not read, as their index does not "
+            f"name them ({quote(folder.unlisted[0])})"
+        )
+    if (folder.path / ADAPTER_FILE).is_file():
+        model.notes.append(f"the adapter beside it ({ADAPTER_FILE}) is not applied")
     metadata = {"general.name": _name_of(folder), **model.metadata}
     return HuggingFaceSource(
         folder,
@@ -104,7 +121,7 @@ def folder_of(path: Path) -> Path | None:
         if path.is_dir():
             return path
         beside = path.name == CONFIG_FILE or path.suffix in (".safetensors", ".json")
-        names = (MANIFEST_FILE, CONFIG_FILE, SLICE_FILE)
+        names = (MANIFEST_FILE, CONFIG_FILE, SLICE_FILE, ADAPTER_FILE)
         marks = [path.parent / name for name in names]
         return path.parent if beside and any(mark.is_file() for mark in marks) else None
     except (OSError, ValueError):  # its reader says what is wrong with the path

@@ -9,6 +9,7 @@ WEIGHTS = {
     "safetensors": 8,
     "config": 6,
     "checkpoints": 6,
+    "numbers": 6,
     "variant": 6,
     "tokenizer": 8,
     "template": 8,

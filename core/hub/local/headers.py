@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
+from llm_lite.core.formats.companions import companion_of
 from llm_lite.core.formats.gguf_reader import FILE_TYPES, open_gguf, read_metadata, unstacked
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.huggingface_reader import (
@@ -34,15 +35,6 @@ _LONGEST = 60  # characters of a word that is shown
 _CARD = "README.md"
 _CARD_BYTES = 1 << 20
 _LICENCE = re.compile(rb"^license:[ \t]*[\"']?([\w .+-]{1,60})", re.MULTILINE)
-# Files that belong to a model and are none: what `general.type` and the architecture call them.
-_COMPANIONS = {
-    "clip": "a projector of images or sound for another model",
-    "mmproj": "a projector of images or sound for another model",
-    "adapter": "an adapter (LoRA) for another model",
-    "controlvector": "a control vector for another model",
-    "imatrix": "statistics for quantizing another model",
-    "vocab": "a vocabulary without weights",
-}
 
 
 class Header(Struct, frozen=True):
@@ -100,17 +92,16 @@ def _vocabulary(model: Model) -> int:
 def _of_metadata(metadata: Mapping[str, Any]) -> Header:
     architecture = _word(metadata.get("general.architecture"))
     context = metadata.get(f"{architecture}.context_length")
-    kind = metadata.get("general.type")
-    what = _COMPANIONS.get(architecture) or _COMPANIONS.get(kind if isinstance(kind, str) else "")
+    what = companion_of(metadata)
     file_type = metadata.get("general.file_type")
     return Header(
         architecture=architecture,
-        runnable=what is None,
+        runnable=not what,
         format=FILE_TYPES.get(file_type, "") if isinstance(file_type, int) else "",
         context=context if type(context) is int and context > 0 else 0,
         licence=_word(metadata.get("general.license")),
-        problem="" if what is None else f"is no model by itself: it is {what}",
-        companion=what is not None,
+        problem="" if not what else f"is no model by itself: it is {what}",
+        companion=bool(what),
     )
 
 

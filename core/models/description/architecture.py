@@ -103,10 +103,11 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
 
     config: a record of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
     that may have one value only, and what any other would mean. defaults: of a config.json;
-    defaults_of: those that differ, by model type. refused: keys of GGUF that must be 0 or absent, and what they would mean.
-    draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).
-    on_disk: weights whose single rows are read on disk. of_config: tensors of GGUF that
-    are fields in a config.json; of_fields: those that no file has.
+    defaults_of: those that differ, by model type. refused: keys of GGUF that must be 0 or absent,
+    and what they would mean. draft_slice: the smaller model that was trained among the weights, of
+    the fields (MatFormer). on_disk: weights whose single rows are read on disk. of_config: tensors
+    of GGUF that are fields in a config.json; of_fields: those that no file has. copies: ends of
+    names of tensors that are the embedding again, beside the head.
     """
 
     title: str
@@ -126,7 +127,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     defaults_of: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
     tied: bool = False  # where a config.json does not say it
-    copies: tuple[str, ...] = ()  # ends of names of the embedding's copies, beside the head
+    copies: tuple[str, ...] = ()
     draft_slice: Callable[[Any], Slice | None] = lambda config: None
     on_disk: frozenset[str] = frozenset()
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's

@@ -60,7 +60,7 @@ def pair(key, raw_value):
 
 BAD = {
     "empty": (b"", "is empty"),
-    "not a GGUF": (b"PK\x03\x04" + bytes(100), r"not a GGUF file.*b'PK.*expected b'GGUF'"),
+    "not a GGUF": (b"PK\x05\x06" + bytes(100), r"not a GGUF file.*b'PK.*expected b'GGUF'"),
     "one byte": (b"G", "truncated: the magic number at byte 0 needs 4 bytes"),
     "version 1": (header(version=1) + bytes(99), "GGUF version 1, expected 2 or 3"),
     "version 4": (header(version=4) + bytes(99), "GGUF version 4"),

@@ -85,13 +85,13 @@ BAD_CONFIG = {
     "bias": ({"attention_bias": True}, "attention_bias is true: biases are not known here"),
     "window": ({"sliding_window": "64"}, "sliding_window is '64', expected an integer"),
     "scaling": (
-        {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}},
-        "rotary scaling 'dynamic' is not known here; known are default, linear, llama3, yarn",
+        {"rope_scaling": {"rope_type": "ntk", "factor": 4.0}},
+        "rotary scaling 'ntk' is not known here; known are default, linear, llama3, yarn",
     ),
     "factor": ({"rope_scaling": {"type": "linear"}}, "rope_scaling.factor is missing"),
     "llama3": (
         {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
-        "rope_scaling.original_max_position_embeddings is missing",
+        "rope_scaling.low_freq_factor is missing",
     ),
     "quantized": (
         {"quantization_config": {"quant_method": "gptq", "bits": 4}},
