@@ -42,6 +42,7 @@ from llm_lite.core.models.description.experts import (
     ExpertRows,
     has_both,
     stacks_of_checkpoints,
+    whole_tiles,
 )
 from llm_lite.core.models.description.rows import (
     FieldRow,
@@ -114,6 +115,10 @@ def _divisors(value: Any, known: Known) -> tuple[int, ...]:
     for count in counts:
         if known["heads"] % count:
             raise UnfitError(f"divisors of the {known['heads']} heads", count)
+    own = known["layers"] - known["shared_caches"]
+    for layer, count in enumerate(counts):
+        if count != counts[owner_of(layer, known["sliding"], own)]:
+            raise UnfitError("as many heads as in the layer whose keys and values it reads", count)
     return counts
 
 
@@ -159,6 +164,10 @@ def _of_mixture(key: str) -> Callable[[CheckpointConfig, Known], int | None]:
         return config.integer(key) if config.flag("enable_moe_block", False) else None
 
     return find
+
+
+def _some_of_experts(value: Any, known: Known) -> int:
+    return int(integer(min(1, known["experts"]), "experts")(value, known))
 
 
 class Gemma4Config(ExpertRows, Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
@@ -207,12 +216,16 @@ class Gemma4Config(ExpertRows, Struct, metaclass=NotedMeta, frozen=True, kw_only
         replace(
             CHOSEN,
             checkpoint=_of_mixture("top_k_experts"),
-            check=integer(0, "experts"),
-            default=0,
+            check=_some_of_experts,
+            default=lambda known: _some_of_experts(0, known),
         )
     )
     expert_width: int = row(
-        replace(EXPERT_WIDTH, checkpoint=_of_mixture("moe_intermediate_size"), default=0)
+        replace(
+            EXPERT_WIDTH,
+            checkpoint=_of_mixture("moe_intermediate_size"),
+            default=lambda known: whole_tiles(0, known) if known["experts"] else 0,
+        )
     )
     vocabulary: int
     table_rows: int

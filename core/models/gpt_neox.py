@@ -60,7 +60,7 @@ def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
     return with_bias(of_layer(gguf + ".weight", checkpoint + ".weight", *shape))
 
 
-_QKV = tuple(of_layer(f"attn_{one}.weight", None, "width", "width") for one in "qkv")
+_QKV = tuple(replace(one, checkpoint=None) for one in (shared.QUERY, shared.KEY, shared.VALUE))
 _QKV_BIASES = tuple(map(bias_of, _QKV))
 
 
@@ -81,7 +81,7 @@ GPT_NEOX = Architecture(
         *_both("attn_norm", "input_layernorm", "width"),
         *_QKV,
         *_QKV_BIASES,
-        *_both("attn_output", "attention.dense", "width", "width"),
+        *_both("attn_output", "attention.dense", "width", "q_width"),
         *_both("ffn_norm", "post_attention_layernorm", "width"),
         *_both("ffn_up", "mlp.dense_h_to_4h", "feed_forward", "width"),
         *_both("ffn_down", "mlp.dense_4h_to_h", "width", "feed_forward"),

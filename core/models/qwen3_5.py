@@ -78,9 +78,13 @@ def _have_states(value: Any, known: Known) -> tuple[bool, ...]:
     """Return for each layer whether it has a state. GGUF files say that every so many layers one
     attends, what was made of a checkpoint says it of each layer."""
     if not isinstance(value, int) or isinstance(value, bool):
-        return flags(value, known)
-    interval = integer()(value, known)
-    return tuple((i + 1) % interval != 0 for i in range(known["layers"]))
+        states = flags(value, known)
+    else:
+        interval = integer()(value, known)
+        states = tuple((i + 1) % interval != 0 for i in range(known["layers"]))
+    if all(states):
+        raise UnfitError(f"one of the {known['layers']} layers or more that attends", value)
+    return states
 
 
 def _three_in_four(known: Known) -> tuple[bool, ...]:
@@ -90,6 +94,9 @@ def _three_in_four(known: Known) -> tuple[bool, ...]:
 def _recurrent(config: CheckpointConfig, known: Known) -> list[bool] | int | None:
     """Return for each layer whether it has a state, or how often one attends."""
     recurrent = shared.layers_of_kind(config, known, "linear_attention", "full_attention")
+    if recurrent is not None and all(recurrent):
+        expected = f"one of the {known['layers']} layers or more that attends"
+        raise config.error("layer_types", expected, config.get("layer_types"))
     return config.integer("full_attention_interval", 4) if recurrent is None else recurrent
 
 

@@ -52,7 +52,7 @@ def test_the_order_of_value_heads_is_the_files(tmp_path):
         ({"linear_conv_kernel_dim": 1}, "linear_conv_kernel_dim is 1, expected 2 to 16"),
         ({"linear_key_head_dim": 9}, r"attn_qkv.weight: expected shape \(108, 44\), found"),
         ({"linear_value_head_dim": 13}, r"expected shape \(110, 44\), found"),
-        ({"layer_types": ["linear_attention"] * 5}, "blk.3.attn_qkv.weight is missing"),
+        ({"layer_types": ["linear_attention"] * 5}, "layer_types is a list of 5, expected one of"),
         ({"layer_types": ["full_attention"] * 5}, "blk.0.attn_q.weight is missing"),
     ],
 )

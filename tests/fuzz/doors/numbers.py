@@ -14,8 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.description.rows import rows_of
-from llm_lite.core.models.registry import MODEL_TYPES
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import MODEL_TYPES, architecture_of, complete, read_model
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.records import replace
 from tests import encoder_checks, family_checks, seq2seq_checks
 from tests.encoder_families import family_of as encoder_family
 from tests.families import family_of
@@ -29,7 +33,20 @@ from tests.make_safetensors import build_safetensors, read_entries
 Use = Callable[[Path, random.Random], Result]
 Change = tuple[str, str, Any]  # a family's case, "a.b.0" in its config or a tensor's name, a value
 _TENSOR = "tensor "
-_LEFT_OUT: tuple[Any, ...] = (0, 1, 2, 3, 10, 16, 0.5, True, [], 1 << 31)  # of fields that a config has not
+# Of fields that a config has not.
+_LEFT_OUT: tuple[Any, ...] = (
+    0,
+    1,
+    2,
+    3,
+    10,
+    16,
+    0.5,
+    True,
+    [],
+    1 << 31,
+)
+_BUILD = BuildOptions(16, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)), 16)
 _FAR = (1 << 12, 1 << 31, 1 << 62)
 
 
@@ -133,8 +150,45 @@ def _empty(path: Path, tensor: str, axis: int) -> None:
     path.write_bytes(build_safetensors(entries))
 
 
+def fields(name: str) -> Iterator[tuple[str, Any]]:
+    """The fields of a case in GGUF's terms, those that it has and those that it could, with other
+    values."""
+    source = open_source(folder_of(name))
+    architecture = architecture_of(source.metadata, source.path)
+    keys = [row.key(f"{architecture.gguf}.") for row in rows_of(architecture.config).values()]
+    for key in dict.fromkeys((*source.metadata, *keys)):
+        if not key.startswith("general."):
+            yield from ((key, value) for value in _others(source.metadata.get(key)))
+
+
+def _others(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, list):
+        first, last = value[:-1], value[1:]
+        ends = [[*first, one] for one in (0, 1, 7, True, False)]
+        whole = [[one] * len(value) for one in (0, 1, True, False)]
+        return (*whole, *ends, [0, *last], first, [*value, value[0]], [], 1)
+    if type(value) in (int, float):
+        return values_for(value)
+    return _LEFT_OUT if value is None else (0, 1, True, False, "x")
+
+
+def built(name: str, key: str, value: Any) -> None:
+    """Read a model with another field, and build its programs."""
+    source = open_source(folder_of(name))
+    metadata = {**source.metadata, key: value}
+    tensors = complete(metadata, source.tensors, source.path)
+    model = read_model(metadata, tensors, source.path)
+    options = replace(_BUILD, source=0 if model.encoder is None else _BUILD.context)
+    for one in (model, model.encoder):
+        if one is not None:
+            one.build(options)
+
+
 def use(case: Case) -> Result:
     name = case.rng.choice(tuple(cases()))
+    if case.rng.random() < 0.5:
+        built(name, *case.rng.choice(tuple(fields(name))))
+        return Result()
     change = case.rng.choice(changes(name))
     return tried(change, case.folder / "m", case.rng)
 
