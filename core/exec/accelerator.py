@@ -151,8 +151,14 @@ class HostRunner(ABC):
             scratch = (plan.tensors[i] for i in op.given)
             inputs = [self._value(t, step) for t in scratch if t.kind is Kind.SCRATCH]
             outputs = (plan.tensors[i] for i in op.outputs)
-            for tensor, value in zip(outputs, self.run_op(plan, op, step, inputs), strict=True):
-                data, expected = _bytes(value), (tensor.rows_in(step), tensor_row_bytes(tensor))
+            found: object = self.run_op(plan, op, step, inputs)
+            if not isinstance(found, list | tuple) or len(found) != len(op.outputs):
+                is_list = isinstance(found, list | tuple)
+                what = f"a list of {len(found)}" if is_list else type(found).__name__
+                raise _wrong(op, f"a list of {len(op.outputs)} arrays", what)
+            for tensor, value in zip(outputs, found, strict=True):
+                data = _bytes(op, value)
+                expected = tensor.rows_in(step), tensor_row_bytes(tensor)
                 if data.shape != expected:
                     raise ValueError(
                         f"{op.label} ({op.name}): expected {expected[0]} rows of {expected[1]} "
@@ -176,5 +182,14 @@ class HostRunner(ABC):
         return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
 
-def _bytes(value: Value) -> Bytes:
-    return a8.encode_rows(value) if isinstance(value, a8.Blocks) else rows.encode(value, "f32")
+def _bytes(op: Op, value: object) -> Bytes:
+    if isinstance(value, a8.Blocks):
+        return a8.encode_rows(value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.ndim != 2:
+        shape = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else ""
+        raise _wrong(op, "arrays of real numbers [T, K]", shape or type(value).__name__)
+    return rows.encode(value, "f32")
+
+
+def _wrong(op: Op, expected: str, found: str) -> ValueError:
+    return ValueError(f"{op.label} ({op.name}): expected {expected}, found {found:.60}")

@@ -14,7 +14,7 @@ from llm_lite.core.errors import AcceleratorError, CancelledError
 from llm_lite.core.exec.accelerator import Accelerator, OpRunner, cut_of
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.exec.parts import Bytes, Cut, held
-from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
@@ -47,6 +47,7 @@ class SplitExecutor:
         self._parts = {id(plan): cut(plan) for plan in program.plans}
         self._holders: dict[int, set[bool]] = {}  # by scratch tensor: who has it; True: the host
         self._of: tuple[Plan, Step] | None = None  # that the holders are of
+        self._given_finite = True  # what the accelerator was given in the step
         self.crossed = 0  # bytes of values that crossed in the last step
         self.crossings = 0  # and how many did
 
@@ -87,10 +88,7 @@ class SplitExecutor:
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         if tensor.kind is not Kind.SCRATCH or self._is_on_host(tensor):
             return self.host.read(plan, tensor, step)
-        data = self.runner.take(tensor, step)
-        if tensor.dtype == "a8":
-            return a8.decode_rows(data, tensor.shape[1])
-        return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+        return _decoded(tensor, self._taken(tensor, step))
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
         self._begin_if_new(plan, step)
@@ -125,6 +123,7 @@ class SplitExecutor:
 
     def _begin(self, plan: Plan, step: Step) -> None:
         self._of, self._holders = (plan, step), {}
+        self._given_finite = True
         self.crossed = self.crossings = 0
 
     def _begin_if_new(self, plan: Plan, step: Step) -> None:
@@ -133,6 +132,19 @@ class SplitExecutor:
 
     def _is_on_host(self, tensor: Tensor) -> bool:
         return True in self._holders.get(tensor.id, {True})
+
+    def _taken(self, tensor: Tensor, step: Step) -> Bytes:
+        """Return what the accelerator has of a tensor. AcceleratorError for values that are not
+        finite where all that it was given in the step are: else the model's file would be blamed.
+        """
+        data = self.runner.take(tensor, step)
+        if self._given_finite and not _is_finite(tensor, data):
+            name = getattr(self.runner, "name", "")
+            raise AcceleratorError(
+                f"the accelerator {name} gave a {tensor.name} with NaN or infinity, of values that "
+                "are finite"
+            )
+        return data
 
     def _run(
         self,
@@ -157,19 +169,26 @@ class SplitExecutor:
         self._holders |= {number: {on_host} for number in made}
 
     def _cross(self, tensor: Tensor, step: Step, *, to_host: bool) -> None:
-        source: OpRunner = self.runner if to_host else self.host
-        target: OpRunner = self.host if to_host else self.runner
-        data: Bytes = source.take(tensor, step)
-        expected = tensor.rows_in(step), tensor_row_bytes(tensor)
-        if data.shape != expected or data.dtype != np.uint8:
-            raise AcceleratorError(
-                f"the accelerator gave a wrong {tensor.name}: expected {expected[0]} rows of "
-                f"{expected[1]} bytes, found {data.dtype} {data.shape}"
-            )
-        target.give(tensor, step, data)
+        if to_host:
+            data = self._taken(tensor, step)
+            self.host.give(tensor, step, data)
+        else:
+            data = self.host.take(tensor, step)
+            self._given_finite &= _is_finite(tensor, data)
+            self.runner.give(tensor, step, data)
         self._holders[tensor.id].add(to_host)
         self.crossed += data.nbytes
         self.crossings += 1
+
+
+def _decoded(tensor: Tensor, data: Bytes) -> F32:
+    if tensor.dtype == "a8":
+        return a8.decode_rows(data, tensor.shape[1])
+    return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+
+
+def _is_finite(tensor: Tensor, data: Bytes) -> bool:
+    return bool(np.isfinite(_decoded(tensor, data)).all())
 
 
 def split_executor(

@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.accelerator import GROUP, Accelerator
-from llm_lite.core.exec.guarded import guarded
+from llm_lite.core.exec.guarded import guarded, shown, told
 from llm_lite.core.messages.options import BACKENDS
 from llm_lite.core.plain_text import one_line
 
@@ -74,10 +74,10 @@ def _package(entry: EntryPoint) -> str:
 def _loaded(entry: EntryPoint) -> Accelerator:
     try:
         return _checked(entry, entry.load())
-    except RequestError:
+    except (RequestError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        why = one_line(f"{type(error).__name__}: {error}")
+    except BaseException as error:  # `sys.exit` at import must not end the program
+        why = one_line(f"{type(error).__name__}: {told(error)}")
         raise RequestError(
             f"backend {entry.name}: the package {_package(entry)} cannot be imported: {why}"
         ) from error
@@ -93,7 +93,7 @@ def _checked(entry: EntryPoint, found: Any) -> Accelerator:
         kind = type(found).__name__
         raise RequestError(f"{where} an accelerator, found {kind} without {', '.join(missing)}")
     if found.name != entry.name:
-        raise RequestError(f"{where} the name {entry.name}, found {found.name!r:.60}")
-    if found.activations not in ("a32", "a8"):
-        raise RequestError(f"{where} activations a32 or a8, found {found.activations!r:.60}")
+        raise RequestError(f"{where} the name {entry.name}, found {shown(found.name)}")
+    if not isinstance(found.activations, str) or found.activations not in ("a32", "a8"):
+        raise RequestError(f"{where} activations a32 or a8, found {shown(found.activations)}")
     return guarded(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -10,7 +11,7 @@ from msgspec import Struct, field
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import note, shows_thoughts, stream, stream_thought, warn
 from llm_lite.core.errors import DoesNotFitError, RequestError
-from llm_lite.core.handles import WaitingEngine
+from llm_lite.core.handles import Handle, WaitingEngine
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -49,6 +50,29 @@ class StreamedAnswer(Struct):
     interrupted: bool = False
 
 
+class _Cancelling:
+    """Cancels a command at Ctrl-C, and says so where that takes long: a step that an executor of a
+    package or a driver hangs in ends for nobody."""
+
+    def __init__(self, interrupted: interrupts.Noted | None, handle: Handle) -> None:
+        self._interrupted, self._handle = interrupted, handle
+        self._since: float | None = None
+        self._told = False
+
+    def look(self) -> None:
+        if self._interrupted is None or not self._interrupted.is_set():
+            return
+        if self._since is None:
+            self._since = time.monotonic()
+            self._handle.cancel()
+        elif not self._told and time.monotonic() - self._since > interrupts.PATIENCE:
+            self._told = True
+            warn(
+                "the step that is running does not end (does its executor hang?); Ctrl-C ends the "
+                f"program, and once more after {interrupts.PATIENCE:g} seconds leaves at once"
+            )
+
+
 def generate(engine: WaitingEngine, command: Generate, *, shown: bool) -> StreamedAnswer:
     """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
 
@@ -57,9 +81,9 @@ def generate(engine: WaitingEngine, command: Generate, *, shown: bool) -> Stream
     answer, end = StreamedAnswer(), None
     with interrupts.noted() as interrupted:
         handle = engine.submit(command)
+        cancelling = _Cancelling(interrupted, handle)
         while end is None:
-            if interrupted.is_set() and not handle.is_cancelled:
-                handle.cancel()
+            cancelling.look()
             for one in engine.wait(_POLL_SECONDS):
                 report(one.event)
                 if one.command is command:
@@ -180,10 +204,10 @@ def execute(
     command could not be carried out. With `cancel`, Ctrl-C ends it."""
     with interrupts.noted() if cancel else nullcontext() as interrupted:
         handle = engine.submit(command)
+        cancelling = _Cancelling(interrupted, handle)
         events = list[Event]()
         while not (events and isinstance(events[-1], Ended)):
-            if interrupted is not None and interrupted.is_set() and not handle.is_cancelled:
-                handle.cancel()
+            cancelling.look()
             for one in engine.wait(_POLL_SECONDS):
                 take(one.event)
                 if one.command is command:
