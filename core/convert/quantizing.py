@@ -23,6 +23,7 @@ from llm_lite.core.quant.modes import (
     AS_STORED,
     MODES,
     Encode,
+    check_kept,
     encode,
     pieces,
     promoted,
@@ -184,7 +185,7 @@ class _Work:
     def __init__(self, path: Path, tensor: TensorData, slot: Slot, moments: Moments | None) -> None:
         self._path, self._tensor, self._slot = path, tensor, slot
         self._encode = _calibrated(tensor, slot.dtype, moments)
-        self._signal = self._noise = 0.0
+        self._signal = self._noise = self._largest = 0.0
         self.values = 0  # in the piece just done
 
     def __iter__(self) -> Any:
@@ -195,6 +196,7 @@ class _Work:
             data = encode(self._tensor, target, values, self._encode)
             self._count(values, target.dequantize(data, values.shape))
             yield data
+        check_kept(self._tensor, target, self._largest, self._signal, self._noise)
 
     def report(self) -> QuantizedTensor:
         tensor, slot = self._tensor, self._slot
@@ -211,6 +213,7 @@ class _Work:
     @np.errstate(over="ignore", invalid="ignore")
     def _count(self, values: NDArray[np.float32], decoded: NDArray[np.float32]) -> None:
         self.values = values.size
+        self._largest = max(self._largest, float(values.max()), -float(values.min()))
         signal, noise = _squares(values), _squares(decoded - values)
         if not math.isfinite(signal + noise):  # float32 ends at 3.4e38
             exact = values.astype(np.float64)

@@ -42,8 +42,13 @@ from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.traffic import active_bytes
-from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
+from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes, rounded_again
 from llm_lite.core.quant.tensor import TensorData
+
+AGAIN = (
+    "{share:.0%} of the weights have about as few bits in the file as {mode} has: to round them "
+    "once more loses as much again, and answers get worse; as-stored keeps them as they are"
+)
 
 
 class Runner(Struct):
@@ -71,9 +76,16 @@ class Runner(Struct):
     @property
     def note(self) -> str:
         """Return sentences on weights that are not multiplied as they are stored, though that was
-        requested, and on a context that makes short texts less exact; "" if there are none."""
+        requested, or that are rounded twice, and on a context that makes short texts less exact;
+        "" if there are none."""
         converted = self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
-        return "; ".join(filter(None, (converted, self._context_note)))
+        return "; ".join(filter(None, (converted, self._again_note, self._context_note)))
+
+    @property
+    def _again_note(self) -> str:
+        mode = self.executor_info.mode
+        share = self.model_info.rounded_again.get(mode, 0.0)
+        return AGAIN.format(mode=mode, share=share) if share else ""
 
     @property
     def _context_note(self) -> str:
@@ -212,6 +224,9 @@ def model_info(
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
+        rounded_again=MappingProxyType(
+            {m: share for m in MODES if (share := rounded_again(tensors.values(), m))}
+        ),
         stored_formats=MappingProxyType(dict(formats)),
         format_notes=described(formats),
         block_formats=of_blocks(formats),

@@ -162,6 +162,7 @@ class ModeSpeed(Struct, frozen=True):
     weight_bytes: int
     prefill_tok_s: float
     decode_tok_s: float
+    rounded_again: float = 0.0  # share of the weights: see `ModelInfo`
 
 
 class ModesMeasured(Event, frozen=True):

@@ -181,6 +181,9 @@ class ModelInfo(Abilities, Struct, frozen=True):
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it
         default_factory=lambda: MappingProxyType({})
     )
+    rounded_again: Mapping[str, float] = field(  # mode -> share of weights it rounds once more
+        default_factory=lambda: MappingProxyType({})
+    )
     stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
         default_factory=lambda: MappingProxyType({})
     )

@@ -65,6 +65,7 @@ def measure_modes(
                     runner.model_info.weight_bytes,
                     result.prefill_tok_s.median,
                     result.decode_tok_s.median,
+                    runner.model_info.rounded_again.get(mode, 0.0),
                 )
             )
         finally:
@@ -85,25 +86,26 @@ def _context(file: ModelFile) -> int:
 
 def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
     """Return the index of the most exact mode that is about as fast as the fastest, and a sentence
-    why."""
-    fastest = max(row.decode_tok_s for row in rows)
-    best = min(
-        (i for i, row in enumerate(rows) if row.decode_tok_s >= CLOSE * fastest),
-        key=lambda i: PREFERENCE.index(rows[i].mode),
+    why. A mode that rounds weights once more that have few bits already is none to choose."""
+    once = [row for row in rows if not row.rounded_again] or rows
+    fastest = max(row.decode_tok_s for row in once)
+    row = min(
+        (row for row in once if row.decode_tok_s >= CLOSE * fastest),
+        key=lambda row: PREFERENCE.index(row.mode),
     )
-    row = rows[best]
+    best = list(rows).index(row)
+    quick = max(rows, key=lambda other: other.decode_tok_s)
+    against = f"{row.decode_tok_s:.1f} against {quick.decode_tok_s:.1f} tok/s"
+    if quick.rounded_again and not row.rounded_again:
+        return best, f"{row.mode} rounds no weights a second time, as {quick.mode} does: {against}"
     if row.decode_tok_s == fastest:
         return best, f"{row.mode} is the fastest here: {fastest:.1f} tok/s"
-    quick = max(rows, key=lambda other: other.decode_tok_s)
     better = (
         "takes less memory than" if row.weight_bytes < quick.weight_bytes else "loses less than"
     )
     if quick.mode in ROUNDED:
         better = "is more exact than"
-    return best, (
-        f"{row.mode} {better} {quick.mode} and is nearly as fast: "
-        f"{row.decode_tok_s:.1f} against {fastest:.1f} tok/s"
-    )
+    return best, f"{row.mode} {better} {quick.mode} and is nearly as fast: {against}"
 
 
 def _watched(progress: Progress, mode: str, number: int) -> Progress:

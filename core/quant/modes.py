@@ -26,6 +26,10 @@ MODES = (AS_STORED, *_FORMAT_OF_MODE)
 MADE = "made."
 # What a tensor becomes as it is stored, where kernels do not read its format.
 _INSTEAD, _INSTEAD_OF_TABLE = "int8", "q8_0"
+# Weights so small may be below the scales of blocks, and then lose more than so much of the sum of
+# their squares; those that are not so small lose about a hundredth at int4.
+_SMALL, _MOST_NOISE = 1e-4, 0.06
+_FEW_BITS = 8  # a weight: with as many or more a second rounding loses next to nothing
 _ALIGNMENT = 64  # bytes, a cache line
 _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
@@ -175,6 +179,20 @@ def mode_bytes(tensors: Iterable[WeightOfFormat], mode: str) -> int:
     return sum(_matrix_bytes(t, target_dtype(t, mode, names)) for t in found)
 
 
+def rounded_again(tensors: Iterable[WeightOfFormat], mode: str) -> float:
+    """Return the share of the weights of matrices that a mode rounds to few bits though they have
+    about as few in the file: the errors of both roundings add up."""
+    found = [tensor for tensor in tensors if len(tensor.shape) > 1]
+    finer, again, whole = promoted(found, mode), 0, 0
+    for tensor in found:
+        count, dtype = math.prod(tensor.shape), target_dtype(tensor, mode, finer)
+        bits, stored = FORMATS[dtype].bits_per_weight, tensor.format.bits_per_weight
+        whole += count
+        if dtype != tensor.dtype and bits < _FEW_BITS and stored <= bits + 1:
+            again += count
+    return again / whole if whole else 0.0
+
+
 def convert(
     tensor: TensorData,
     mode: str,
@@ -200,12 +218,37 @@ def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
         return tensor
     target, columns = FORMATS[dtype], tensor.shape[-1]
     data = room(made_bytes(tensor, dtype))
-    end = 0
+    end, largest = 0, 0.0
     for decoded in pieces(tensor):
         begin, end = end, end + target.nbytes((len(decoded), columns))
         data[begin:end] = encode(tensor, target, decoded)
+        largest = max(largest, float(decoded.max()), -float(decoded.min()))
     data.flags.writeable = False
-    return TensorData(tensor.name, dtype, tensor.shape, data)
+    made = TensorData(tensor.name, dtype, tensor.shape, data)
+    if 0 < largest < _SMALL:
+        both = zip(pieces(tensor), pieces(made), strict=True)
+        squares = [(_squares(before), _squares(before - after)) for before, after in both]
+        signal, noise = np.sum(squares, axis=0).tolist()
+        check_kept(tensor, target, largest, signal, noise)
+    return made
+
+
+def _squares(values: NDArray[np.float32]) -> float:
+    flat = values.astype(np.float64).ravel()
+    return float(np.dot(flat, flat))
+
+
+def check_kept(
+    tensor: TensorData, target: QuantFormat, largest: float, signal: float, noise: float
+) -> None:
+    """Raise UnsupportedError if a format holds little of a tensor because its values, `largest` at
+    most, are small for it. signal, noise: sums of squares, of the values and of their errors."""
+    if 0 < largest < _SMALL and noise > _MOST_NOISE * signal:
+        raise UnsupportedError(
+            f"tensor {tensor.name!r} has no value beyond {largest:.3g}: {target.name} cannot hold "
+            "such small ones, and they would vanish; choose mode fp32"
+            + (f" or {AS_STORED}" if tensor.format.native else "")
+        )
 
 
 def pieces(tensor: TensorData) -> Iterator[NDArray[np.float32]]:

@@ -139,6 +139,9 @@ SENTENCES = (
     ),
     mark("{mode} loses less than {other} and is nearly as fast: {speed} against {fastest} tok/s"),
     mark(
+        "{mode} rounds no weights a second time, as {other} does: {speed} against {fastest} tok/s"
+    ),
+    mark(
         "{mode} is more exact than {other} and is nearly as fast: {speed} against {fastest} tok/s"
     ),
     # what fits instead of a model that does not

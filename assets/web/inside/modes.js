@@ -70,6 +70,9 @@ export class Modes {
     this.options(this.activations.field, kinds, modes.asked.activations);
     this.progress(modes.switch, isUnderWay(status));
     const { mode, activations } = this.wanted();
+    const again = modes.rounded_again?.[mode];
+    const lost = again ? ` ${t("modeAgain", { mode, share: `${Math.round(100 * again)}%` })}` : "";
+    this.hint.textContent = t("modeHint") + lost;
     const isSame = mode === modes.asked.mode && activations === modes.asked.activations;
     this.begin.disabled = isSame || this.sent || isUnderWay(status);
   }
@@ -80,7 +83,6 @@ export class Modes {
     this.activations.words.textContent = t("activations");
     this.begin.textContent = t("switchMode");
     this.stop.textContent = t("cancel");
-    this.hint.textContent = t("modeHint");
   }
 
   /** A field that a person has open is left alone unless what it offers is other. */

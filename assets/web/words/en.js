@@ -189,6 +189,8 @@ export default {
   switchMode: "Switch",
   openModes: "Switch the weight mode",
   modeHint: "It holds for everyone who uses this server. Answers under way go on in the new mode.",
+  modeAgain:
+    "{share} of the weights have about as few bits in the file as {mode} has: to round them once more loses as much again, and answers get worse.",
   modeStage: "{mode}: {stage}, {share}",
   modeFailed: "{mode} could not be used: {why}",
   modeNow: "The weights are {mode} now, activations {activations}.",

@@ -184,6 +184,8 @@ export default {
   switchMode: "전환",
   openModes: "가중치 모드 전환",
   modeHint: "이 서버를 쓰는 모두에게 적용됩니다. 작성 중인 답변은 새 모드로 이어집니다.",
+  modeAgain:
+    "가중치의 {share}는 파일에서 이미 {mode}만큼 적은 비트입니다. 한 번 더 반올림하면 그만큼을 다시 잃어 답변이 나빠집니다.",
   modeStage: "{mode}: {stage}, {share}",
   modeFailed: "{mode} 모드를 쓸 수 없습니다: {why}",
   modeNow: "이제 가중치는 {mode}, 활성값은 {activations}입니다.",

@@ -58,6 +58,10 @@ LIVE_ENCODER = mark("Takes effect at once: the text is encoded again.")
 LIVE = mark(
     "Takes effect at the next token, in the middle of an answer too. The conversation stays."
 )
+AGAIN = mark(
+    "{share:.0%} of the weights have about as few bits in the file as {mode} has: to round them "
+    "once more loses as much again, and answers get worse."
+)
 MEASURE = mark("Runs every mode that fits into memory for some seconds: prompt, then answer.")
 MEASURE_LABEL = mark("Measure")
 KEEP = mark(
@@ -111,6 +115,8 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
         for mode in MODES:
             if _draw_mode(state, ui, model, mode):
                 options = replace(options, mode=mode)
+    if words := again(model, options.mode):
+        wrapped(ui, words, "warning")
     imgui.dummy(ImVec2(0, ui.u(0.25)))
     options = _draw_activations(state, ui, options)
     actions: list[Action] = [SetOptions(options)] if options != state.options else []
@@ -261,7 +267,13 @@ def about(model: ModelInfo, mode: Mode) -> str:
     """Describe a mode of this model."""
     if mode == "as-stored" and model.conversion:
         return tr("The file's own blocks, but {conversion}.").format(conversion=model.conversion)
-    return tr(ABOUT[mode])
+    return "\n".join(filter(None, (tr(ABOUT[mode]), again(model, mode))))
+
+
+def again(model: ModelInfo, mode: Mode) -> str:
+    """Say what a mode loses by rounding weights a second time; "" where it does not."""
+    share = model.rounded_again.get(mode, 0.0)
+    return tr(AGAIN).format(share=share, mode=mode) if share else ""
 
 
 def place(model: ModelInfo, mode: Mode) -> str:

@@ -206,5 +206,6 @@ def _print_modes(modes: dict[str, Any]) -> None:
         show(
             f"{row['mode']:<12}{row['activations']:<13}{row['weight_bytes'] / 2**20:>7.1f} MiB"
             f"{row['prefill_tok_s']:>7.1f} tok/s{row['decode_tok_s']:>7.1f} tok/s"
+            + (f"  rounds {row['rounded_again']:.0%} twice" if row["rounded_again"] else "")
         )
     show(f"Recommended {modes['recommended']}: {modes['reason']}")

@@ -258,3 +258,11 @@ def test_a_device_that_does_not_exist(tiny_llama):
     options = EngineOptions(backend="vulkan", device=4711)
     with pytest.raises(DeviceError, match="4711"), running(tiny_llama, options):
         pass
+
+
+@pytest.mark.parametrize(("mode", "told"), [("int4", True), ("int8", False), ("as-stored", False)])
+def test_weights_that_are_rounded_twice_are_told(mode, told, write):
+    path = write(dtype="q4_0", width=64, heads=2, kv_heads=2, ffn=64)
+    with running(path, exact("cpu", mode=mode)) as runner:
+        assert ("of the weights have about as few bits in the file as int4" in runner.note) is told
+        assert set(runner.model_info.rounded_again) == {"int4"}

@@ -8,10 +8,10 @@ from llm_lite.core.metrics.modes import recommend
 SIZES = {"as-stored": 90, "fp32": 500, "fp16": 250, "int8": 140, "int4": 75}
 
 
-def said(**speeds):
+def said(again=(), **speeds):
     rows = [
-        ModeSpeed(mode.replace("_", "-"), "a32", SIZES[mode.replace("_", "-")], 1.0, speed)
-        for mode, speed in speeds.items()
+        ModeSpeed(name, "a32", SIZES[name], 1.0, speed, 0.8 if name in again else 0.0)
+        for name, speed in ((mode.replace("_", "-"), speed) for mode, speed in speeds.items())
     ]
     best, reason = recommend(rows)
     return rows[best].mode, reason
@@ -29,4 +29,21 @@ def said(**speeds):
 )
 def test_the_most_exact_of_those_that_are_about_as_fast(speeds, mode, why):
     found, reason = said(**speeds)
+    assert found == mode and reason.startswith(why)
+
+
+@pytest.mark.parametrize(
+    "speeds, mode, why",
+    [
+        (
+            {"as_stored": 60, "int8": 40, "int4": 100},
+            "as-stored",
+            "as-stored rounds no weights a second time, as int4 does: 60.0 against 100.0 tok/s",
+        ),
+        ({"as_stored": 100, "int4": 90}, "as-stored", "as-stored is the fastest here"),
+        ({"int4": 90}, "int4", "int4 is the fastest here"),
+    ],
+)
+def test_a_mode_that_rounds_few_bits_once_more_is_none_to_choose(speeds, mode, why):
+    found, reason = said(again=("int4",), **speeds)
     assert found == mode and reason.startswith(why)

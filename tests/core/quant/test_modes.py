@@ -181,3 +181,42 @@ def test_converted_weights_may_lie_in_large_pages():
     assert rights == "rw-p"  # shared memory has them only where the system is set up for it
     if Path("/sys/kernel/mm/transparent_hugepage").exists():
         assert "hg" in flags
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4", "fp16"])
+@pytest.mark.parametrize(("scale", "taken"), [(1e-2, True), (1e-5, True), (1e-7, False)])
+def test_weights_that_would_vanish_are_refused(mode, scale, taken):
+    values = np.random.default_rng(1).normal(0, scale, (32, 64)).astype("<f4")
+    source = TensorData("t", "f32", (32, 64), values.reshape(-1).view("u1"))
+    if taken:
+        made = modes.convert(source, mode).dequantize()
+        assert np.square(made - values).sum() < 0.06 * np.square(values).sum()
+        return
+    if mode == "fp16":  # which holds a tenth of such values exactly enough
+        assert np.square(modes.convert(source, mode).dequantize() - values).sum() > 0
+        return
+    with pytest.raises(UnsupportedError, match=r"'t' has no value beyond .*e-07: int. cannot hold"):
+        modes.convert(source, mode)
+
+
+def test_small_rows_beside_others_are_no_reason_to_refuse():
+    values = np.random.default_rng(1).normal(0, 1e-2, (64, 64)).astype("<f4")
+    values[32:] *= 1e-8  # tokens that were never trained
+    source = TensorData("t", "f32", values.shape, values.reshape(-1).view("u1"))
+    made = modes.convert(source, "int8").dequantize()
+    assert np.abs(made[:32] - values[:32]).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("stored", "mode", "share"),
+    [
+        ("q4_0", "int4", 1.0),
+        ("q5_0", "int4", 1.0),
+        ("q8_0", "int4", 0.0),
+        ("q4_0", "int8", 0.0),
+        ("q4_0", "as-stored", 0.0),
+        ("f32", "int4", 0.0),
+    ],
+)
+def test_which_modes_round_few_bits_once_more(stored, mode, share):
+    assert modes.rounded_again([tensor(stored, (32, 64))], mode) == share
