@@ -152,10 +152,11 @@ class HostRunner(ABC):
             inputs = [self._value(t, step) for t in scratch if t.kind is Kind.SCRATCH]
             outputs = (plan.tensors[i] for i in op.outputs)
             found: object = self.run_op(plan, op, step, inputs)
-            if not isinstance(found, list | tuple) or len(found) != len(op.outputs):
-                is_list = isinstance(found, list | tuple)
-                what = f"a list of {len(found)}" if is_list else type(found).__name__
-                raise _wrong(op, f"a list of {len(op.outputs)} arrays", what)
+            expected_list = f"a list of {len(op.outputs)} arrays"
+            if not isinstance(found, list | tuple):
+                raise _wrong(op, expected_list, type(found).__name__)
+            if len(found) != len(op.outputs):
+                raise _wrong(op, expected_list, f"a list of {len(found)}")
             for tensor, value in zip(outputs, found, strict=True):
                 data = _bytes(op, value)
                 expected = tensor.rows_in(step), tensor_row_bytes(tensor)

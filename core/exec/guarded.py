@@ -33,16 +33,18 @@ def _called(
 ) -> _T:
     try:
         return call()
-    except (*kept, KeyboardInterrupt):  # a person's
+    except KeyboardInterrupt:  # a person's
+        raise
+    except kept:
         raise
     except MemoryError as error:
-        raise OutOfDeviceMemoryError(f"{name}: not enough memory: {told(error)}") from error
+        raise OutOfDeviceMemoryError(f"{name}: not enough memory: {message_text(error)}") from error
     except BaseException as error:  # whatever a package raises must not end the program
-        why = f"{type(error).__name__}: {told(error)}"
+        why = f"{type(error).__name__}: {message_text(error)}"
         raise AcceleratorError(f"the accelerator {name} failed: {one_line(why)}") from error
 
 
-def told(error: BaseException) -> str:
+def message_text(error: BaseException) -> str:
     """Return an error's text, whose making may fail too."""
     try:
         return one_line(str(error))

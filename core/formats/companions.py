@@ -28,6 +28,7 @@ _BEGINNINGS = {
     **dict.fromkeys((b"lmgg", b"fmgg", b"tjgg"), f"a model {_OLD}; convert it again"),
     b"PK\x03\x04": "a zip archive, as PyTorch's checkpoints are; convert it to safetensors",
 }
+_PAGES = (b"<!doctype", b"<html")
 _LONGEST_NAME = 200  # bytes of a tensor's
 
 
@@ -49,6 +50,11 @@ def other_kind(begin: bytes) -> str:
     """Return what a file is by its first bytes that is no GGUF file, "" where they say nothing."""
     if begin[:4] in _BEGINNINGS:
         return _BEGINNINGS[begin[:4]]
+    if begin.lstrip().lower().startswith(_PAGES):
+        return (
+            "a web page, as of an address of the hub with /blob/ in it; the file itself has "
+            "/resolve/ there"
+        )
     entries, length = struct.unpack("<ii", begin[:8].ljust(8, b"\0"))
     name = begin[8:].startswith((b"blk.", b"output.", b"token_embd."))
     if 0 < entries < 1 << 16 and 0 < length < _LONGEST_NAME and name:

@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.accelerator import GROUP, Accelerator
-from llm_lite.core.exec.guarded import guarded, shown, told
+from llm_lite.core.exec.guarded import guarded, message_text, shown
 from llm_lite.core.messages.options import BACKENDS
 from llm_lite.core.plain_text import one_line
 
@@ -77,7 +77,7 @@ def _loaded(entry: EntryPoint) -> Accelerator:
     except (RequestError, KeyboardInterrupt):
         raise
     except BaseException as error:  # `sys.exit` at import must not end the program
-        why = one_line(f"{type(error).__name__}: {told(error)}")
+        why = one_line(f"{type(error).__name__}: {message_text(error)}")
         raise RequestError(
             f"backend {entry.name}: the package {_package(entry)} cannot be imported: {why}"
         ) from error

@@ -95,9 +95,11 @@ def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
     )
     best = list(rows).index(row)
     quick = max(rows, key=lambda other: other.decode_tok_s)
-    against = f"{row.decode_tok_s:.1f} against {quick.decode_tok_s:.1f} tok/s"
     if quick.rounded_again and not row.rounded_again:
-        return best, f"{row.mode} rounds no weights a second time, as {quick.mode} does: {against}"
+        return best, (
+            f"{row.mode} rounds no weights a second time, as {quick.mode} does: "
+            f"{row.decode_tok_s:.1f} against {quick.decode_tok_s:.1f} tok/s"
+        )
     if row.decode_tok_s == fastest:
         return best, f"{row.mode} is the fastest here: {fastest:.1f} tok/s"
     better = (
@@ -105,7 +107,10 @@ def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
     )
     if quick.mode in ROUNDED:
         better = "is more exact than"
-    return best, f"{row.mode} {better} {quick.mode} and is nearly as fast: {against}"
+    return best, (
+        f"{row.mode} {better} {quick.mode} and is nearly as fast: "
+        f"{row.decode_tok_s:.1f} against {fastest:.1f} tok/s"
+    )
 
 
 def _watched(progress: Progress, mode: str, number: int) -> Progress:

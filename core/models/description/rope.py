@@ -56,8 +56,8 @@ _MOST_PAIRS = 1 << 16
 
 
 def kind_of(config: CheckpointConfig) -> str:
-    said = _said(config.rope()[0])
-    kind = _SAME.get(said, said)
+    name = _kind_name(config.rope()[0])
+    kind = _SAME.get(name, name)
     if kind == "yarn" and config.get("model_type") == "phi3":  # Phi-3's first name for it
         kind = "longrope"
     if kind not in _KNOWN:
@@ -68,13 +68,13 @@ def kind_of(config: CheckpointConfig) -> str:
     return kind
 
 
-def _said(part: CheckpointConfig) -> str:
+def _kind_name(part: CheckpointConfig) -> str:
     return part.text("rope_type", part.text("type", "default"))
 
 
 def is_plain(part: CheckpointConfig) -> bool:
     """Return whether rotary fields scale nothing."""
-    kind = _said(part)
+    kind = _kind_name(part)
     if kind == "linear":
         return bool(part.get("factor") == 1)
     return _SAME.get(kind, kind) == "default"
@@ -90,7 +90,7 @@ def check_plain(part: CheckpointConfig) -> None:
 def unread(config: CheckpointConfig) -> list[str]:
     """Return the rotary fields that nothing is made of, and that say something."""
     part, _ = config.rope()
-    read = {*_FIELDS[""], *_FIELDS.get(_said(part), ()), *_FIELDS.get(kind_of(config), ())}
+    read = {*_FIELDS[""], *_FIELDS.get(_kind_name(part), ()), *_FIELDS.get(kind_of(config), ())}
     return [key for key in part.keys() - read if part.get(key) not in (None, 1, False, True)]
 
 

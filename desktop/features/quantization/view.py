@@ -271,7 +271,7 @@ def about(model: ModelInfo, mode: Mode) -> str:
 
 
 def again(model: ModelInfo, mode: Mode) -> str:
-    """Say what a mode loses by rounding weights a second time; "" where it does not."""
+    """Return what a mode loses by rounding weights a second time; "" where it does not."""
     share = model.rounded_again.get(mode, 0.0)
     return tr(AGAIN).format(share=share, mode=mode) if share else ""
 

@@ -57,16 +57,16 @@ class _Cancelling:
     def __init__(self, interrupted: interrupts.Noted | None, handle: Handle) -> None:
         self._interrupted, self._handle = interrupted, handle
         self._since: float | None = None
-        self._told = False
+        self._warned = False
 
-    def look(self) -> None:
+    def poll(self) -> None:
         if self._interrupted is None or not self._interrupted.is_set():
             return
         if self._since is None:
             self._since = time.monotonic()
             self._handle.cancel()
-        elif not self._told and time.monotonic() - self._since > interrupts.PATIENCE:
-            self._told = True
+        elif not self._warned and time.monotonic() - self._since > interrupts.PATIENCE:
+            self._warned = True
             warn(
                 "the step that is running does not end (does its executor hang?); Ctrl-C ends the "
                 f"program, and once more after {interrupts.PATIENCE:g} seconds leaves at once"
@@ -83,7 +83,7 @@ def generate(engine: WaitingEngine, command: Generate, *, shown: bool) -> Stream
         handle = engine.submit(command)
         cancelling = _Cancelling(interrupted, handle)
         while end is None:
-            cancelling.look()
+            cancelling.poll()
             for one in engine.wait(_POLL_SECONDS):
                 report(one.event)
                 if one.command is command:
@@ -207,7 +207,7 @@ def execute(
         cancelling = _Cancelling(interrupted, handle)
         events = list[Event]()
         while not (events and isinstance(events[-1], Ended)):
-            cancelling.look()
+            cancelling.poll()
             for one in engine.wait(_POLL_SECONDS):
                 take(one.event)
                 if one.command is command:

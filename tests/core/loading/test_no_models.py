@@ -9,6 +9,7 @@ from gguf import GGUFType, GGUFWriter
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.registry import read_model
 from tests.make_huggingface import LLAMA_CONFIG, llama_tensors, write_folder
 from tests.make_safetensors import build_safetensors, entry, write_shards
 
@@ -91,6 +92,7 @@ def test_a_projector_by_its_architecture(tmp_path):
     [
         (b"algg" + bytes(40), "it is an adapter (LoRA) of llama.cpp before GGUF"),
         (b"tjgg" + bytes(40), "it is a model of llama.cpp before GGUF"),
+        (b"<!DOCTYPE html>\n<html>" + bytes(40), "it is a web page, as of an address of the hub"),
         (b"PK\x03\x04" + bytes(40), "it is a zip archive, as PyTorch's checkpoints are"),
         (
             struct.pack("<ii", 112, 20) + b"blk.0.attn_k.weight\0" + bytes(40),
@@ -154,6 +156,31 @@ def test_shards_with_more_than_their_index_names(tmp_path):
         "1 tensors of its shards are not read, as their index does not name them "
         "('model.layers.9.extra.weight')",
     )
+
+
+def test_an_index_that_names_an_embedding_which_is_the_head(tmp_path):
+    """As CodeShell's does: its shards have the head alone, and both are tied."""
+    config, tensors = {**LLAMA_CONFIG, "tie_word_embeddings": True}, llama_tensors(LLAMA_CONFIG)
+    folder = write_folder(tmp_path / "m", config, tensors)
+    (folder / "model.safetensors").unlink()
+    write_shards(folder, {"model-00001-of-00001.safetensors": tensors})
+    del tensors["model.embed_tokens.weight"]
+    (folder / "model-00001-of-00001.safetensors").write_bytes(build_safetensors(tensors))
+    found = open_source(folder).tensors
+    assert bytes(found["token_embd.weight"].data) == tensors["lm_head.weight"][2]
+    assert "output.weight" not in found
+
+
+def test_an_index_that_names_a_matrix_which_no_shard_has(tmp_path):
+    tensors = llama_tensors(LLAMA_CONFIG)
+    folder = write_folder(tmp_path / "m", LLAMA_CONFIG, tensors)
+    (folder / "model.safetensors").unlink()
+    write_shards(folder, {"model-00001-of-00001.safetensors": tensors})
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    (folder / "model-00001-of-00001.safetensors").write_bytes(build_safetensors(tensors))
+    source = open_source(folder)
+    with pytest.raises(LlmLiteError, match=r"tensor blk\.1\.ffn_up\.weight is missing"):
+        read_model(source.metadata, source.tensors, source.path)
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 48), (300, 0)])
