@@ -18,12 +18,12 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.backends import ENCODER_BUCKETS
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.runner import weights_note
 from llm_lite.core.loading.verification import Part
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model, ModelShape, TextEmbedding
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.step import PAGE, PageShape
-from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import replace
 
@@ -55,7 +55,7 @@ class EncoderRunner(Struct):
     @property
     def note(self) -> str:
         """Return a sentence on converted weights, as `Runner.note`."""
-        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
+        return weights_note(self.model_info, self.executor_info)
 
     def attention_of(self, part: AttentionPart) -> AttentionSource:
         """Return the source of attention maps; an encoder has one part."""

@@ -78,14 +78,8 @@ class Runner(Struct):
         """Return sentences on weights that are not multiplied as they are stored, though that was
         requested, or that are rounded twice, and on a context that makes short texts less exact;
         "" if there are none."""
-        converted = self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
-        return "; ".join(filter(None, (converted, self._again_note, self._context_note)))
-
-    @property
-    def _again_note(self) -> str:
-        mode = self.executor_info.mode
-        share = self.model_info.rounded_again.get(mode, 0.0)
-        return AGAIN.format(mode=mode, share=share) if share else ""
+        weights = weights_note(self.model_info, self.executor_info)
+        return "; ".join(filter(None, (weights, self._context_note)))
 
     @property
     def _context_note(self) -> str:
@@ -182,6 +176,15 @@ class Runner(Struct):
                 stack.callback(self.learned.close)
             for source in (self.attention, *self.parts.values()):
                 source.close()
+
+
+def weights_note(model: ModelInfo, executor: ExecutorInfo) -> str:
+    """Return a sentence on weights that are not as the file has them, though that was requested, or
+    that are rounded twice; "" if there are none."""
+    if executor.mode == AS_STORED:
+        return model.conversion
+    share = model.rounded_again.get(executor.mode, 0.0)
+    return AGAIN.format(mode=executor.mode, share=share) if share else ""
 
 
 def model_info(
