@@ -28,7 +28,9 @@ def _alpha(config: CheckpointConfig) -> float:
             f"{config.path}: rotary scaling {quote(kind)} is not known here; "
             "known are default, dynamic with alpha"
         )
-    return part.number("alpha", 1.0, within=ROPE_FACTOR) if kind == "dynamic" else 1.0
+    if kind != "dynamic" or (part.get("alpha") is None and part.get("factor") is not None):
+        return 1.0  # a factor alone raises the base in longer contexts than the model's own
+    return part.number("alpha", within=ROPE_FACTOR)
 
 
 def _theta(config: CheckpointConfig, known: Known) -> float:

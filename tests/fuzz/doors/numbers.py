@@ -47,6 +47,7 @@ _LEFT_OUT: tuple[Any, ...] = (
     1 << 31,
 )
 _BUILD = BuildOptions(16, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)), 16)
+_CASES = 2  # of a family
 _FAR = (1 << 12, 1 << 31, 1 << 62)
 
 
@@ -56,7 +57,7 @@ def cases() -> dict[str, tuple[Callable[[Path], Path], Use]]:
     made: dict[str, tuple[Callable[[Path], Path], Use]] = {}
     for name in family_checks.NAMES:
         family = family_of(name)
-        for case in family.cases:
+        for case in list(family.cases)[:_CASES]:
             made[f"{name} {case}"] = (_writer(family_checks.write_case, family, case), whole.run)
     for name, case in (
         *(("bert", "masked"), ("roberta", "masked"), ("distilbert", "masked")),
@@ -80,6 +81,7 @@ def _writer(write: Callable[..., Path], family: Any, case: str) -> Callable[[Pat
 @cache
 def folder_of(name: str) -> Path:
     place = Path.cwd() / "tmp" / name.replace(" ", "-")
+    place.parent.mkdir(exist_ok=True)
     return place if place.is_dir() else cases()[name][0](place)
 
 
@@ -197,4 +199,10 @@ def tried(change: Change, folder: Path, rng: random.Random) -> Result:
     return cases()[change[0]][1](write(change, folder), rng)
 
 
-DOOR = Door("numbers", use, whole.prepare)
+def prepare() -> None:
+    whole.prepare()
+    for name in cases():
+        folder_of(name)
+
+
+DOOR = Door("numbers", use, prepare)
