@@ -30,6 +30,7 @@ from llm_lite.core.messages.library import Fit
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layout
+from llm_lite.core.quant.modes import rounded_again
 from llm_lite.core.records import replace
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
@@ -79,7 +80,8 @@ class Fitting(Struct, frozen=True):
     def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:
         """Return the fit with these options, with what would fit if it does not."""
         plan = self.plan(options)
-        found = estimate(plan, self.machine, gb_s)
+        again = rounded_again(self.description.tensors.values(), options.mode)
+        found = replace(estimate(plan, self.machine, gb_s), rounded_again=again)
         if found.fits:
             return found
         return replace(found, instead=self.instead(plan, found, self.smaller(plan, found)))

@@ -42,13 +42,8 @@ from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.traffic import active_bytes
-from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes, rounded_again
+from llm_lite.core.quant.modes import AS_STORED, MODES, again_sentence, mode_bytes, rounded_again
 from llm_lite.core.quant.tensor import TensorData
-
-AGAIN = (
-    "{share:.0%} of the weights have about as few bits in the file as {mode} has: to round them "
-    "once more loses as much again, and answers get worse; as-stored keeps them as they are"
-)
 
 
 class Runner(Struct):
@@ -184,7 +179,7 @@ def weights_note(model: ModelInfo, executor: ExecutorInfo) -> str:
     if executor.mode == AS_STORED:
         return model.conversion
     share = model.rounded_again.get(executor.mode, 0.0)
-    return AGAIN.format(mode=executor.mode, share=share) if share else ""
+    return again_sentence(executor.mode, share) if share else ""
 
 
 def model_info(

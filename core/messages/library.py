@@ -105,6 +105,7 @@ class Fit(Struct, frozen=True):
     active_bytes: int = 0  # that a token of a mixture of experts reads; 0: it reads all
     # Of experts that stay in their file: of the parts are those that a token reads. 0: none do.
     in_file: int = 0
+    rounded_again: float = 0.0  # share of the weights: see `ModelInfo`
 
     @property
     def fits(self) -> bool:

@@ -193,6 +193,15 @@ def rounded_again(tensors: Iterable[WeightOfFormat], mode: str) -> float:
     return again / whole if whole else 0.0
 
 
+def again_sentence(mode: str, share: float) -> str:
+    """Return what is lost where a mode rounds this share of the weights once more."""
+    return (
+        f"{share:.0%} of the weights have about as few bits in the file as {mode} has: to round "
+        "them once more loses as much again, and answers get worse; as-stored keeps them as they "
+        "are"
+    )
+
+
 def convert(
     tensor: TensorData,
     mode: str,

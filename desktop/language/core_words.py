@@ -139,6 +139,10 @@ SENTENCES = (
     ),
     mark("{mode} loses less than {other} and is nearly as fast: {speed} against {fastest} tok/s"),
     mark(
+        "{share} of the weights have about as few bits in the file as {mode} has: to round them "
+        "once more loses as much again, and answers get worse; as-stored keeps them as they are"
+    ),
+    mark(
         "{mode} rounds no weights a second time, as {other} does: {speed} against {fastest} tok/s"
     ),
     mark(

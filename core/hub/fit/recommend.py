@@ -36,8 +36,11 @@ def recommend(fits: Sequence[Fit], quality: Sequence[float]) -> int | None:
 
 def recommend_mode(fits: Sequence[Fit]) -> int | None:
     """Return the index of the best mode of one model, as `recommend` does: as-stored is as exact as
-    the file is, so that only fewer bits lose something."""
-    return recommend(fits, [-BY_QUALITY.index(fit.mode) for fit in fits])
+    the file is, so that only fewer bits lose something. One that rounds weights twice is chosen
+    where no other fits."""
+    once = [fit for fit in fits if fit.fits and not fit.rounded_again] or fits
+    best = recommend(once, [-BY_QUALITY.index(fit.mode) for fit in once])
+    return None if best is None else list(fits).index(once[best])
 
 
 def _has_headroom(fit: Fit) -> bool:

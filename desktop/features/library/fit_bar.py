@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.hub.fit.recommend import HEADROOM
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.messages.library import Fit, LocalModel, MemoryPart
+from llm_lite.core.quant.modes import again_sentence
 from llm_lite.desktop.features.library.model import SetFitOptions
 from llm_lite.desktop.features.library.state import FitAnswer, LibraryState, modes_of
 from llm_lite.desktop.features.program.action import Action
@@ -107,6 +108,9 @@ def draw_fit(ui: Ui, fit: Fit) -> None:
         _draw_parts(ui, parts, taken, free)
         _draw_share(ui, taken, free)
         _draw_verdict(ui, taken, free)
+    if fit.rounded_again:
+        lost = again_sentence(fit.mode, fit.rounded_again)
+        wrapped(ui, sentence(translated(lost)), "warning")
     if fit.instead:
         wrapped(ui, sentence(translated_instead(fit.instead)), "text")
     _draw_speed(ui, fit)

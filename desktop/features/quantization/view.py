@@ -5,6 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
+from llm_lite.core.quant.modes import again_sentence
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.reasons import draw_reason
 from llm_lite.desktop.features.program.action import Action
@@ -16,7 +17,7 @@ from llm_lite.desktop.features.quantization.state import Page
 from llm_lite.desktop.features.remote.view import NO_MODES, draw_unreported
 from llm_lite.desktop.language.core_words import translated, translated_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.language.units import capital, quantity, rate, size
+from llm_lite.desktop.language.units import capital, quantity, rate, sentence, size
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
@@ -57,10 +58,6 @@ ACTIVATION_HINTS = (
 LIVE_ENCODER = mark("Takes effect at once: the text is encoded again.")
 LIVE = mark(
     "Takes effect at the next token, in the middle of an answer too. The conversation stays."
-)
-AGAIN = mark(
-    "{share:.0%} of the weights have about as few bits in the file as {mode} has: to round them "
-    "once more loses as much again, and answers get worse."
 )
 MEASURE = mark("Runs every mode that fits into memory for some seconds: prompt, then answer.")
 MEASURE_LABEL = mark("Measure")
@@ -273,7 +270,7 @@ def about(model: ModelInfo, mode: Mode) -> str:
 def again(model: ModelInfo, mode: Mode) -> str:
     """Return what a mode loses by rounding weights a second time; "" where it does not."""
     share = model.rounded_again.get(mode, 0.0)
-    return tr(AGAIN).format(share=share, mode=mode) if share else ""
+    return sentence(translated(again_sentence(mode, share))) if share else ""
 
 
 def place(model: ModelInfo, mode: Mode) -> str:

@@ -16,6 +16,7 @@ from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions, Mode
 from llm_lite.core.messages.library import Fit
+from llm_lite.core.quant.modes import again_sentence
 from llm_lite.core.records import asdict, replace
 
 _PARTS = ("weights", "cache", "scratch", "maps", "program")
@@ -72,6 +73,8 @@ def _tell(
             show(f"{mode} does not fit: {fit.instead}")
         elif fit.in_file:
             show(f"{mode}: {amount(fit.in_file)} of experts stay in the file, as they do not fit")
+        if not isinstance(fit, str) and fit.rounded_again:
+            show(f"{mode}: {again_sentence(mode, fit.rounded_again)}")
     return 0
 
 

@@ -14,6 +14,7 @@ from llm_lite.core.loading.backends import ExecutorChoice
 from llm_lite.core.loading.fitting import Fitting
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import Fit, HubFile, MemoryPart
+from llm_lite.core.records import replace
 
 GB = 10**9
 
@@ -40,6 +41,17 @@ def test_a_mode_as_exact_as_the_file_is_before_larger_ones():
     fits = [fit(size * GB, mode=mode) for mode, size in modes.items()]
     assert fits[recommend_mode(fits)].mode == "as-stored"
     narrow = [fit(size * GB, mode=mode, free=3 * GB) for mode, size in modes.items()]
+    assert narrow[recommend_mode(narrow)].mode == "int4"
+
+
+def test_a_mode_that_rounds_weights_twice_is_chosen_where_no_other_fits():
+    def fits_of(free):
+        rows = [fit(1 * GB, mode="int4", free=free), fit(3 * GB, mode="as-stored", free=free)]
+        return [replace(rows[0], rounded_again=0.8), rows[1]]
+
+    roomy, tight, narrow = (fits_of(free * GB) for free in (9, 3, 2))
+    assert roomy[recommend_mode(roomy)].mode == "as-stored"
+    assert tight[recommend_mode(tight)].mode == "as-stored"
     assert narrow[recommend_mode(narrow)].mode == "int4"
 
 
