@@ -97,7 +97,7 @@ BAD_CONFIG = {
         {"quantization_config": {"quant_method": "gptq", "bits": 4}},
         r"the weights are quantized \(gptq\), which is not read here; expected BF16",
     ),
-    "eos": ({"eos_token_id": "</s>"}, "eos_token_id is \"</s>\", expected ids"),
+    "eos": ({"eos_token_id": "</s>"}, 'eos_token_id is "</s>", expected ids'),
     "0 heads": ({"num_attention_heads": 0}, "num_attention_heads is 0, expected 1 to 4096"),
     "layers": ({"num_hidden_layers": 3}, "blk.2.attn_norm.weight is missing"),
     "shape": ({"intermediate_size": 76}, r"expected shape \(76, 48\), found \(75, 48\)"),
