@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,13 +24,13 @@ from llm_lite.core.errors import (
     TooLongError,
     UnsupportedError,
 )
+from llm_lite.core.generation.turns import Told, Turn, told
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,
     SpellTokens,
     Thinking,
     TokensSpelled,
-    ToolCall,
     ToolSpec,
 )
 from llm_lite.core.records import replace
@@ -38,9 +39,8 @@ from llm_lite.core.text.continued import is_text, pieces
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 from llm_lite.core.tools.declared import offered
-from llm_lite.core.tools.json_values import JsonProblem, read_json
+from llm_lite.core.tools.json_values import read_json
 
-_UNNAMED = "unknown"
 _BETWEEN = "\0"  # arguments of calls: JSON has none
 _MARK = "\uf8ff"  # a private-use character
 _SPACES = re.compile(rb"\s*")
@@ -188,6 +188,7 @@ def encode(
     continue_last: bool,
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
+    values: Mapping[str, Any] = {},
 ) -> Encoded:
     """Encode a conversation in the model's own template, or else in a plain format; as one text if
     it is a text that is continued. FileError if the template is at fault."""
@@ -202,6 +203,7 @@ def encode(
             continue_last=continue_last,
             thinking=thinking,
             tools=tools,
+            values=values,
         )
     except UnsupportedError as error:  # the template's own fault
         raise FileError(file.path, str(error)) from error
@@ -237,38 +239,31 @@ def encode_chat(
     continue_last: bool = False,
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
+    values: Mapping[str, Any] = {},
 ) -> Encoded:
     """Encode the template's own text with its control tokens, the messages' contents as plain text.
 
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
-    last message is an assistant's, and stays open. `thinking` and `tools`: as in `Generate`.
-
-    What a tool said, and a system's message after the first, are told as such where the template
-    writes them; else as a person's, as many templates refuse these roles or leave them out.
+    last message is an assistant's, and stays open. `thinking`, `tools` and `values`: as in
+    `Generate`. The messages are told as `turns.told` finds that the template writes all of them.
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
-    turns = _roles_written(template, messages[:-1] if continue_last else messages, thinking)
-    asked = _Rendering(template, tokenizer, thinking, tools)
-    try:
-        spoken, segments = asked.rendered(turns)
-    except RequestError:
-        spoken_turns = [_not_silent(m) for m in turns]
-        if spoken_turns == [*turns]:
-            raise
-        spoken, segments = asked.rendered(spoken_turns)
-    encoded, known = Encoded([], []), MessageTexts(turns)
+    asked = _Rendering(template, tokenizer, thinking, tools, values)
+    telling = asked.told(messages[:-1] if continue_last else messages)
+    spoken, segments = asked.rendered(telling)
+    encoded = Encoded([], [])
+    writer = _SegmentWriter(tokenizer, encoded, telling.turns)
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
         if trusted or text not in spoken:
             pending.append((text, trusted))
             continue
-        _add_segments(encoded, tokenizer, pending, known)
-        answer = spoken[text]
-        encoded.add(without_end(tokenizer, turns[answer].tokens), answer)
+        writer.add(pending)
+        writer.add_spoken(spoken[text])
         pending = []
-    _add_segments(encoded, tokenizer, pending, known)
+    writer.add(pending)
     begin = list(tokenizer.around[0])
     if encoded.ids[: len(begin)] != begin:  # the template wrote none
         encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
@@ -291,8 +286,8 @@ def chat_segments(
 ) -> list[Segment]:
     """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
     tokens are known enter as their text."""
-    turns = _roles_written(template, [replace(m, tokens=()) for m in messages], thinking)
-    return _Rendering(template, tokenizer, thinking, tools).rendered(turns)[1]
+    asked = _Rendering(template, tokenizer, thinking, tools, {})
+    return asked.rendered(asked.told([replace(m, tokens=()) for m in messages]))[1]
 
 
 class _Rendering:
@@ -304,55 +299,59 @@ class _Rendering:
         tokenizer: Tokenizer,
         thinking: bool,
         tools: Sequence[ToolSpec],
+        values: Mapping[str, Any],
     ) -> None:
+        check_values(values, tokenizer.control_tokens)
         self._template, self._tokenizer, self._thinking = template, tokenizer, thinking
         self._tools = tools_for(template, tools, tokenizer.control_tokens)
+        self._values = values
 
-    def rendered(self, turns: Sequence[ChatMessage]) -> tuple[dict[str, int], list[Segment]]:
-        """Return the answers that are in the prompt as placeholders, and the prompt in segments."""
-        try:
-            return self._segments(turns, for_template(self._template, turns))
-        except UnsupportedError:
-            if not any(turn.calls for turn in turns):
-                raise
-            plain = for_template(self._template, turns, arguments_as_text=True)
-            return self._segments(turns, plain)
+    def told(self, messages: Sequence[ChatMessage]) -> Told:
+        return told(
+            self._template,
+            messages,
+            thinking=self._thinking,
+            has_tools=bool(self._tools),
+            values=self._values,
+        )
 
-    def _segments(
-        self, turns: Sequence[ChatMessage], plain: list[Message]
-    ) -> tuple[dict[str, int], list[Segment]]:
-        spoken, rendered = self._stand_ins(turns, plain)
+    def rendered(self, telling: Told) -> tuple[dict[str, int], list[Segment]]:
+        """Return the answers that are in the prompt as placeholders, by the places of their turns,
+        and the prompt in segments."""
+        spoken, rendered = self._stand_ins(telling)
         segments = self._template.render_segments(
             rendered,
             add_generation_prompt=True,
             thinking=self._thinking,
             tools=self._tools,
+            values=self._values,
             control_tokens=self._tokenizer.control_tokens,
         )
         return spoken, segments
 
-    def _stand_ins(
-        self, turns: Sequence[ChatMessage], plain: list[Message]
-    ) -> tuple[dict[str, int], list[Message]]:
+    def _stand_ins(self, telling: Told) -> tuple[dict[str, int], list[Message]]:
         """Replace each answer whose tokens are known by a unique placeholder before rendering;
-        return the answers' indices by placeholder, and the messages with these.
+        return the answers' places by placeholder, and the messages with these.
 
         A placeholder is found again whatever the template trims and whatever else is said. Where a
         template does not write the contents as they are (it drops the thoughts of earlier answers,
         say, or writes calls in another form), there are no placeholders: the contents are encoded
         again.
         """
+        turns = telling.messages
+        plain = telling.given(self._template, self._tools)
         runs = (run for m in turns for run in re.findall(f"{_MARK}+", m.content))
         mark = _MARK * (1 + max(map(len, runs), default=0))
         known = [i for i, m in enumerate(turns) if m.role == "assistant" and m.tokens]
         silent = [i for i in known if not turns[i].thought]
-        for indices in (silent, [i for i in silent if not turns[i].calls]):
-            spoken = {f"{mark}{index}{mark}": index for index in indices}
+        for places in (silent, [i for i in silent if not turns[i].calls]):
+            spoken = {f"{mark}{place}{mark}": place for place in places}
             if not spoken:
                 break
-            rendered = list(plain)
-            for name, index in spoken.items():
-                rendered[index] = {"role": "assistant", "content": name}
+            filled = list(telling.turns)
+            for name, place in spoken.items():
+                filled[place] = Turn.of(place, ChatMessage("assistant", name))
+            rendered = replace(telling, turns=tuple(filled)).given(self._template, self._tools)
             if self._stands_for(turns, plain, spoken, rendered):
                 return spoken, rendered
         return {}, plain
@@ -365,10 +364,11 @@ class _Rendering:
         rendered: list[Message],
     ) -> bool:
         """Return True if the prompt with placeholders is the prompt, once they are filled in."""
-        template = self._template
-        expected = template.render(plain, thinking=self._thinking, tools=self._tools)
-        found = template.render(rendered, thinking=self._thinking, tools=self._tools)
-        contents = {name: self._content(turns[index]) for name, index in spoken.items()}
+        render = partial(
+            self._template.render, thinking=self._thinking, tools=self._tools, values=self._values
+        )
+        expected, found = render(plain), render(rendered)
+        contents = {name: self._content(turns[place]) for name, place in spoken.items()}
         names = re.compile("|".join(map(re.escape, spoken)))
         untrimmed = names.sub(lambda name: contents[name[0]], found)
         trimmed = names.sub(lambda name: contents[name[0]].strip(), found)
@@ -380,54 +380,36 @@ class _Rendering:
         return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
 
 
-def _roles_written(
-    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
-) -> Sequence[ChatMessage]:
-    """Return the messages; a role that the template does not write becomes a person's."""
-    if not template.tools_variable:
-        turns = without_tool_roles(turns)
-    rare = {n for n, m in enumerate(turns) if _is_rare(template, n, m)}
-    if not rare:
-        return turns
-    try:
-        text = template.render(for_template(template, turns), thinking=thinking)
-        if all(words in text for words in {turns[n].content.strip() for n in rare}):
-            return turns
-    except (RequestError, UnsupportedError):
-        pass
-    return [replace(m, role="user") if n in rare else m for n, m in enumerate(turns)]
+class _SegmentWriter:
+    """Encodes the segments of a prompt; each token is told whose message it is of."""
 
+    def __init__(self, tokenizer: Tokenizer, encoded: Encoded, turns: Sequence[Turn]) -> None:
+        self._tokenizer, self._encoded, self._turns = tokenizer, encoded, turns
+        self._texts = MessageTexts([turn.message for turn in turns])
+        self._at = 0  # turns come in order, and each once
 
-def _is_rare(template: ChatTemplate, index: int, message: ChatMessage) -> bool:
-    """Return True if many templates cannot render this message's role. Templates that know
-    functions render results of calls in a form of their own."""
-    if message.role == "tool":
-        return not (message.name and template.tools_variable)
-    return index > 0 and message.role == "system"
+    def add(self, segments: Sequence[Segment]) -> None:
+        ids = self._tokenizer.encode_segments(segments, behind=self._encoded.ids)
+        owner_of_byte: list[int] = []
+        for text, trusted in segments:
+            place = -1 if trusted else self._texts.owner(text, self._at)
+            self._at = max(self._at, place + 1)
+            owner_of_byte += self._owners_of(text, place)
+        self._encoded.ids += ids
+        whole = "".join(text for text, _ in segments)
+        self._encoded.owners += _owners(self._tokenizer, ids, whole, owner_of_byte)
 
+    def add_spoken(self, place: int) -> None:
+        """Add the answer at a place by the tokens that are known of it."""
+        turn = self._turns[place]
+        self._encoded.add(without_end(self._tokenizer, turn.message.tokens), turn.index)
+        self._at = max(self._at, place + 1)
 
-def _not_silent(message: ChatMessage) -> ChatMessage:
-    """Return the message, "…" for an answer that was stopped within its thoughts: Mistral's
-    templates refuse empty answers."""
-    silent = message.role == "assistant" and message.thought and not message.content
-    return replace(message, content="…") if silent else message
-
-
-def _add_segments(
-    encoded: Encoded,
-    tokenizer: Tokenizer,
-    segments: Sequence[tuple[str, bool]],
-    turns: MessageTexts,
-) -> None:
-    ids = tokenizer.encode_segments(segments, behind=encoded.ids)
-    owner_of_byte: list[int] = []
-    at = max(encoded.owners, default=-1) + 1  # messages come in order, and each once
-    for text, trusted in segments:
-        owner = -1 if trusted else turns.owner(text, at)
-        at = max(at, owner + 1)
-        owner_of_byte += [owner] * len(text.encode())
-    encoded.ids += ids
-    encoded.owners += _owners(tokenizer, ids, "".join(t for t, _ in segments), owner_of_byte)
+    def _owners_of(self, text: str, place: int) -> list[int]:
+        """Return the message of each byte of a segment, which the turn at `place` says."""
+        if place >= 0 and len(self._turns[place].said) > 1:
+            return self._turns[place].owners(text)
+        return [self._turns[place].index if place >= 0 else -1] * len(text.encode())
 
 
 def _owners(
@@ -497,6 +479,18 @@ def without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
     return ids
 
 
+def check_values(values: Mapping[str, Any], control_tokens: Collection[str]) -> None:
+    """Raise RequestError if a value of a template's variable contains a control token: templates
+    write values as their own text."""
+    for name, value in values.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if token := next((token for token in control_tokens if token in text), ""):
+            raise RequestError(
+                f"{name[:64]}: the value has {token!r} in it, which this model takes for a control "
+                "token; change its text"
+            )
+
+
 def tools_for(
     template: ChatTemplate, tools: Sequence[ToolSpec], control_tokens: Collection[str]
 ) -> list[dict[str, Any]]:
@@ -516,59 +510,6 @@ def tools_for(
                 "this model takes for a control token; switch the function off or change its text"
             )
     return [offered(spec) for spec in tools]
-
-
-def for_template(
-    template: ChatTemplate, turns: Sequence[ChatMessage], *, arguments_as_text: bool = False
-) -> list[Message]:
-    """Return the messages with their calls. Templates differ in whether they want arguments as an
-    object or as its JSON."""
-    key, ids = template.thought_key, list[str]()
-    messages: list[Message] = []
-    for index, turn in enumerate(turns):
-        message: dict[str, Any] = {"role": turn.role, "content": turn.content}
-        if key and turn.thought:
-            message[key] = turn.thought
-        if turn.calls:
-            ids = [f"{index % 100_000:05d}{n % 10_000:04d}" for n in range(len(turn.calls))]
-            pairs = zip(turn.calls, ids, strict=True)
-            message["tool_calls"] = [_call(call, name, arguments_as_text) for call, name in pairs]
-        if turn.role == "tool":
-            message["name"] = turn.name or _UNNAMED
-            message["tool_call_id"] = ids.pop(0) if ids else "0" * 9
-        messages.append(message)
-    return messages
-
-
-def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return as many messages in roles that all templates know, for those without functions."""
-    return [_plain(turn) for turn in turns]
-
-
-def _plain(turn: ChatMessage) -> ChatMessage:
-    if turn.role == "tool" and turn.name:
-        return ChatMessage("user", f"Result of {turn.name}:\n{turn.content}")
-    if not turn.calls:
-        return turn
-    calls = "\n".join(f"Call: {call.name}({call.arguments})" for call in turn.calls)
-    content = f"{turn.content}\n{calls}" if turn.content else calls
-    return replace(turn, content=content, tokens=(), calls=())
-
-
-def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
-    arguments = _arguments(call)
-    given = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
-    function = {"name": call.name or _UNNAMED, "arguments": given}
-    return {"id": number, "type": "function", "function": function}
-
-
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    """Return a call's arguments, {} if they could not be read: its result tells the model so."""
-    try:
-        value = {} if call.problem else read_json(call.arguments)
-    except JsonProblem:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:

@@ -21,6 +21,9 @@ COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
 _A_MESSAGE = 100  # characters that take as long as a message without any
 RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
 MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
+EFFORT = "reasoning_effort"  # the variable in which templates take how much a model is to think
+# Variables that no request sets: they are what it is made of.
+RESERVED = frozenset(("messages", "tools", "add_generation_prompt", "continue_final_message"))
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -31,6 +34,16 @@ PLAIN = (
     "{% for message in messages %}{{ message['role'] | capitalize }}: {{ message['content'] }}\n"
     "{{ '' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
 )
+# Special tokens, by their names in templates, and in the metadata of GGUF.
+_IN_GGUF = {
+    "unk_token": "unknown",
+    "pad_token": "padding",
+    "sep_token": "seperator",  # as the format spells it
+    "cls_token": "cls",
+    "mask_token": "mask",
+}
+_HARMONY_EFFORTS = {"none": "low", "minimal": "low", "xhigh": "high"}  # it knows three
+_MOST_KNOWN = 256
 _CONTROL_LIKE = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
 _NEUTRAL = "x"
 _OURS = ("role", "name", "tool_call_id")  # fields that no message says: they are checked names
@@ -50,6 +63,10 @@ Message = Mapping[str, Any]
 Segment = tuple[str, bool]  # text, whether the template (and not a message) wrote it
 
 
+class TemplateStoppedError(UnsupportedError):
+    """The template takes more time or memory than it may."""
+
+
 class ChatTemplate:
     """A chat template, rendered in a separate process within limits: a template from anywhere may
     be tried.
@@ -58,10 +75,9 @@ class ChatTemplate:
     it refuses the messages (for instance because roles do not alternate).
     """
 
-    def __init__(
-        self, source: str, *, bos_token: str = "", eos_token: str = "", origin: str = "model"
-    ) -> None:
-        """Check a template. UnsupportedError with the line where it is broken."""
+    def __init__(self, source: str, *, origin: str = "model", **tokens: str) -> None:
+        """Check a template. `tokens` are the model's special tokens, as templates name them:
+        bos_token, pad_token. UnsupportedError with the line where it is broken."""
         if len(source) > MAX_SOURCE_CHARS:
             raise UnsupportedError(
                 f"the chat template has {len(source)} characters, "
@@ -69,7 +85,7 @@ class ChatTemplate:
             )
         self.source = source
         self.origin = origin  # 'model', or the default used: 'default (ChatML)', 'default (plain)'
-        self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self._tokens = {"bos_token": "", "eos_token": "", **tokens}
         # The field of a message that holds its thoughts, and the variable that turns thinking on
         # or off; "" where the template knows of none.
         self.thought_key = _first_found(_THOUGHT_KEYS, source)
@@ -81,6 +97,10 @@ class ChatTemplate:
         answer = self._call_sandbox("check template", COMPILING, 0)
         if "failed" in answer:
             raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
+        # What it reads and does not set itself.
+        self.variables: frozenset[str] = frozenset(answer["variables"])
+        # What was found out about it, by those who ask it, to be kept as long as it is.
+        self.known = Known()
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
@@ -91,18 +111,25 @@ class ChatTemplate:
         source = metadata.get("tokenizer.chat_template", "")
         if not isinstance(source, str):
             raise UnsupportedError(f"expected a text, found {repr(source)[:40]}")
-        return cls.of(source, tokenizer)
+        tokens = {}
+        for name, key in _IN_GGUF.items():
+            number = metadata.get(f"tokenizer.ggml.{key}_token_id")
+            if isinstance(number, int) and 0 <= number < tokenizer.vocab_size:
+                tokens[name] = tokenizer.token_text(number)
+        return cls.of(source, tokenizer, tokens)
 
     @classmethod
-    def of(cls, source: str, tokenizer: Tokenizer) -> ChatTemplate:
-        """Return the template, or a default that the vocabulary allows if `source` is blank."""
-        ids = (tokenizer.bos_id, tokenizer.eos_id)
-        bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
+    def of(cls, source: str, tokenizer: Tokenizer, tokens: Mapping[str, str] = {}) -> ChatTemplate:
+        """Return the template, or a default that the vocabulary allows if `source` is blank.
+        `tokens` are special tokens that the model's files name."""
+        ids = {"bos_token": tokenizer.bos_id, "eos_token": tokenizer.eos_id}
+        named = {name: tokenizer.token_text(i) for name, i in ids.items() if i is not None}
+        tokens = {**tokens, **named}
         if source.strip():
-            return cls(source, bos_token=bos, eos_token=eos)
+            return cls(source, **tokens)
         if tokenizer.has_token("<|im_start|>"):
-            return cls(CHATML, bos_token=bos, eos_token=eos, origin="default (ChatML)")
-        return cls(PLAIN, bos_token=bos, eos_token=eos, origin="default (plain)")
+            return cls(CHATML, origin="default (ChatML)", **tokens)
+        return cls(PLAIN, origin="default (plain)", **tokens)
 
     def render(
         self,
@@ -111,12 +138,14 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         thinking: bool = True,
         tools: Sequence[Mapping[str, Any]] = (),
+        values: Mapping[str, Any] = {},
     ) -> str:
         """Render the prompt for messages of `role`, `content` and perhaps `thought_key`. `thinking`
         is what its switch is set to, if it has one. `tools` are functions as transformers takes
-        them; a template that knows of none is given none."""
+        them; a template that knows of none is given none. `values` are those of other variables."""
         typed = sum(len(text) for message in messages for text in _texts_of(message))
         given = {self.tools_variable: list(tools)} if tools and self.tools_variable else {}
+        given |= self._read_of(values)
         more = len(repr(given))
         answer = self._call_sandbox(
             "render template",
@@ -133,6 +162,8 @@ class ChatTemplate:
         )
         if "refused" in answer:
             raise RequestError(f"the chat template refuses this: {answer['refused']}")
+        if "stopped" in answer:
+            raise TemplateStoppedError(f"the chat template fails: {answer['stopped']}")
         if "failed" in answer:
             raise UnsupportedError(f"the chat template fails: {answer['failed']}")
         return str(answer["text"])
@@ -144,6 +175,7 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         thinking: bool = True,
         tools: Sequence[Mapping[str, Any]] = (),
+        values: Mapping[str, Any] = {},
         control_tokens: Collection[str] = (),
     ) -> list[Segment]:
         """Return the same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
@@ -157,6 +189,7 @@ class ChatTemplate:
             add_generation_prompt=add_generation_prompt,
             thinking=thinking,
             tools=tools,
+            values=values,
         )
         plain = render(messages)
         contents = (text for m in messages for text in _texts_of(m))
@@ -178,7 +211,38 @@ class ChatTemplate:
         try:
             return sandbox().call(action, request, limits=limits, size=size)
         except SandboxError as error:
-            return {"failed": str(error)}
+            return {"failed": str(error), "stopped": str(error)}
+
+    def ignores(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the names of values that the template does not read."""
+        return unread(self.variables, self.thinking_switch, values)
+
+    def _read_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that the template reads."""
+        read = {
+            name: value
+            for name, value in values.items()
+            if name in self.variables and name not in RESERVED
+        }
+        if self.thinking_style == "harmony" and isinstance(read.get(EFFORT), str):
+            read[EFFORT] = _HARMONY_EFFORTS.get(read[EFFORT], read[EFFORT])
+        return read
+
+
+class Known(dict[Any, Any]):
+    """What is known by its key, of the keys that came last."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        while len(self) >= _MOST_KNOWN:
+            self.pop(next(iter(self)), None)
+        super().__setitem__(key, value)
+
+
+def unread(variables: Collection[str], switch: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the names of values that a template of these variables does not read; the switch for
+    thoughts answers to the name enable_thinking too."""
+    known = {*variables, *(("enable_thinking",) if switch else ())} - RESERVED
+    return [name for name in values if name not in known]
 
 
 def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:
@@ -186,7 +250,20 @@ def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:
 
 
 def _changed(message: Message, change: Callable[[str], str]) -> Message:
-    return {key: v if key in _OURS else _changed_in(v, change) for key, v in message.items()}
+    changed: dict[str, Any] = {}
+    for key, value in message.items():
+        if key in _OURS:
+            changed[key] = value
+        elif key == "content" and isinstance(value, list):
+            changed[key] = [_changed_part(part, change) for part in value]
+        else:
+            changed[key] = _changed_in(value, change)
+    return changed
+
+
+def _changed_part(part: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+    """Change what a part of a content says; its type is ours."""
+    return {key: v if key == "type" else _changed_in(v, change) for key, v in part.items()}
 
 
 def _changed_in(value: Any, change: Callable[[str], str]) -> Any:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -81,12 +81,14 @@ class Templates:
         return {"text": text}
 
     def check(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {}, or {"failed"} with a sentence that names the line of the fault."""
+        """Return {"variables"} with the names that the template reads and may not have set, or
+        {"failed"} with a sentence that names the line of the fault."""
         try:
             self.compile(request["source"])
+            read = meta.find_undeclared_variables(self._environment.parse(request["source"]))
         except Exception as error:  # SyntaxError, RecursionError, ...
             return {"failed": _sentence(error)}
-        return {}
+        return {"variables": sorted(read)}
 
 
 def _sentence(error: Exception) -> str:

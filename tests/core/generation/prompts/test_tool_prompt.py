@@ -38,15 +38,16 @@ BRACKETS = """\
 {%- elif m.tool_calls %}[TOOL_CALLS]
 {%- for c in m.tool_calls %}{% if c.id | length != 9 %}{{ raise_exception("9") }}{% endif %}
 {{- c.function | tojson }}{{ c.id }}{% endfor %}
-{%- else %}[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}{{ tools | length }}"""
+{%- else %}[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}{{ tools | tojson if tools }}"""
 PYTHON = """\
-{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if tools %}{{ tools | tojson }}
+{% endif %}{%- for m in messages %}<|im_start|>{{ m.role }}
 {% if m.tool_calls %}<|tool_call_start|>[
 {%- for c in m.tool_calls %}{{ c.function.name }}(
 {%- for key, value in c.function.arguments.items() %}{{ key }}="{{ value }}"{% endfor %})
 {{- ", " if not loop.last }}{% endfor %}]<|tool_call_end|>{% endif %}{{ m.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}{% if tools %}{% endif %}"""
+{% endif %}"""
 SPEC = ToolSpec("weather", "Of a city.", '{"type": "object", "properties": {"city": {}}}')
 OSLO = ToolCall("weather", '{"city": "Oslo"}')
 CALL = '\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
@@ -108,7 +109,7 @@ def test_calls_have_ids_of_nine_digits_that_results_repeat(tokenizer):
     text = text_of(tokenizer, BRACKETS, asked(OSLO, OSLO), SPEC)
     first, second = "000010000", "000010001"
     assert f"{first}" in text and f'"12 in 1", "call_id": "{second}"' in text
-    assert text.endswith("1")
+    assert "Let me look." in text and text.count("Of a city.") == 1
 
 
 def test_nothing_is_offered_to_a_template_that_knows_no_functions(tokenizer):

@@ -1,0 +1,553 @@
+"""Tells a conversation in turns that a chat template writes, so that nothing that is said is lost.
+
+Templates differ in what they take: contents as texts or as lists of parts, a system's message or
+none, roles in any order or in alternation, one call in a message or several, arguments as an object
+or as its JSON. What a template takes is found by rendering: each content is replaced by a mark of
+its own, and the marks are looked for in the text. Where one is missing, or the template refuses the
+messages, the conversation is told in other manners (`_MANNERS`), as few as will do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from llm_lite.core.errors import RequestError, UnsupportedError
+from llm_lite.core.messages import ChatMessage, ToolCall
+from llm_lite.core.records import replace
+from llm_lite.core.text.chat_template import ChatTemplate, Message, TemplateStoppedError
+from llm_lite.core.tools.json_values import JsonProblem, read_json
+
+Manner = Literal[
+    "parts",
+    "silent",
+    "late",
+    "one call",
+    "apart",
+    "tools in system",
+    "arguments as text",
+    "system in question",
+    "alternating",
+    "calls in words",
+    "one question",
+]
+_UNNAMED = "unknown"
+_NOTHING = "…"  # stands where a template wants words and nothing was said
+_MOST_MANNERS = 3  # together
+_THOUGHT = "zqthought"
+_KEY = "zqkey"  # of a stand-in for arguments
+_STAND_IN = {
+    "type": "function",
+    "function": {
+        "name": "zqtool",
+        "description": "zqtool",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+_NAMED: Mapping[str, str] = {
+    "system": "the system's",
+    "user": "a question",
+    "assistant": "an answer",
+    "tool": "a tool's",
+    "calls": "a call",
+}
+
+
+class Turn(Struct, frozen=True):
+    """A message as a template is given it. `said` has the parts of its content, each with the index
+    of the message that says it; `index` is that of the message that it stands for, or -1."""
+
+    message: ChatMessage
+    index: int
+    said: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, index: int, message: ChatMessage) -> Turn:
+        return cls(message, index, ((index, message.content),) if message.content else ())
+
+    def saying(self, content: str) -> Turn:
+        """Return the turn with other words of the same message."""
+        return Turn(replace(self.message, content=content), self.index, ((self.index, content),))
+
+    def behind(self, other: Turn) -> Turn:
+        """Return one turn with the words of both, those of `other` first."""
+        said = (*other.said, *self.said)
+        content = "\n\n".join(text for _, text in said)
+        return Turn(replace(self.message, content=content, tokens=()), self.index, said)
+
+    def owners(self, text: str) -> list[int]:
+        """Return for each byte of `text`, which is the content or what a template has left of it,
+        the message that says it."""
+        owners: list[int] = []
+        for index, words in self.said:
+            gap = 2 if owners else 0
+            owners += [index] * (gap + len(words.encode("utf-8", "surrogatepass")))
+        content = self.message.content
+        lead = content[: max(content.find(text), 0)]
+        first = len(lead.encode("utf-8", "surrogatepass"))
+        size = len(text.encode("utf-8", "surrogatepass"))
+        found = owners[first : first + size]
+        return found + [self.index] * (size - len(found))
+
+
+class Told(Struct, frozen=True):
+    """A conversation as its template takes it."""
+
+    turns: tuple[Turn, ...]
+    parts: frozenset[int] = frozenset()  # places of turns whose contents are lists of parts
+    text_arguments: bool = False
+    tools_in_system: bool = False
+    thought_parts: bool = False
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        return tuple(turn.message for turn in self.turns)
+
+    def given(
+        self, template: ChatTemplate, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[Message]:
+        """Return the messages as the template is given them."""
+        key, ids = template.thought_key, list[str]()
+        messages: list[Message] = []
+        for place, turn in enumerate(self.turns):
+            said = turn.message
+            message: dict[str, Any] = {"role": said.role, "content": said.content}
+            if place in self.parts:
+                message["content"] = [_part("text", said.content)]
+            if key and said.thought and self.thought_parts:
+                message["content"] = [_part("thinking", said.thought), _part("text", said.content)]
+            elif key and said.thought:
+                message[key] = said.thought
+            if said.calls:
+                number = max(turn.index, 0) % 100_000
+                ids = [f"{number:05d}{n % 10_000:04d}" for n in range(len(said.calls))]
+                pairs = zip(said.calls, ids, strict=True)
+                message["tool_calls"] = [_call(call, i, self.text_arguments) for call, i in pairs]
+            if said.role == "tool":
+                message["name"] = said.name or _UNNAMED
+                message["tool_call_id"] = ids.pop(0) if ids else "0" * 9
+            if place == 0 and said.role == "system" and self.tools_in_system and tools:
+                message["tools"] = json.dumps(list(tools), ensure_ascii=False)
+            messages.append(message)
+        return messages
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a telling with marks: `lost` says what the template left out, by place and kind;
+    None where it did not render them, or not rightly."""
+
+    lost: tuple[tuple[int, str], ...] | None
+    is_stopped: bool = False  # the template takes too long
+
+    @property
+    def is_whole(self) -> bool:
+        return self.lost == ()
+
+
+class Found(Struct, frozen=True):
+    """How conversations of one structure are told, or `problem`."""
+
+    manners: tuple[Manner, ...] = ()
+    parts: frozenset[int] = frozenset()
+    problem: str = ""
+
+
+def told(
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    *,
+    thinking: bool = True,
+    has_tools: bool = False,
+    values: Mapping[str, Any] = {},
+) -> Told:
+    """Return the conversation as the template writes all of it. RequestError with a sentence where
+    there is no such manner."""
+    knows_tools = bool(template.tools_variable)
+    turns = [Turn.of(index, message) for index, message in enumerate(messages)]
+    if not knows_tools:
+        turns = _calls_in_words(turns)
+    if template.origin != "model":  # ours write everything
+        return Told(tuple(turns))
+    probe = _Probe(template, turns, thinking, has_tools and knows_tools, values)
+    found = template.known.get(probe.structure)
+    if found is None:
+        found = template.known[probe.structure] = probe.found()
+    if found.problem:
+        raise RequestError(found.problem)
+    telling = _in_manners(turns, found.manners, found.parts)
+    if template.thought_key and any(message.thought for message in messages):
+        return replace(telling, thought_parts=_takes_thought_parts(template))
+    return telling
+
+
+def _takes_thought_parts(template: ChatTemplate) -> bool:
+    """Return True if a template writes thoughts that are parts of a content, and no others."""
+    known = template.known.get("thought parts")
+    if known is None:
+        answer = ChatMessage("assistant", _part_mark(1, 0), thought=_THOUGHT)
+        turns = (Turn.of(0, ChatMessage("user", _part_mark(0, 0))), Turn.of(1, answer))
+        fields = _writes_thought(template, Told(turns))
+        known = not fields and _writes_thought(template, Told(turns, thought_parts=True))
+        template.known["thought parts"] = known
+    return bool(known)
+
+
+def _writes_thought(template: ChatTemplate, telling: Told) -> bool:
+    try:
+        text = template.render(telling.given(template), add_generation_prompt=False)
+    except (RequestError, UnsupportedError):
+        return False
+    return _THOUGHT in text and not _WRONGLY_WRITTEN.search(text)
+
+
+def _in_manners(
+    turns: Sequence[Turn], manners: Sequence[Manner], parts: frozenset[int] = frozenset()
+) -> Told:
+    for name, tell in _MANNERS:
+        if name in manners:
+            turns = tell(turns)
+    return Told(tuple(turns), parts, "arguments as text" in manners, "tools in system" in manners)
+
+
+class _Probe:
+    """A search for the manners in which a template writes all of a conversation."""
+
+    def __init__(
+        self,
+        template: ChatTemplate,
+        turns: Sequence[Turn],
+        thinking: bool,
+        has_tools: bool,
+        values: Mapping[str, Any],
+    ) -> None:
+        self._template, self._turns = template, turns
+        self._thinking, self._values = thinking, values
+        self._tools = [_STAND_IN] if has_tools else []
+        shapes = tuple(_shape(turn.message) for turn in turns)
+        self.structure = (shapes, thinking, has_tools, repr(sorted(values.items())))
+        self._tried: dict[Told, Outcome] = {}
+
+    def found(self) -> Found:
+        first = self._outcome(_in_manners(self._turns, ()))
+        if first.is_whole or first.is_stopped:
+            return Found()
+        for chosen in self._choices(first):
+            for telling in self._tellings(chosen):
+                outcome = self._outcome(telling)
+                if outcome.is_whole:
+                    return Found(chosen, telling.parts)
+                if outcome.is_stopped:
+                    return Found()
+        if first.lost is None:  # what it says of the conversation itself is the sentence
+            return Found()
+        lost = (outcome.lost for outcome in self._tried.values() if outcome.lost)
+        return Found(problem=_problem(min(lost, key=len)))
+
+    def _choices(self, first: Outcome) -> Iterator[tuple[Manner, ...]]:
+        """Yield manners to try: few before many, and what changes little first. A template that
+        wrote some of the conversation may write all of it in one question."""
+        usable = [name for name in _PREFERRED if self._may_change(name)]
+        for count in range(1, min(len(usable), _MOST_MANNERS) + 1):
+            yield from combinations(usable, count)
+        if first.lost is not None:
+            yield ("one question",)
+            yield ("one question", "parts")
+
+    def _may_change(self, name: Manner) -> bool:
+        messages = [turn.message for turn in self._turns]
+        match name:
+            case "tools in system":
+                return bool(self._tools)
+            case "arguments as text" | "calls in words":
+                return any(message.calls for message in messages)
+            case "alternating":
+                return len(messages) > 1
+            case "parts":
+                return True
+        return tuple(dict(_MANNERS)[name](self._turns)) != tuple(self._turns)
+
+    def _tellings(self, chosen: tuple[Manner, ...]) -> Iterator[Told]:
+        """Yield the conversation in these manners; contents as parts where they are lost, or
+        everywhere."""
+        plain = _in_manners(self._turns, chosen)
+        if "parts" not in chosen:
+            yield plain
+            return
+        said = frozenset(n for n, turn in enumerate(plain.turns) if turn.message.content)
+        outcome = self._outcome(plain)
+        if outcome.lost is not None and not outcome.is_whole:
+            missing = frozenset(place for place, _ in outcome.lost if place in said)
+            if missing != said:
+                yield replace(plain, parts=missing)
+        yield replace(plain, parts=said)
+
+    def _outcome(self, telling: Told) -> Outcome:
+        if telling not in self._tried:
+            self._tried[telling] = self._rendered(telling)
+        return self._tried[telling]
+
+    def _rendered(self, telling: Told) -> Outcome:
+        marked = replace(telling, turns=tuple(map(_marked, range(10**9), telling.turns)))
+        try:
+            text = self._template.render(
+                marked.given(self._template, self._tools),
+                thinking=self._thinking,
+                tools=self._tools,
+                values=self._values,
+            )
+        except TemplateStoppedError:
+            return Outcome(None, is_stopped=True)
+        except (RequestError, UnsupportedError):
+            return Outcome(None)
+        if _WRONGLY_WRITTEN.search(text):
+            return Outcome(None)
+        return Outcome(tuple(self._missing(telling, text.lower())))
+
+    def _missing(self, telling: Told, text: str) -> Iterator[tuple[int, str]]:
+        for place, turn in enumerate(telling.turns):
+            message = turn.message
+            if any(_part_mark(place, n) not in text for n in range(len(turn.said))):
+                yield place, message.role
+            for number, call in enumerate(message.calls):
+                name, value = _call_marks(place, number)
+                if name not in text or (_arguments(call) and value not in text):
+                    yield place, "calls"
+        if self._tools and "zqtool" not in text:
+            yield -1, "tools"
+
+
+def _problem(lost: Sequence[tuple[int, str]]) -> str:
+    place, kind = lost[0]
+    if kind == "tools":
+        return "the chat template leaves out the functions: the model would not know of them"
+    others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return (
+        f"the chat template leaves out message {place + 1} ({_NAMED[kind]}){others}: the model "
+        "would not read it in any form that is tried"
+    )
+
+
+def _shape(message: ChatMessage) -> tuple[Any, ...]:
+    """Return what of a message a template may decide by, apart from its words."""
+    calls = tuple(bool(_arguments(call)) for call in message.calls)
+    named = bool(message.name)
+    return message.role, bool(message.content), bool(message.thought), calls, named
+
+
+def _marked(place: int, turn: Turn) -> Turn:
+    said = tuple((i, _part_mark(place, n)) for n, (i, _) in enumerate(turn.said))
+    content = "\n\n".join(text for _, text in said) or turn.message.content
+    calls = tuple(_marked_call(place, n, c) for n, c in enumerate(turn.message.calls))
+    thought = _THOUGHT if turn.message.thought else ""
+    message = replace(turn.message, content=content, thought=thought, calls=calls)
+    return Turn(message, turn.index, said)
+
+
+def _marked_call(place: int, number: int, call: ToolCall) -> ToolCall:
+    name, value = _call_marks(place, number)
+    arguments = json.dumps({_KEY: value} if _arguments(call) else {})
+    return ToolCall(name, arguments)
+
+
+def _part_mark(place: int, part: int) -> str:
+    return f"zq{place}p{part}qz"
+
+
+def _call_marks(place: int, number: int) -> tuple[str, str]:
+    return f"zqn{place}n{number}qz", f"zqv{place}v{number}qz"
+
+
+# Contents and arguments that a template has written as Python or JSON writes objects and texts:
+# parts where it wants a text, an object where it wants JSON, and JSON within a text of JSON.
+_WRONGLY_WRITTEN = re.compile(
+    rf"""['"](?:text|thinking)['"]: ['"]zq[\dt]|'{_KEY}': ['"]zqv|\\"{_KEY}\\+": """, re.IGNORECASE
+)
+
+
+def _silent(turns: Sequence[Turn]) -> list[Turn]:
+    """Tell an answer that was stopped within its thoughts as "…": Mistral's templates refuse empty
+    answers."""
+    return [
+        replace(turn, message=replace(turn.message, content=_NOTHING))
+        if turn.message.role == "assistant" and turn.message.thought and not turn.message.content
+        else turn
+        for turn in turns
+    ]
+
+
+def _late(turns: Sequence[Turn]) -> list[Turn]:
+    """Tell as a person's what many templates refuse or leave out: what a system says later, and
+    results of no known function."""
+    return [
+        replace(turn, message=replace(turn.message, role="user"))
+        if _is_late(place, turn.message)
+        else turn
+        for place, turn in enumerate(turns)
+    ]
+
+
+def _is_late(place: int, message: ChatMessage) -> bool:
+    return (message.role == "tool" and not message.name) or (message.role == "system" and place > 0)
+
+
+def _one_call(turns: Sequence[Turn]) -> list[Turn]:
+    """Tell each call in a message of its own, with its result behind it."""
+    found: list[Turn] = []
+    place = 0
+    while place < len(turns):
+        turn = turns[place]
+        place += 1
+        calls = turn.message.calls
+        if len(calls) < 2:
+            found.append(turn)
+            continue
+        results = []
+        while place < len(turns) and turns[place].message.role == "tool":
+            results.append(turns[place])
+            place += 1
+        for number, call in enumerate(calls):
+            said = turn if number == 0 else Turn.of(turn.index, ChatMessage("assistant", ""))
+            message = replace(said.message, tokens=(), calls=(call,))
+            found.append(replace(said, message=message))
+            found += results[number : number + 1]
+        found += results[len(calls) :]
+    return found
+
+
+def _apart(turns: Sequence[Turn]) -> list[Turn]:
+    """Tell an answer's words and its calls in messages of their own."""
+    found: list[Turn] = []
+    for turn in turns:
+        message = turn.message
+        if message.calls and message.content:
+            found.append(replace(turn, message=replace(message, tokens=(), calls=())))
+            message = replace(message, content="", tokens=(), thought="")
+            turn = Turn(message, turn.index, ())
+        found.append(turn)
+    return found
+
+
+def _calls_in_words(turns: Sequence[Turn]) -> list[Turn]:
+    """Tell calls and their results in words, for templates without functions."""
+    return [_in_words(turn) for turn in turns]
+
+
+def _in_words(turn: Turn) -> Turn:
+    message = turn.message
+    if message.role == "tool" and message.name:
+        content = f"Result of {message.name}:\n{message.content}"
+        return Turn.of(turn.index, ChatMessage("user", content))
+    if not message.calls:
+        return turn
+    calls = "\n".join(f"Call: {call.name}({call.arguments})" for call in message.calls)
+    content = f"{message.content}\n{calls}" if message.content else calls
+    return replace(turn, message=replace(message, tokens=(), calls=())).saying(content)
+
+
+def _system_in_question(turns: Sequence[Turn]) -> list[Turn]:
+    """Put what the system says first before the first question."""
+    if not turns or turns[0].message.role != "system":
+        return [*turns]
+    system, rest = turns[0], [*turns[1:]]
+    place = next((n for n, turn in enumerate(rest) if turn.message.role == "user"), -1)
+    if place < 0:
+        return [replace(system, message=replace(system.message, role="user")), *rest]
+    rest[place] = rest[place].behind(system)
+    return rest
+
+
+def _alternating(turns: Sequence[Turn]) -> list[Turn]:
+    """Join messages of one role that follow each other; a person begins."""
+    found: list[Turn] = []
+    for turn in turns:
+        before = found[-1] if found else None
+        role = turn.message.role
+        begins = before is None or before.message.role == "system"
+        if role == "assistant" and begins:
+            found.append(Turn(ChatMessage("user", _NOTHING), -1, ()))
+        if before is not None and _are_one(before.message, turn.message):
+            found[-1] = turn.behind(before)
+        else:
+            found.append(turn)
+    return found
+
+
+def _are_one(first: ChatMessage, second: ChatMessage) -> bool:
+    return first.role == second.role != "tool" and not first.calls
+
+
+def _one_question(turns: Sequence[Turn]) -> list[Turn]:
+    """Tell the whole conversation in one question, for templates that write nothing else."""
+    turns = _calls_in_words(turns)
+    if len(turns) < 2:
+        return [replace(t, message=replace(t.message, role="user", tokens=())) for t in turns]
+    said = tuple(
+        (i, f"{turn.message.role.capitalize()}: {text}") for turn in turns for i, text in turn.said
+    )
+    content = "\n\n".join(text for _, text in said)
+    return [Turn(ChatMessage("user", content), turns[-1].index, said)]
+
+
+def _with_system(turns: Sequence[Turn]) -> list[Turn]:
+    """Let a system's message come first, which has the functions."""
+    if turns and turns[0].message.role == "system":
+        return [*turns]
+    return [Turn(ChatMessage("system", ""), -1, ()), *turns]
+
+
+def _as_they_are(turns: Sequence[Turn]) -> list[Turn]:
+    return [*turns]
+
+
+# In the order in which they are carried out.
+_MANNERS: tuple[tuple[Manner, Callable[[Sequence[Turn]], list[Turn]]], ...] = (
+    ("silent", _silent),
+    ("late", _late),
+    ("calls in words", _calls_in_words),
+    ("one call", _one_call),
+    ("apart", _apart),
+    ("system in question", _system_in_question),
+    ("alternating", _alternating),
+    ("one question", _one_question),
+    ("tools in system", _with_system),
+    ("parts", _as_they_are),
+    ("arguments as text", _as_they_are),
+)
+# In the order in which they are tried.
+_PREFERRED: tuple[Manner, ...] = (
+    "parts",
+    "silent",
+    "late",
+    "arguments as text",
+    "tools in system",
+    "one call",
+    "apart",
+    "system in question",
+    "alternating",
+    "calls in words",
+)
+
+
+def _part(kind: str, text: str) -> dict[str, str]:
+    return {"type": kind, kind: text}
+
+
+def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
+    arguments = _arguments(call)
+    given = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
+    function = {"name": call.name or _UNNAMED, "arguments": given}
+    return {"id": number, "type": "function", "function": function}
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """Return a call's arguments, {} if they could not be read: its result tells the model so."""
+    try:
+        value = {} if call.problem else read_json(call.arguments)
+    except JsonProblem:
+        return {}
+    return value if isinstance(value, dict) else {}
