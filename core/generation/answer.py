@@ -178,7 +178,12 @@ class Answer(Struct):
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
         return prompt.encode(
-            file, command.messages, command.continue_last, command.thinking, command.tools
+            file,
+            command.messages,
+            command.continue_last,
+            command.thinking,
+            command.tools,
+            command.values,
         )
 
     def _prepare(self, session: Session, writer: AnswerWriter) -> None:

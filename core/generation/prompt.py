@@ -24,7 +24,7 @@ from llm_lite.core.errors import (
     TooLongError,
     UnsupportedError,
 )
-from llm_lite.core.generation.turns import Told, Turn, told
+from llm_lite.core.generation.turns import TemplateTurns, Turn, turns_for
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,
@@ -246,12 +246,12 @@ def encode_chat(
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
     last message is an assistant's, and stays open. `thinking`, `tools` and `values`: as in
-    `Generate`. The messages are told as `turns.told` finds that the template writes all of them.
+    `Generate`. The messages are told as `turns_for` finds that the template writes all of them.
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
     asked = _Rendering(template, tokenizer, thinking, tools, values)
-    telling = asked.told(messages[:-1] if continue_last else messages)
+    telling = asked.turns_of(messages[:-1] if continue_last else messages)
     spoken, segments = asked.rendered(telling)
     encoded = Encoded([], [])
     writer = _SegmentWriter(tokenizer, encoded, telling.turns)
@@ -283,11 +283,12 @@ def chat_segments(
     *,
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
+    values: Mapping[str, Any] = {},
 ) -> list[Segment]:
     """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
     tokens are known enter as their text."""
-    asked = _Rendering(template, tokenizer, thinking, tools, {})
-    return asked.rendered(asked.told([replace(m, tokens=()) for m in messages]))[1]
+    asked = _Rendering(template, tokenizer, thinking, tools, values)
+    return asked.rendered(asked.turns_of([replace(m, tokens=()) for m in messages]))[1]
 
 
 class _Rendering:
@@ -306,8 +307,8 @@ class _Rendering:
         self._tools = tools_for(template, tools, tokenizer.control_tokens)
         self._values = values
 
-    def told(self, messages: Sequence[ChatMessage]) -> Told:
-        return told(
+    def turns_of(self, messages: Sequence[ChatMessage]) -> TemplateTurns:
+        return turns_for(
             self._template,
             messages,
             thinking=self._thinking,
@@ -315,7 +316,7 @@ class _Rendering:
             values=self._values,
         )
 
-    def rendered(self, telling: Told) -> tuple[dict[str, int], list[Segment]]:
+    def rendered(self, telling: TemplateTurns) -> tuple[dict[str, int], list[Segment]]:
         """Return the answers that are in the prompt as placeholders, by the places of their turns,
         and the prompt in segments."""
         spoken, rendered = self._stand_ins(telling)
@@ -329,7 +330,7 @@ class _Rendering:
         )
         return spoken, segments
 
-    def _stand_ins(self, telling: Told) -> tuple[dict[str, int], list[Message]]:
+    def _stand_ins(self, telling: TemplateTurns) -> tuple[dict[str, int], list[Message]]:
         """Replace each answer whose tokens are known by a unique placeholder before rendering;
         return the answers' places by placeholder, and the messages with these.
 
@@ -407,7 +408,7 @@ class _SegmentWriter:
 
     def _owners_of(self, text: str, place: int) -> list[int]:
         """Return the message of each byte of a segment, which the turn at `place` says."""
-        if place >= 0 and len(self._turns[place].said) > 1:
+        if place >= 0 and len(self._turns[place].sources) > 1:
             return self._turns[place].owners(text)
         return [self._turns[place].index if place >= 0 else -1] * len(text.encode())
 
@@ -483,7 +484,10 @@ def check_values(values: Mapping[str, Any], control_tokens: Collection[str]) -> 
     """Raise RequestError if a value of a template's variable contains a control token: templates
     write values as their own text."""
     for name, value in values.items():
-        text = json.dumps(value, ensure_ascii=False)
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            raise RequestError(f"{name[:64]}: expected a value that JSON has") from None
         if token := next((token for token in control_tokens if token in text), ""):
             raise RequestError(
                 f"{name[:64]}: the value has {token!r} in it, which this model takes for a control "

@@ -59,12 +59,12 @@ _NAMED: Mapping[str, str] = {
 
 
 class Turn(Struct, frozen=True):
-    """A message as a template is given it. `said` has the parts of its content, each with the index
-    of the message that says it; `index` is that of the message that it stands for, or -1."""
+    """A message as a template is given it. `sources` has the parts of its content, each with the
+    index of the message that says it; `index` is that of the message it stands for, or -1."""
 
     message: ChatMessage
     index: int
-    said: tuple[tuple[int, str], ...]
+    sources: tuple[tuple[int, str], ...]
 
     @classmethod
     def of(cls, index: int, message: ChatMessage) -> Turn:
@@ -76,15 +76,15 @@ class Turn(Struct, frozen=True):
 
     def behind(self, other: Turn) -> Turn:
         """Return one turn with the words of both, those of `other` first."""
-        said = (*other.said, *self.said)
-        content = "\n\n".join(text for _, text in said)
-        return Turn(replace(self.message, content=content, tokens=()), self.index, said)
+        sources = (*other.sources, *self.sources)
+        content = "\n\n".join(text for _, text in sources)
+        return Turn(replace(self.message, content=content, tokens=()), self.index, sources)
 
     def owners(self, text: str) -> list[int]:
         """Return for each byte of `text`, which is the content or what a template has left of it,
         the message that says it."""
         owners: list[int] = []
-        for index, words in self.said:
+        for index, words in self.sources:
             gap = 2 if owners else 0
             owners += [index] * (gap + len(words.encode("utf-8", "surrogatepass")))
         content = self.message.content
@@ -95,7 +95,7 @@ class Turn(Struct, frozen=True):
         return found + [self.index] * (size - len(found))
 
 
-class Told(Struct, frozen=True):
+class TemplateTurns(Struct, frozen=True):
     """A conversation as its template takes it."""
 
     turns: tuple[Turn, ...]
@@ -115,31 +115,34 @@ class Told(Struct, frozen=True):
         key, ids = template.thought_key, list[str]()
         messages: list[Message] = []
         for place, turn in enumerate(self.turns):
-            said = turn.message
-            message: dict[str, Any] = {"role": said.role, "content": said.content}
+            message = turn.message
+            given: dict[str, Any] = {"role": message.role, "content": message.content}
             if place in self.parts:
-                message["content"] = [_part("text", said.content)]
-            if key and said.thought and self.thought_parts:
-                message["content"] = [_part("thinking", said.thought), _part("text", said.content)]
-            elif key and said.thought:
-                message[key] = said.thought
-            if said.calls:
+                given["content"] = [_part("text", message.content)]
+            if key and message.thought and self.thought_parts:
+                given["content"] = [
+                    _part("thinking", message.thought),
+                    _part("text", message.content),
+                ]
+            elif key and message.thought:
+                given[key] = message.thought
+            if message.calls:
                 number = max(turn.index, 0) % 100_000
-                ids = [f"{number:05d}{n % 10_000:04d}" for n in range(len(said.calls))]
-                pairs = zip(said.calls, ids, strict=True)
-                message["tool_calls"] = [_call(call, i, self.text_arguments) for call, i in pairs]
-            if said.role == "tool":
-                message["name"] = said.name or _UNNAMED
-                message["tool_call_id"] = ids.pop(0) if ids else "0" * 9
-            if place == 0 and said.role == "system" and self.tools_in_system and tools:
-                message["tools"] = json.dumps(list(tools), ensure_ascii=False)
-            messages.append(message)
+                ids = [f"{number:05d}{n % 10_000:04d}" for n in range(len(message.calls))]
+                pairs = zip(message.calls, ids, strict=True)
+                given["tool_calls"] = [_call(call, i, self.text_arguments) for call, i in pairs]
+            if message.role == "tool":
+                given["name"] = message.name or _UNNAMED
+                given["tool_call_id"] = ids.pop(0) if ids else "0" * 9
+            if place == 0 and message.role == "system" and self.tools_in_system and tools:
+                given["tools"] = json.dumps(list(tools), ensure_ascii=False)
+            messages.append(given)
         return messages
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a telling with marks: `lost` says what the template left out, by place and kind;
-    None where it did not render them, or not rightly."""
+    """The outcome of a rendering with marks: `lost` has what the template left out, by place and
+    kind; None where it did not render them, or not rightly."""
 
     lost: tuple[tuple[int, str], ...] | None
     is_stopped: bool = False  # the template takes too long
@@ -150,21 +153,21 @@ class Outcome(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """How conversations of one structure are told, or `problem`."""
+    """The manners for conversations of one structure, or `problem`: a sentence."""
 
     manners: tuple[Manner, ...] = ()
     parts: frozenset[int] = frozenset()
     problem: str = ""
 
 
-def told(
+def turns_for(
     template: ChatTemplate,
     messages: Sequence[ChatMessage],
     *,
     thinking: bool = True,
     has_tools: bool = False,
     values: Mapping[str, Any] = {},
-) -> Told:
+) -> TemplateTurns:
     """Return the conversation as the template writes all of it. RequestError with a sentence where
     there is no such manner."""
     knows_tools = bool(template.tools_variable)
@@ -172,7 +175,7 @@ def told(
     if not knows_tools:
         turns = _calls_in_words(turns)
     if template.origin != "model":  # ours write everything
-        return Told(tuple(turns))
+        return TemplateTurns(tuple(turns))
     probe = _Probe(template, turns, thinking, has_tools and knows_tools, values)
     found = template.known.get(probe.structure)
     if found is None:
@@ -191,13 +194,13 @@ def _takes_thought_parts(template: ChatTemplate) -> bool:
     if known is None:
         answer = ChatMessage("assistant", _part_mark(1, 0), thought=_THOUGHT)
         turns = (Turn.of(0, ChatMessage("user", _part_mark(0, 0))), Turn.of(1, answer))
-        fields = _writes_thought(template, Told(turns))
-        known = not fields and _writes_thought(template, Told(turns, thought_parts=True))
+        fields = _writes_thought(template, TemplateTurns(turns))
+        known = not fields and _writes_thought(template, TemplateTurns(turns, thought_parts=True))
         template.known["thought parts"] = known
     return bool(known)
 
 
-def _writes_thought(template: ChatTemplate, telling: Told) -> bool:
+def _writes_thought(template: ChatTemplate, telling: TemplateTurns) -> bool:
     try:
         text = template.render(telling.given(template), add_generation_prompt=False)
     except (RequestError, UnsupportedError):
@@ -207,11 +210,13 @@ def _writes_thought(template: ChatTemplate, telling: Told) -> bool:
 
 def _in_manners(
     turns: Sequence[Turn], manners: Sequence[Manner], parts: frozenset[int] = frozenset()
-) -> Told:
+) -> TemplateTurns:
     for name, tell in _MANNERS:
         if name in manners:
             turns = tell(turns)
-    return Told(tuple(turns), parts, "arguments as text" in manners, "tools in system" in manners)
+    return TemplateTurns(
+        tuple(turns), parts, "arguments as text" in manners, "tools in system" in manners
+    )
 
 
 class _Probe:
@@ -230,7 +235,7 @@ class _Probe:
         self._tools = [_STAND_IN] if has_tools else []
         shapes = tuple(_shape(turn.message) for turn in turns)
         self.structure = (shapes, thinking, has_tools, repr(sorted(values.items())))
-        self._tried: dict[Told, Outcome] = {}
+        self._tried: dict[TemplateTurns, Outcome] = {}
 
     def found(self) -> Found:
         first = self._outcome(_in_manners(self._turns, ()))
@@ -252,8 +257,9 @@ class _Probe:
         """Yield manners to try: few before many, and what changes little first. A template that
         wrote some of the conversation may write all of it in one question."""
         usable = [name for name in _PREFERRED if self._may_change(name)]
-        for count in range(1, min(len(usable), _MOST_MANNERS) + 1):
-            yield from combinations(usable, count)
+        for last in ((), ("calls in words",)) if self._may_change("calls in words") else ((),):
+            for count in range(_MOST_MANNERS + 1):
+                yield from ((*chosen, *last) for chosen in combinations(usable, count))
         if first.lost is not None:
             yield ("one question",)
             yield ("one question", "parts")
@@ -271,47 +277,69 @@ class _Probe:
                 return True
         return tuple(dict(_MANNERS)[name](self._turns)) != tuple(self._turns)
 
-    def _tellings(self, chosen: tuple[Manner, ...]) -> Iterator[Told]:
+    def _tellings(self, chosen: tuple[Manner, ...]) -> Iterator[TemplateTurns]:
         """Yield the conversation in these manners; contents as parts where they are lost, or
         everywhere."""
         plain = _in_manners(self._turns, chosen)
         if "parts" not in chosen:
             yield plain
             return
-        said = frozenset(n for n, turn in enumerate(plain.turns) if turn.message.content)
+        worded = frozenset(n for n, turn in enumerate(plain.turns) if turn.message.content)
         outcome = self._outcome(plain)
         if outcome.lost is not None and not outcome.is_whole:
-            missing = frozenset(place for place, _ in outcome.lost if place in said)
-            if missing != said:
+            missing = frozenset(place for place, _ in outcome.lost if place in worded)
+            if missing != worded:
                 yield replace(plain, parts=missing)
-        yield replace(plain, parts=said)
+        yield replace(plain, parts=worded)
 
-    def _outcome(self, telling: Told) -> Outcome:
+    def _outcome(self, telling: TemplateTurns) -> Outcome:
         if telling not in self._tried:
             self._tried[telling] = self._rendered(telling)
         return self._tried[telling]
 
-    def _rendered(self, telling: Told) -> Outcome:
+    def _rendered(self, telling: TemplateTurns) -> Outcome:
         marked = replace(telling, turns=tuple(map(_marked, range(10**9), telling.turns)))
         try:
-            text = self._template.render(
-                marked.given(self._template, self._tools),
+            text = self._text_of(marked)
+        except TemplateStoppedError:
+            return Outcome(None, is_stopped=True)
+        if text is None or _WRONGLY_WRITTEN.search(text):
+            return Outcome(None)
+        lost = tuple(self._missing(telling, text.lower()))
+        return Outcome(lost or tuple(self._taken_for_answers(marked, text)))
+
+    def _taken_for_answers(self, marked: TemplateTurns, text: str) -> Iterator[tuple[int, str]]:
+        """Yield what the template writes as it writes an answer, and is none."""
+        answers = [
+            replace(turn, message=replace(turn.message, role="assistant"))
+            if turn.message.role in ("system", "tool")
+            else turn
+            for turn in marked.turns
+        ]
+        for place, (turn, answer) in enumerate(zip(marked.turns, answers, strict=True)):
+            if turn != answer:
+                turns = (*marked.turns[:place], answer, *marked.turns[place + 1 :])
+                if self._text_of(replace(marked, turns=turns)) == text:
+                    yield place, turn.message.role
+
+    def _text_of(self, telling: TemplateTurns) -> str | None:
+        """Return the prompt; None where the template refuses the messages or fails at them."""
+        try:
+            return self._template.render(
+                telling.given(self._template, self._tools),
                 thinking=self._thinking,
                 tools=self._tools,
                 values=self._values,
             )
         except TemplateStoppedError:
-            return Outcome(None, is_stopped=True)
+            raise
         except (RequestError, UnsupportedError):
-            return Outcome(None)
-        if _WRONGLY_WRITTEN.search(text):
-            return Outcome(None)
-        return Outcome(tuple(self._missing(telling, text.lower())))
+            return None
 
-    def _missing(self, telling: Told, text: str) -> Iterator[tuple[int, str]]:
+    def _missing(self, telling: TemplateTurns, text: str) -> Iterator[tuple[int, str]]:
         for place, turn in enumerate(telling.turns):
             message = turn.message
-            if any(_part_mark(place, n) not in text for n in range(len(turn.said))):
+            if any(_part_mark(place, n) not in text for n in range(len(turn.sources))):
                 yield place, message.role
             for number, call in enumerate(message.calls):
                 name, value = _call_marks(place, number)
@@ -340,12 +368,12 @@ def _shape(message: ChatMessage) -> tuple[Any, ...]:
 
 
 def _marked(place: int, turn: Turn) -> Turn:
-    said = tuple((i, _part_mark(place, n)) for n, (i, _) in enumerate(turn.said))
-    content = "\n\n".join(text for _, text in said) or turn.message.content
+    sources = tuple((i, _part_mark(place, n)) for n, (i, _) in enumerate(turn.sources))
+    content = "\n\n".join(text for _, text in sources) or turn.message.content
     calls = tuple(_marked_call(place, n, c) for n, c in enumerate(turn.message.calls))
     thought = _THOUGHT if turn.message.thought else ""
     message = replace(turn.message, content=content, thought=thought, calls=calls)
-    return Turn(message, turn.index, said)
+    return Turn(message, turn.index, sources)
 
 
 def _marked_call(place: int, number: int, call: ToolCall) -> ToolCall:
@@ -411,9 +439,9 @@ def _one_call(turns: Sequence[Turn]) -> list[Turn]:
             results.append(turns[place])
             place += 1
         for number, call in enumerate(calls):
-            said = turn if number == 0 else Turn.of(turn.index, ChatMessage("assistant", ""))
-            message = replace(said.message, tokens=(), calls=(call,))
-            found.append(replace(said, message=message))
+            one = turn if number == 0 else Turn.of(turn.index, ChatMessage("assistant", ""))
+            message = replace(one.message, tokens=(), calls=(call,))
+            found.append(replace(one, message=message))
             found += results[number : number + 1]
         found += results[len(calls) :]
     return found
@@ -462,23 +490,19 @@ def _system_in_question(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _alternating(turns: Sequence[Turn]) -> list[Turn]:
-    """Join messages of one role that follow each other; a person begins."""
+    """Join messages of one role that follow each other; before an answer that follows none of a
+    person or a tool, a person says nothing."""
     found: list[Turn] = []
     for turn in turns:
-        before = found[-1] if found else None
-        role = turn.message.role
-        begins = before is None or before.message.role == "system"
-        if role == "assistant" and begins:
+        before = found[-1].message if found else ChatMessage("system", "")
+        message = turn.message
+        if before.role == message.role != "tool" and not (before.calls or message.calls):
+            found[-1:] = [turn.behind(found[-1])] if found else [turn]
+            continue
+        if message.role == "assistant" and before.role in ("system", "assistant"):
             found.append(Turn(ChatMessage("user", _NOTHING), -1, ()))
-        if before is not None and _are_one(before.message, turn.message):
-            found[-1] = turn.behind(before)
-        else:
-            found.append(turn)
+        found.append(turn)
     return found
-
-
-def _are_one(first: ChatMessage, second: ChatMessage) -> bool:
-    return first.role == second.role != "tool" and not first.calls
 
 
 def _one_question(turns: Sequence[Turn]) -> list[Turn]:
@@ -486,11 +510,13 @@ def _one_question(turns: Sequence[Turn]) -> list[Turn]:
     turns = _calls_in_words(turns)
     if len(turns) < 2:
         return [replace(t, message=replace(t.message, role="user", tokens=())) for t in turns]
-    said = tuple(
-        (i, f"{turn.message.role.capitalize()}: {text}") for turn in turns for i, text in turn.said
+    sources = tuple(
+        (i, f"{turn.message.role.capitalize()}: {text}")
+        for turn in turns
+        for i, text in turn.sources
     )
-    content = "\n\n".join(text for _, text in said)
-    return [Turn(ChatMessage("user", content), turns[-1].index, said)]
+    content = "\n\n".join(text for _, text in sources)
+    return [Turn(ChatMessage("user", content), turns[-1].index, sources)]
 
 
 def _with_system(turns: Sequence[Turn]) -> list[Turn]:
@@ -529,7 +555,6 @@ _PREFERRED: tuple[Manner, ...] = (
     "apart",
     "system in question",
     "alternating",
-    "calls in words",
 )
 
 

@@ -220,6 +220,7 @@ def model_info(
         chosen_experts=with_experts[0].chosen if with_experts else 0,
         has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
+        template_variables=tuple(sorted(model_file.template.variables)),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         rounded_again=MappingProxyType(

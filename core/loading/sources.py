@@ -43,6 +43,7 @@ from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.special_tokens import named_tokens
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
@@ -261,7 +262,7 @@ def _gguf_template(metadata: Mapping[str, Any], path: Path, tokenizer: Tokenizer
 def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
     file, source = _find_template(folder)
     try:
-        return ChatTemplate.of(source, tokenizer)
+        return ChatTemplate.of(source, tokenizer, named_tokens(folder))
     except UnsupportedError as error:
         raise FileError(file, f"chat_template: {error}") from None
 

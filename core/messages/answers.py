@@ -3,7 +3,8 @@ here: its end says why."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -58,6 +59,7 @@ class Generate(Command, frozen=True):
     first turn and the last tokens is forgotten, or all but the first tokens and the last.
     `thinking` is what the template's switch for thoughts is set to, where it has one.
     `tools` are offered to the model where its template knows of them.
+    `values` are those of other variables that a template reads, as reasoning_effort.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -71,6 +73,7 @@ class Generate(Command, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     begin: ChatMessage | None = None
     conversation: int = 0  # its number in the history; 0: not known
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SpellTokens(Command, frozen=True):

@@ -171,6 +171,7 @@ class ModelInfo(Abilities, Struct, frozen=True):
     encoder: EncoderInfo | None = None  # of an encoder
     translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
+    template_variables: tuple[str, ...] = ()  # that the template reads
     recurrent_layers: tuple[int, ...] = ()  # that have a state instead of attention
     delta_layers: tuple[int, ...] = ()  # of these, those whose heads ReadStates can ask for
     expert_layers: tuple[int, ...] = ()  # whose tokens choose among experts

@@ -6,6 +6,9 @@ GenerationFinished and Ended, which only the client that asked receives.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import ChatMessage, Gains
@@ -39,6 +42,7 @@ class AnswerRequest(Command, frozen=True):
     client: str = ""
     gains: Gains | None = None
     calls: ToolStyle = ""
+    values: Mapping[str, Any] = field(default_factory=dict)  # of other variables of the template
 
 
 MOST_ALTERNATIVES = 20

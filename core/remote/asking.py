@@ -12,6 +12,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.remote.dialects import Dialect
+from llm_lite.core.text.chat_template import EFFORT
 
 MOST_ALTERNATIVES = 5
 
@@ -43,10 +44,16 @@ def build_request(
         optional += ["logprobs", "top_logprobs"]
     if command.tools:
         body["tools"] = [tool_row(spec) for spec in command.tools]
+    values = dict(command.values)
+    if (effort := values.pop(EFFORT, None)) is not None:
+        body[EFFORT] = effort
+        optional.append(EFFORT)
     if dialect.switches_thinking and (
         not command.thinking or (begun and dialect.continuing == "prefill")
     ):
-        body["chat_template_kwargs"] = {"enable_thinking": False}
+        values["enable_thinking"] = False
+    if values:
+        body["chat_template_kwargs"] = values
         optional.append("chat_template_kwargs")
     if begun:
         body["messages"].append({"role": "assistant", "content": begun})

@@ -232,4 +232,11 @@ def encode_request(file: prompt.ChatFile, request: AnswerRequest, context: int) 
     prompt.check_size(file.tokenizer, messages, context)
     if not request.messages:
         return prompt.encode_raw(file.tokenizer, messages)
-    return encode(file, messages, request.continue_last, request.thinking, request.tools)
+    return encode(
+        file,
+        messages,
+        request.continue_last,
+        request.thinking,
+        request.tools,
+        request.values,
+    )

@@ -213,24 +213,17 @@ class ChatTemplate:
         except SandboxError as error:
             return {"failed": str(error), "stopped": str(error)}
 
-    def ignores(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the names of values that the template does not read."""
-        return unread(self.variables, self.thinking_switch, values)
-
     def _read_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values that the template reads."""
-        read = {
-            name: value
-            for name, value in values.items()
-            if name in self.variables and name not in RESERVED
-        }
+        left_out = unread(self.variables, values)
+        read = {name: value for name, value in values.items() if name not in left_out}
         if self.thinking_style == "harmony" and isinstance(read.get(EFFORT), str):
             read[EFFORT] = _HARMONY_EFFORTS.get(read[EFFORT], read[EFFORT])
         return read
 
 
 class Known(dict[Any, Any]):
-    """What is known by its key, of the keys that came last."""
+    """A table of what is known by its key, of the keys that came last."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         while len(self) >= _MOST_KNOWN:
@@ -238,11 +231,18 @@ class Known(dict[Any, Any]):
         super().__setitem__(key, value)
 
 
-def unread(variables: Collection[str], switch: str, values: Mapping[str, Any]) -> list[str]:
-    """Return the names of values that a template of these variables does not read; the switch for
-    thoughts answers to the name enable_thinking too."""
-    known = {*variables, *(("enable_thinking",) if switch else ())} - RESERVED
-    return [name for name in values if name not in known]
+def unread(variables: Collection[str], values: Collection[str]) -> list[str]:
+    """Return the names of values that a template of these variables does not read."""
+    return [name for name in values if name not in variables or name in RESERVED]
+
+
+def check_read(variables: Collection[str], values: Collection[str]) -> None:
+    """Raise RequestError for values that a template of these variables does not read."""
+    if names := unread(variables, values):
+        known = ", ".join(sorted(set(variables) - RESERVED)[:20]) or "none"
+        raise RequestError(
+            f"{names[0][:64]}: the chat template reads no variable of this name; it reads {known}"
+        )
 
 
 def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
-from llm_lite.core.text.tokenizer_files import CONFIG, TOKENIZER_FILE, WORDS
+from llm_lite.core.text.tokenizer_files import CONFIG, NAMED, TOKENIZER_FILE, WORDS
 
 # isdigit() is true of "²", which int() refuses, and of thousands of digits, which it refuses too.
 _TOKEN_ID = re.compile(r"[0-9]{1,9}")
@@ -23,6 +23,18 @@ def separator_of(folder: Path) -> int | None:
         if content(one) == name and (found := token_number(number)) is not None:
             return found
     return _in_tokenizer(folder, name)
+
+
+def named_tokens(folder: Path) -> dict[str, str]:
+    """Return the special tokens that the files name, as pad_token and image_token: their texts."""
+    found: dict[str, str] = {}
+    for file in (folder / NAMED, folder / CONFIG):
+        values = read_object(file) if file.is_file() else {}
+        extra = values.get("extra_special_tokens")
+        for name, value in (*_objects(extra), *values.items()):
+            if name.endswith("_token") and (text := content(value)) is not None:
+                found[name] = text
+    return found
 
 
 def token_number(key: str) -> int | None:

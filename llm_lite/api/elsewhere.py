@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_lite.api.answer import Answer, Token
@@ -23,6 +23,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.messages.remote import UNTOLD_TOKENS, RemoteServer
+from llm_lite.core.records import replace
 from llm_lite.core.remote.address import read_address, read_key
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import chosen
@@ -70,15 +71,21 @@ class ModelElsewhere(ClosedByWith):
         return tuple(model.name for model in self.server.models)
 
     def generate(
-        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
+        self,
+        prompt: str | Sequence[Message],
+        *,
+        thinking: bool = True,
+        template: Mapping[str, Any] = {},
+        **sampling: Any,
     ) -> Answer:
         """Generate an answer as `Model.generate` does; options that the server does not know are
         left out."""
-        return self._begun(messages_of(prompt), sampling, raw=False, thinking=thinking)
+        asked = Generate(messages_of(prompt), thinking=thinking, values=template)
+        return self._begun(asked, sampling)
 
     def complete(self, text: str, **sampling: Any) -> Answer:
         """Continue a text as `Model.complete` does."""
-        return self._begun((ChatMessage("user", text),), sampling, raw=True, thinking=True)
+        return self._begun(Generate((ChatMessage("user", text),), raw=True), sampling)
 
     def close(self) -> None:
         """An answer that is not finished ends."""
@@ -89,12 +96,10 @@ class ModelElsewhere(ClosedByWith):
     def __repr__(self) -> str:
         return f"<ModelElsewhere {self.info.name!r} of {self.server.title} at {self.server.host}>"
 
-    def _begun(
-        self, messages: tuple[ChatMessage, ...], given: dict[str, Any], *, raw: bool, thinking: bool
-    ) -> Answer:
+    def _begun(self, asked: Generate, given: dict[str, Any]) -> Answer:
         sampling = sampling_options(given)
         check(sampling)
-        return RemoteAnswer(self, Generate(messages, sampling, raw=raw, thinking=thinking))
+        return RemoteAnswer(self, replace(asked, sampling=sampling))
 
     def _send(self, answer: RemoteAnswer) -> None:
         """Send it, once the answer before it has ended."""

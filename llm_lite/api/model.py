@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, get_args
@@ -79,6 +79,7 @@ from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.records import replace
+from llm_lite.core.text.chat_template import check_read
 from llm_lite.core.text.tokenizer import StreamDecoder
 
 _CHUNK = 512  # tokens of a chunk of `perplexity`, unless the text or the context has fewer
@@ -160,7 +161,12 @@ class Model(ClosedByWith):
         return gains_of(self._gains) + gains_of(self._switches.reshape(layers, 2 * experts))
 
     def generate(
-        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
+        self,
+        prompt: str | Sequence[Message],
+        *,
+        thinking: bool = True,
+        template: Mapping[str, Any] = {},
+        **sampling: Any,
     ) -> Answer:
         """The answer to a question or a conversation: an iterator of tokens, computed as they are
         asked for, each with its text, its probability and what else might have come. `.text` is
@@ -171,12 +177,14 @@ class Model(ClosedByWith):
         `core.messages.SamplingOptions`, as `temperature=0`, `seed=1` or `max_new_tokens=100`;
         `stop` takes a text too, `logit_bias` a dictionary, and `json_schema` a schema as text or as
         a dictionary. `thinking` is what the template's switch for thoughts is set to, where it has
-        one; thoughts come with their marks, and `Answer.message` has them apart.
+        one; thoughts come with their marks, and `Answer.message` has them apart. `template` has the
+        values of other variables of it, as {"reasoning_effort": "high"}.
         """
+        check_read(self.info.template_variables, template)
         asked, messages = sampling_options(sampling, self.info), messages_of(prompt)
         with self._using():
             check_size(self._file.tokenizer, messages, self.info.context)
-            encoded = encode(self._file, messages, continue_last=False, thinking=thinking)
+            encoded = encode(self._file, messages, False, thinking, values=template)
             return self._begun(encoded, asked)
 
     def complete(self, text: Text, **sampling: Any) -> Answer:

@@ -209,6 +209,17 @@ def _chat(commands: Subparsers, answering: list[Parser]) -> None:
         help="turn thinking off, where the chat template has a switch for it",
     )
     chat.add_argument(
+        "--effort",
+        metavar="LEVEL",
+        help="how much the model thinks, where its chat template takes it: low, medium, high",
+    )
+    chat.add_argument(
+        "--template-value",
+        metavar="NAME=VALUE",
+        action="append",
+        help="set another variable of the chat template, to JSON or a text; may be repeated",
+    )
+    chat.add_argument(
         "--overflow",
         choices=OVERFLOWS,
         help="what happens when the context is full; by default a conversation forgets its middle, "

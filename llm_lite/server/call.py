@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -72,6 +72,7 @@ class Call(Struct, frozen=True):
     query: Any
     in_path: Any
     ignored: tuple[str, ...] = ()  # fields of the body that are ignored
+    unread: list[str] = field(default_factory=list)  # those that prove to be without effect
 
     @property
     def service(self) -> Service:
@@ -145,15 +146,15 @@ def address_of(request: Request) -> str:
 async def answer_request(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     """Return the answer to a request, or the sentence on what is wrong with it."""
 
-    ignored: tuple[str, ...] = ()
+    call: Call | None = None
 
     async def handle() -> Response:
-        nonlocal ignored
+        nonlocal call
         call = await _read(endpoint, shared, request)
-        ignored = call.ignored
         return await endpoint.handle(call)
 
     response = await answered(shared, handle)
+    ignored = _in_a_header([*call.ignored, *call.unread]) if call is not None else ()
     if ignored:
         response.headers[IGNORED] = ", ".join(ignored)
         shared.note_ignored(endpoint.path, ignored)

@@ -9,6 +9,7 @@ from typing import Any
 
 from llm_lite.cli.conversation.conversation import TerminalConversation, checked, completes
 from llm_lite.cli.engine_words import engine_options, given_sampling
+from llm_lite.cli.template_values import values_of
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import generate, load
 from llm_lite.cli.terminal.output import show_json
@@ -97,6 +98,7 @@ def _ask_once(
         raw=arguments.raw,
         overflow=arguments.overflow or "stop",
         thinking=not arguments.no_thinking,
+        values=values_of(arguments, model),
     )
     answer = generate(engine, command, shown=not arguments.json)
     if arguments.json and answer.finished is not None:
@@ -130,6 +132,7 @@ def _converse(
         overflow=arguments.overflow or "forget-middle",
         raw=arguments.raw,
         thinking=not arguments.no_thinking,
+        values=values_of(arguments, loaded.model),
         system=checked(arguments.system or "", "--system"),
     )
     from llm_lite.cli.conversation.loop import converse  # an answer to one question needs no editor

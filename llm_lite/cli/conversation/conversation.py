@@ -44,6 +44,7 @@ class TerminalConversation(Struct):
     overflow: Overflow = "forget-middle"
     raw: bool = False
     thinking: bool = True  # where the template has a switch for it
+    values: dict[str, Any] = field(default_factory=dict)  # of its other variables
     system: str = ""
     tree: ConversationTree[Turn] = field(default_factory=ConversationTree)
     draft: str = ""  # what the next line begins with, to be edited
@@ -172,6 +173,7 @@ class TerminalConversation(Struct):
             raw=self.raw,
             overflow=self.overflow,
             thinking=self.thinking,
+            values=self.values,
         )
         answer = generate(self.engine, command, shown=True)
         self.finished = answer.finished

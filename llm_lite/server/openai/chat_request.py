@@ -25,6 +25,7 @@ from llm_lite.server.openai.request import (
 )
 from llm_lite.server.openai.running import name_of
 from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
+from llm_lite.server.openai.template_values import Effort, TemplateValues
 from llm_lite.server.openai.tools import (
     ParallelCalls,
     Tool,
@@ -39,7 +40,6 @@ from llm_lite.server.openai.tools import (
 )
 from llm_lite.server.schema import about
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 TopLogprobs = Annotated[int, Meta(ge=0, le=MOST_ALTERNATIVES)]
 FormatType = Literal["text", "json_object", "json_schema"]
 SchemaName = Annotated[str, Meta(max_length=256)]
@@ -61,10 +61,6 @@ class ResponseFormat(Struct):
     ] = None
 
 
-class TemplateSwitches(Struct):
-    enable_thinking: bool | None = None
-
-
 class ChatCompletionRequest(SamplingBody, kw_only=True):
     messages: Messages
     max_completion_tokens: Annotated[
@@ -80,9 +76,15 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     tools: Tools = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: ParallelCalls = True
-    reasoning_effort: Annotated[Effort | None, about("none: the model is not to think.")] = None
+    reasoning_effort: Annotated[
+        Effort | None,
+        about("How much a model thinks whose template takes it; none: it is not to think."),
+    ] = None
     chat_template_kwargs: Annotated[
-        TemplateSwitches | None, about("enable_thinking: as reasoning_effort.")
+        dict[str, Any] | None,
+        about(
+            "Values of variables of the chat template; enable_thinking: whether the model thinks."
+        ),
     ] = None
     continue_final_message: Annotated[
         bool | None, about("The last message, an assistant's, goes on.")
@@ -137,12 +139,15 @@ def chat_plan(call: Call) -> ChatPlan:
     goes_on = bool(body.continue_final_message)
     if goes_on and messages[-1].role != "assistant":
         raise CheckError("continue_final_message", "needs an assistant's message at the end")
+    given = TemplateValues.of(body.reasoning_effort, body.chat_template_kwargs)
+    call.unread.extend(given.unread(model, "reasoning_effort", "chat_template_kwargs."))
     request = AnswerRequest(
         response="",
         messages=tools.with_functions(messages),
         sampling=sampling,
         tools=tools.offered,
-        thinking=_thinks(body),
+        thinking=given.thinks,
+        values=given.values,
         continue_last=goes_on,
         alternatives=top or 0,
         client=call.client,
@@ -150,13 +155,6 @@ def chat_plan(call: Call) -> ChatPlan:
         calls=tools.calls,
     )
     return ChatPlan(request, body.n, or_answer(tools, sampling), top)
-
-
-def _thinks(body: ChatCompletionRequest) -> bool:
-    switches = body.chat_template_kwargs
-    if switches is not None and switches.enable_thinking is not None:
-        return switches.enable_thinking
-    return body.reasoning_effort not in ("none", "minimal")
 
 
 class WithTools(Protocol):

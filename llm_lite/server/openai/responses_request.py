@@ -20,7 +20,6 @@ from llm_lite.server.openai.chat_request import (
     AnswerForm,
     AnswerSchema,
     ChatPlan,
-    Effort,
     FormatType,
     SchemaName,
     TopLogprobs,
@@ -44,6 +43,7 @@ from llm_lite.server.openai.request import (
     gains_of,
 )
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
+from llm_lite.server.openai.template_values import Effort, TemplateValues
 from llm_lite.server.openai.tools import (
     MOST_TOOLS,
     CallChoice,
@@ -163,12 +163,15 @@ def response_plan(call: Call) -> ChatPlan:
     top = body.top_logprobs
     if top is None and "message.output_text.logprobs" in (body.include or ()):
         top = 0
+    given = TemplateValues.of(effort_of(body), None)
+    call.unread.extend(given.unread(model, "reasoning.effort", ""))
     request = AnswerRequest(
         response=f"resp_{secrets.token_hex(16)}",
         messages=tools.with_functions(_messages(body)),
         sampling=formatted(sampling, form_of(body, "text.format", _form(body)), tools),
         tools=tools.offered,
-        thinking=effort_of(body) not in ("none", "minimal"),
+        thinking=given.thinks,
+        values=given.values,
         alternatives=top or 0,
         client=call.client,
         gains=gains_of(body, model),

@@ -287,3 +287,38 @@ def test_internals_are_undefined(source: str) -> None:
 def test_a_long_document_is_not_too_long() -> None:
     text = "word " * 800_000
     assert ChatTemplate(TRIMMING).render(user(text)).count("word") == 800_000
+
+
+def test_special_tokens_are_known_by_their_names() -> None:
+    source = "{{ pad_token }} {{ unk_token }} {{ sep_token is defined }}"
+    metadata = {
+        **tokenizer_metadata(300),
+        "tokenizer.chat_template": source,
+        "tokenizer.ggml.padding_token_id": 5,
+        "tokenizer.ggml.unknown_token_id": 6,
+        "tokenizer.ggml.cls_token_id": 10**9,  # of no such token
+    }
+    tokens = TINY.token_text(5), TINY.token_text(6)
+    assert ChatTemplate.from_gguf(metadata, TINY).render(HELLO) == f"{tokens[0]} {tokens[1]} False"
+
+
+def test_the_variables_that_a_template_reads() -> None:
+    source = (
+        "{% if effort is not defined %}{% set effort = 'low' %}{% endif %}{{ effort }}"
+        "{% set own = 1 %}{{ own }}{{ messages | length }}{{ raise_exception and strftime_now }}"
+    )
+    template = ChatTemplate(source)
+    assert template.variables == {"effort", "messages"}
+    assert template.render(HELLO, values={"effort": "high"}).startswith("high")
+    assert template.render(HELLO, values={"messages": [1] * 9}).startswith("low11")
+
+
+def test_harmony_knows_three_efforts() -> None:
+    template = ChatTemplate("{{ reasoning_effort }}{{ '<|channel|>analysis' }}")
+    for effort, read in {
+        "none": "low",
+        "minimal": "low",
+        "medium": "medium",
+        "xhigh": "high",
+    }.items():
+        assert template.render(HELLO, values={"reasoning_effort": effort}).startswith(f"{read}<")
