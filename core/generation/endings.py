@@ -19,6 +19,8 @@ class Endings(Generic[Item]):
     def __init__(self, sampling: SamplingOptions, encoded: Encoded) -> None:
         self._stops = StopStrings[Item](sampling.stop, encoded.thinking, encoded.roles)
         self._roles = encoded.roles.tokens if encoded.roles else frozenset()
+        self._runs = encoded.roles.runs if encoded.roles else ()
+        self._run: list[tuple[Item, int, str]] = []  # may be the beginning of one of these
         in_grammar = bool(sampling.json_schema or sampling.grammar)
         self._guard = (
             RepetitionGuard(keeps_to_grammar=in_grammar, request=encoded.request)
@@ -47,7 +49,29 @@ class Endings(Generic[Item]):
         """Feed a token and return what may be shown now. Tokens that the answer was begun with are
         not chosen: they may repeat and name any role."""
         if is_chosen and token in self._roles:
-            return self._stops.end_at_role()
+            return self._release_run() + self._stops.end_at_role()
+        if not is_chosen or not self._runs:
+            return self._feed(item, token, text, is_chosen)
+        shown: list[tuple[Item, str]] = []
+        if self._run and not self._begins((*(one for _, one, _ in self._run), token)):
+            shown = self._release_run()
+        if not self._begins((*(one for _, one, _ in self._run), token)):
+            return shown + self._feed(item, token, text, is_chosen)
+        self._run.append((item, token, text))
+        if tuple(one for _, one, _ in self._run) not in self._runs:
+            return shown
+        count, self._run = len(self._run), []
+        return shown + self._stops.end_at_role(count)
+
+    def _begins(self, tokens: tuple[int, ...]) -> bool:
+        return any(run[: len(tokens)] == tokens for run in self._runs)
+
+    def _release_run(self) -> list[tuple[Item, str]]:
+        """Return what was held back as it might have been the beginning of a run."""
+        run, self._run = self._run, []
+        return [shown for one in run for shown in self._feed(*one, is_chosen=True)]
+
+    def _feed(self, item: Item, token: int, text: str, is_chosen: bool) -> list[tuple[Item, str]]:
         shown = self._stops.feed(item, text)
         if is_chosen and self._guard is not None and self._stops.reason is None:
             self._repeats = self._guard.feed(token, text)
@@ -55,4 +79,4 @@ class Endings(Generic[Item]):
 
     def flush(self) -> list[tuple[Item, str]]:
         """Return what was held back, as nothing follows."""
-        return self._stops.flush()
+        return self._release_run() + self._stops.flush()

@@ -24,6 +24,8 @@ from llm_lite.core.errors import (
     TooLongError,
     UnsupportedError,
 )
+from llm_lite.core.generation.role_ends import RoleEnds, role_ends
+from llm_lite.core.generation.turn_marks import turn_ends
 from llm_lite.core.generation.turns import TemplateTurns, Turn, turns_for
 from llm_lite.core.messages import (
     ChatMessage,
@@ -46,24 +48,6 @@ _MARK = "\uf8ff"  # a private-use character
 _SPACES = re.compile(rb"\s*")
 _FORGETTABLE = 4  # contexts that a text may have where the beginning may be forgotten
 _ALWAYS_FORGETTABLE = 1 << 20  # bytes
-_NAMES = ("User", "Human", "Assistant", "USER", "HUMAN", "ASSISTANT")
-_HEADINGS = ("User", "Human", "Assistant", "Instruction", "Response", "System")
-_TAGS = (
-    "<|user|>",
-    "<|assistant|>",
-    "<|system|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|start_header_id|>",
-    "<|eot_id|>",
-    "<start_of_turn>",
-    "<end_of_turn>",
-    "[INST]",
-    "[/INST]",
-)
-
-# Of the format that a conversation has where the model brings none: `chat_template.PLAIN`.
-_PLAIN_NAMES = ("System", "Tool")
 
 
 class MessageTexts:
@@ -112,20 +96,10 @@ class ChatFile(Protocol):
     def template(self) -> ChatTemplate: ...
 
 
-class RoleEnds(Struct, frozen=True):
-    """The ends of an answer that begins to speak as somebody else: before these `texts`, and at
-    these `tokens`. Texts that begin a line count at the answer's start too where it
-    `begins_line`."""
-
-    texts: tuple[str, ...]
-    tokens: frozenset[int]
-    begins_line: bool
-
-
 class Encoded(Struct):
     """Token ids, and for each the index of the message that contains it; -1: the template does.
-    `thinking` is how the answer marks its thoughts, `roles` what ends an answer of a model without
-    a template, `request` a person's last message."""
+    `thinking` is how the answer marks its thoughts, `roles` what ends it where it goes on as
+    somebody else, `request` a person's last message."""
 
     ids: list[int]
     owners: list[int]
@@ -210,6 +184,8 @@ def encode(
     if file.template.origin != "model":
         begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
         encoded.roles = role_ends(tokenizer, begins_line=begins_line, in_chat=True)
+    else:
+        encoded.roles = turn_ends(tokenizer, file.template)
     encoded.request = next((m.content for m in reversed(messages) if m.role == "user"), "")
     return encoded
 
@@ -528,16 +504,3 @@ def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> 
     joined = "".join(pieces(messages))
     encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))
     return encoded
-
-
-def role_ends(tokenizer: Tokenizer, *, begins_line: bool, in_chat: bool = False) -> RoleEnds:
-    """Return what ends an answer that begins to speak as somebody else. `in_chat`: the conversation
-    is written with names of roles before each message, which all count."""
-    names = (*_NAMES, *_PLAIN_NAMES) if in_chat else _NAMES
-    lines = (
-        *(f"\n{name}:" for name in names),
-        *(f"\n**{name}:" for name in _NAMES),
-        *(f"\n### {name}" for name in _HEADINGS),
-    )
-    tokens = frozenset(tokenizer.encode(tag)[-1] for tag in _TAGS if tokenizer.has_token(tag))
-    return RoleEnds((*lines, *_TAGS), tokens, begins_line)

@@ -5,11 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Literal, TypeVar
 
-from llm_lite.core.generation.prompt import RoleEnds
+from llm_lite.core.generation.role_ends import RoleEnds
 from llm_lite.core.messages import Thinking
 from llm_lite.core.text.thinking import Split
 
 Item = TypeVar("Item")
+_FENCE = "```"
+_QUOTES = tuple("`\"'“‘«「『")
+
+
+class _Quotes:
+    """Follows a text to say whether what comes next is quoted: in a block of code, or directly
+    behind a quotation mark."""
+
+    def __init__(self) -> None:
+        self._in_code = False
+        self._tail = ""  # may become a fence with what follows
+
+    def feed(self, text: str) -> None:
+        whole = self._tail + text
+        if whole.count(_FENCE) % 2:
+            self._in_code = not self._in_code
+        self._tail = whole.rpartition(_FENCE)[2][-2:]
+
+    def quote(self, text: str) -> bool:
+        """Return True if what stands behind `text`, which comes next, is quoted."""
+        whole = self._tail + text
+        return self._in_code != bool(whole.count(_FENCE) % 2) or whole[-1:] in _QUOTES
 
 
 class StopStrings(Generic[Item]):
@@ -35,6 +57,7 @@ class StopStrings(Generic[Item]):
         # Texts that end the answer where it begins with them: of a line, without its beginning.
         begins = roles is not None and roles.begins_line
         self._first = tuple(s[1:] for s in self._strings if s[:1] == "\n" and begins)
+        self._quotes = _Quotes() if roles is not None and roles.may_be_quoted else None
         self.reason: Literal["stop string", "role"] | None = None  # once one is found
         self.dropped = 0  # items
 
@@ -55,18 +78,18 @@ class StopStrings(Generic[Item]):
         whole = "".join(text for _, text in self._held)
         if self._first and self._begins_as_role(whole):
             return []
-        places = [(whole.find(s, self._unseen), s not in self._own) for s in self._strings]
+        places = [(self._found_at(whole, s), s not in self._own) for s in self._strings]
         found = min((place for place in places if place[0] >= 0), default=None)
         if found is not None:
             self.reason = "role" if found[1] else "stop string"
             return self._cut(found[0])
         return self._released(len(whole) - self._begun(whole[self._unseen :]))
 
-    def end_at_role(self) -> list[tuple[Item, str]]:
-        """End the answer at a token that begins a role, which is not shown; return what was held
+    def end_at_role(self, tokens: int = 1) -> list[tuple[Item, str]]:
+        """End the answer at tokens that begin a role, which are not shown; return what was held
         back."""
         shown = self.flush()
-        self.reason, self.dropped = "role", 1
+        self.reason, self.dropped = "role", tokens
         return shown
 
     def flush(self) -> list[tuple[Item, str]]:
@@ -77,8 +100,19 @@ class StopStrings(Generic[Item]):
     def feed_previous(self, text: str) -> None:
         """Feed the existing text of an answer that is continued."""
         self._first = ()
+        if self._quotes is not None:
+            self._quotes.feed(text)
         if self._split is not None:
             self._split = self._split.fed(text)
+
+    def _found_at(self, whole: str, string: str) -> int:
+        """Return where a string is found in what is held, and is not quoted; -1 if nowhere."""
+        at = whole.find(string, self._unseen)
+        if self._quotes is None or string in self._own:
+            return at
+        while at >= 0 and self._quotes.quote(whole[:at]):
+            at = whole.find(string, at + 1)
+        return at
 
     def _begins_as_role(self, whole: str) -> bool:
         """Return True while all text so far is the beginning of a role, and end the answer once it
@@ -119,6 +153,8 @@ class StopStrings(Generic[Item]):
             shown += 1
         self._unseen = max(0, self._unseen - at)
         released, self._held = self._held[:shown], self._held[shown:]
+        if self._quotes is not None:
+            self._quotes.feed("".join(text for _, text in released))
         return released
 
     def _cut(self, place: int) -> list[tuple[Item, str]]:

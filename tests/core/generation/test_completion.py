@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_lite.core.generation.prompt import RoleEnds, encode_completion, role_ends
+from llm_lite.core.generation.prompt import encode_completion
+from llm_lite.core.generation.role_ends import RoleEnds, role_ends
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import ChatMessage, GenerationStarted, TokenDecoded
 from llm_lite.core.records import replace
