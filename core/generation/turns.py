@@ -272,7 +272,7 @@ class _Probe:
             case "arguments as text" | "calls in words":
                 return any(message.calls for message in messages)
             case "alternating":
-                return len(messages) > 1
+                return bool(messages)
             case "parts":
                 return True
         return tuple(dict(_MANNERS)[name](self._turns)) != tuple(self._turns)

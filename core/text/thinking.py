@@ -59,6 +59,7 @@ MARKS: dict[ThinkingStyle, Marks] = {
         ),
     ),
 }
+_SHOWN = re.compile(r"\S")
 _SOURCES: tuple[tuple[ThinkingStyle, str], ...] = (  # what a template of each style has in it
     ("harmony", r"<\|channel\|>analysis"),
     ("gemma", r"<\|channel>"),
@@ -79,7 +80,9 @@ class Split(Struct, frozen=True):
     thoughts: str = ""
     words: str = ""  # what is said
     held: str = ""  # may be a mark, or whitespace before one
+    blank: int = 0  # so many first characters of it are known to be whitespace
     marked: bool = False  # some mark was found
+    has_thought: bool = False  # thoughts are more than whitespace
     is_ended: bool = False
 
     @classmethod
@@ -103,79 +106,113 @@ class Split(Struct, frozen=True):
 
     def fed(self, text: str) -> Split:
         """Return the split with more of the answer, which may continue behind its end too."""
-        split = replace(self, raw=self.raw + text, held=self.held + text, is_ended=False)
-        while split.held:
-            after = _STEPS[split.phase](split, MARKS[split.thinking.style])
-            if after is split:
-                return split
-            split = after
-        return split
+        return _Reading(self, text).split()
 
     def ended(self) -> Split:
         """Return the split with what was held back, as nothing follows."""
         return replace(self, is_ended=True)
 
 
-def _before(split: Split, marks: Marks) -> Split:
-    bare = split.held.lstrip()
-    for mark in (marks.opening, *marks.skipped):
-        if bare.startswith(mark):
-            phase = "inside" if mark == marks.opening else "before"
-            again = "\n\n" if phase == "inside" and split.thoughts.strip() else ""
-            return replace(
-                split,
-                phase=phase,
-                held=bare[len(mark) :],
-                thoughts=split.thoughts + again,
-                marked=True,
-            )
-    if any(mark.startswith(bare) for mark in (marks.opening, *marks.skipped)):
-        return split  # "" too
-    words = _shown(split.held) if split.marked else split.held
-    return replace(split, phase="after", held=words)
+class _Reading:
+    """A reading of more of an answer, from left to right: no character is looked at again."""
+
+    def __init__(self, split: Split, text: str) -> None:
+        self._before, self._more = split, text
+        self._marks = MARKS[split.thinking.style]
+        self._text, self._at = split.held + text, 0
+        self._blank = split.blank  # what is known to be whitespace ends here
+        self._phase, self._marked = split.phase, split.marked
+        self._thoughts, self._words = [split.thoughts], [split.words]
+        self._has_thought = split.has_thought
+
+    def split(self) -> Split:
+        """Return the split behind all that can be told apart yet."""
+        steps = {
+            "before": self._read_before,
+            "primed": self._read_primed,
+            "inside": self._read_inside,
+            "after": self._read_after,
+        }
+        while self._at < len(self._text) and steps[self._phase]():
+            pass
+        return replace(
+            self._before,
+            raw=self._before.raw + self._more,
+            phase=self._phase,
+            thoughts="".join(self._thoughts),
+            words="".join(self._words),
+            held=self._text[self._at :] if self._at else self._text,
+            blank=max(self._blank - self._at, 0),
+            marked=self._marked,
+            has_thought=self._has_thought,
+            is_ended=False,
+        )
+
+    def _shown_at(self) -> int:
+        """Return where the text begins behind whitespace."""
+        found = _SHOWN.search(self._text, max(self._at, self._blank))
+        self._blank = found.start() if found else len(self._text)
+        return self._blank
+
+    def _read_before(self) -> bool:
+        """Read a mark, or find that what is said begins; False where that is not known yet."""
+        first, marks = self._shown_at(), (self._marks.opening, *self._marks.skipped)
+        for mark in marks:
+            if self._text.startswith(mark, first):
+                if mark == self._marks.opening:
+                    self._phase = "inside"
+                    if self._has_thought:
+                        self._thoughts.append("\n\n")
+                self._at, self._marked = first + len(mark), True
+                return True
+        if self._may_become(first, marks):
+            return False
+        if self._marked:  # the empty lines before are none of what is said, its indentation is
+            self._at = max(self._at, self._text.rfind("\n", self._at, first) + 1)
+        self._phase = "after"
+        return True
+
+    def _may_become(self, first: int, marks: tuple[str, ...]) -> bool:
+        """Return True if all that is left from `first` on may be the beginning of a mark."""
+        size = len(self._text) - first
+        return any(size <= len(mark) and self._text.endswith(mark[:size]) for mark in marks)
+
+    def _read_primed(self) -> bool:
+        """Skip the mark that some models write once more although their template has written it."""
+        first, opening = self._shown_at(), self._marks.opening
+        if len(self._text) - first < len(opening) and self._may_become(first, (opening,)):
+            return False
+        written = self._text.startswith(opening, first)
+        self._at = first + len(opening) if written else first
+        self._phase, self._marked = "inside", True
+        return True
+
+    def _read_inside(self) -> bool:
+        """Read thoughts up to their closing mark."""
+        is_over = self._read_up_to(self._marks.closing, self._thoughts)
+        if not self._has_thought:
+            self._has_thought = _SHOWN.search(self._thoughts[-1]) is not None
+        self._phase = "before" if is_over else "inside"
+        return is_over
+
+    def _read_after(self) -> bool:
+        """Read visible text up to an ending, which is a mark where thoughts were marked, and left
+        out."""
+        return self._read_up_to(self._marks.ending if self._marked else "", self._words)
+
+    def _read_up_to(self, mark: str, pieces: list[str]) -> bool:
+        """Read text into `pieces`, and the mark; False where it has not come."""
+        found = self._text.find(mark, self._at) if mark else -1
+        end = found if found >= 0 else len(self._text) - _begun(self._text, mark, self._at)
+        pieces.append(self._text[self._at : end])
+        self._at = end + len(mark) if found >= 0 else end
+        return found >= 0
 
 
-def _primed(split: Split, marks: Marks) -> Split:
-    """Skip the mark that some models write once more although their template has written it."""
-    bare = split.held.lstrip()
-    if marks.opening.startswith(bare) and bare != marks.opening:
-        return split
-    return replace(split, phase="inside", held=bare.removeprefix(marks.opening), marked=True)
-
-
-def _inside(split: Split, marks: Marks) -> Split:
-    at = split.held.find(marks.closing)
-    if at >= 0:
-        held, thoughts = split.held[at + len(marks.closing) :], split.thoughts + split.held[:at]
-        return replace(split, phase="before", held=held, thoughts=thoughts)
-    keep = _begun(split.held, marks.closing)
-    if keep == len(split.held):
-        return split
-    cut = len(split.held) - keep
-    return replace(split, held=split.held[cut:], thoughts=split.thoughts + split.held[:cut])
-
-
-def _after(split: Split, marks: Marks) -> Split:
-    """Take visible text up to an ending, which is a mark where thoughts were marked, and left
-    out."""
-    ending = marks.ending if split.marked else ""
-    at = split.held.find(ending) if ending else -1
-    if at >= 0:
-        words, held = split.held[:at], split.held[at + len(ending) :]
-        return replace(split, words=split.words + words, held=held)
-    keep = _begun(split.held, ending)
-    if keep and keep == len(split.held):
-        return split
-    cut = len(split.held) - keep
-    return replace(split, words=split.words + split.held[:cut], held=split.held[cut:])
-
-
-_STEPS = {"before": _before, "primed": _primed, "inside": _inside, "after": _after}
-
-
-def _begun(text: str, mark: str) -> int:
-    """Return how many last characters of `text` may be the beginning of `mark`."""
-    longest = min(len(text), len(mark) - 1)
+def _begun(text: str, mark: str, first: int = 0) -> int:
+    """Return how many last characters of `text` may be the beginning of `mark`; those before
+    `first` are none."""
+    longest = min(len(text) - first, len(mark) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(mark[:n])), 0)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -25,9 +26,9 @@ from msgspec import Struct
 from llm_lite.core.messages import ToolCall, ToolStyle
 from llm_lite.core.records import replace
 from llm_lite.core.tools.declared import NAME
-from llm_lite.core.tools.gemma_calls import ends_in_gemma_text, read_gemma_call
+from llm_lite.core.tools.gemma_calls import GEMMA_QUOTES, read_gemma_call
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
-from llm_lite.core.tools.python_calls import ends_in_text, read_python_calls
+from llm_lite.core.tools.python_calls import PYTHON_QUOTES, read_python_calls
 
 MOST_CALLS = 32  # in an answer
 _LOOKED_AT = 8  # closing marks that may stand in the texts of a call
@@ -55,6 +56,10 @@ MARKS: dict[ToolStyle, CallMarks] = {
     ),
     "gemma": CallMarks(("<|tool_call>",), ("<tool_call|>",)),
 }
+_OPENINGS = {
+    style: re.compile("|".join(map(re.escape, sorted(marks.openings, key=len, reverse=True))))
+    for style, marks in MARKS.items()
+}
 _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each style has in it
     ("harmony", r"to=functions"),
     ("mistral", r"\[TOOL_CALLS\]"),
@@ -66,13 +71,16 @@ _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each sty
 )
 _BLOCK = re.compile(r"\{[%{]")
 _TOOLS = re.compile(r"\b(?:tools|xml_tools)\b")
+_SOMETHING = re.compile(r"\S")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
 _OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # what is JSON begins so
 _NAME_IN_BODY = re.compile(
     r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*(?:call:)?([\w.-]{1,64})'
     r"|\A\s*\[\s*([\w.-]{1,64})\("
 )
-_IN_TEXT = {"python": ends_in_text, "gemma": ends_in_gemma_text}  # others are JSON
+# What begins or ends a text of a call, or is escaped in one; other styles are JSON.
+_QUOTES: dict[str, re.Pattern[str]] = {"python": PYTHON_QUOTES, "gemma": GEMMA_QUOTES}
+_JSON_QUOTES = re.compile(r'\\.|"', re.DOTALL)
 _FORMS = {"python": "Python", "gemma": "Gemma notation"}
 
 
@@ -91,6 +99,15 @@ def style_of(source: str) -> ToolStyle:
     return next((style for style, found in _TEMPLATES if re.search(found, source)), "unknown")
 
 
+class ClosingSearch(Struct, frozen=True):
+    """How far the closing mark of a call was looked for in its text."""
+
+    looked: int = 0  # characters in which no further mark begins
+    quoted: int = 0  # characters up to which the texts of the call were followed
+    quote: str = ""  # of the text that is open there
+    passed: int = 0  # marks that stand in texts
+
+
 class CallSplit(Struct, frozen=True):
     """An answer as far as known, without its thoughts. Pure: `fed` and `ended` give another."""
 
@@ -103,6 +120,8 @@ class CallSplit(Struct, frozen=True):
     places: tuple[int, ...] = ()  # of each call: how many characters of `words` stand before it
     is_ended: bool = False
     trusting: bool = False  # the first closing mark ends a call, wherever it stands
+    has_words: bool = False  # `words` are more than whitespace
+    search: ClosingSearch = ClosingSearch()  # within `held`
 
     @property
     def visible_text(self) -> str:
@@ -119,13 +138,7 @@ class CallSplit(Struct, frozen=True):
 
     def fed(self, text: str) -> CallSplit:
         """Return the split with more of the answer, which may continue behind its end too."""
-        split = replace(self, raw=self.raw + text, held=self.held + text, is_ended=False)
-        while split.held:
-            after = _inside(split) if split.inside else _outside(split)
-            if after is split:
-                break
-            split = after
-        return split
+        return _Reading(self, text).split()
 
     def up_to(self, text: str) -> CallSplit:
         """Return the split of a whole answer that begins with this one."""
@@ -140,7 +153,9 @@ class CallSplit(Struct, frozen=True):
             return split
         if self.style == "llama" and not _as_calls(self.style, self.held):
             return replace(split, words=self.words + self.held, held="", inside=False)
-        body, rest = _first_closing(split)
+        body, rest = split.held, ""
+        for mark in MARKS[split.style].closings:
+            body, _, rest = split.held.partition(mark)
         split = _with_calls(split, _read(self.style, body))
         # What followed a mark that at first seemed to stand within a text of the call:
         more = CallSplit(split.style, trusting=True).fed(rest)
@@ -157,63 +172,105 @@ def read_calls(style: ToolStyle, text: str) -> CallSplit:
     return CallSplit(style).fed(text).ended()
 
 
-def _outside(split: CallSplit) -> CallSplit:
-    if split.style == "llama" and not split.words.strip():
-        bare = split.held.lstrip()
-        if bare.startswith("{") and _BEGUN_LLAMA.match(bare):
-            return replace(split, held=bare, inside=True)
-        if bare.startswith("{") and len(bare) < 24 and ":" not in bare:
-            return split  # may become one
-    openings = MARKS[split.style].openings
-    found = [(at, -len(mark), mark) for mark in openings if (at := split.held.find(mark)) >= 0]
-    if found:
-        at, _, mark = min(found)
-        words = split.words + split.held[:at]
-        return replace(split, words=words, held=split.held[at + len(mark) :], inside=True)
-    keep = max(_begun(split.held, mark) for mark in openings)
-    if keep == len(split.held):
-        return split
-    cut = len(split.held) - keep
-    return replace(split, words=split.words + split.held[:cut], held=split.held[cut:])
+class _Reading:
+    """A reading of more of an answer, from left to right: no character is looked at again."""
+
+    def __init__(self, split: CallSplit, text: str) -> None:
+        self._before, self._more = split, text
+        self._style, self._text, self._at = split.style, split.held + text, 0
+        self._words, self._length = [split.words], len(split.words)
+        self._has_words, self._inside = split.has_words, split.inside
+        self._calls, self._places = [*split.calls], [*split.places]
+        self._search = split.search
+
+    def split(self) -> CallSplit:
+        """Return the split behind all that can be told apart yet."""
+        while self._at < len(self._text):
+            if not (self._read_inside() if self._inside else self._read_outside()):
+                break
+        return replace(
+            self._before,
+            raw=self._before.raw + self._more,
+            words="".join(self._words),
+            held=self._text[self._at :] if self._at else self._text,
+            inside=self._inside,
+            calls=tuple(self._calls),
+            places=tuple(self._places),
+            is_ended=False,
+            has_words=self._has_words,
+            search=self._search,
+        )
+
+    def _read_outside(self) -> bool:
+        """Read words up to a call; False where none has begun yet."""
+        if self._style == "llama" and not self._has_words:
+            first = _SOMETHING.search(self._text, self._at)
+            if first is not None and first[0] == "{":
+                if _BEGUN_LLAMA.match(self._text, first.start()):
+                    self._begin_call(first.start())
+                    return True
+                if len(self._text) - first.start() < 24 and ":" not in self._text[first.start() :]:
+                    return False  # may become one
+        found = _OPENINGS[self._style].search(self._text, self._at)
+        if found is not None:
+            self._say(found.start())
+            self._begin_call(found.end())
+            return True
+        openings = MARKS[self._style].openings
+        self._say(len(self._text) - max(_begun(self._text, mark, self._at) for mark in openings))
+        return False
+
+    def _say(self, end: int) -> None:
+        words = self._text[self._at : end]
+        self._words.append(words)
+        self._length += len(words)
+        self._has_words = self._has_words or _SOMETHING.search(words) is not None
+        self._at = end
+
+    def _begin_call(self, first: int) -> None:
+        self._at, self._inside, self._search = first, True, ClosingSearch()
+
+    def _read_inside(self) -> bool:
+        """Read a call up to its closing mark; False where it has not come."""
+        for mark in MARKS[self._style].closings:
+            while self._search.passed < _LOOKED_AT:
+                begin = self._at + self._search.looked
+                found = self._text.find(mark, begin)
+                if found < 0:
+                    looked = max(begin, len(self._text) - len(mark) + 1)
+                    self._search = replace(self._search, looked=looked - self._at)
+                    return False
+                if self._is_in_text(found):
+                    looked, passed = found + len(mark) - self._at, self._search.passed + 1
+                    self._search = replace(self._search, looked=looked, passed=passed)
+                    continue
+                self._take(_read(self._style, self._text[self._at : found]))
+                self._at, self._inside = found + len(mark), False
+                self._search = ClosingSearch()
+                return True
+        return False
+
+    def _is_in_text(self, end: int) -> bool:
+        """Return True if a mark at `end` stands in a text of the call."""
+        if self._before.trusting:
+            return False
+        quotes, quote = _QUOTES.get(self._style, _JSON_QUOTES), self._search.quote
+        for found in quotes.finditer(self._text, self._at + self._search.quoted, end):
+            if found[0][0] != "\\" and quote in ("", found[0]):
+                quote = "" if quote else found[0]
+        self._search = replace(self._search, quoted=end - self._at, quote=quote)
+        return bool(quote) and "<function=" not in self._text[self._at : min(end, self._at + 40)]
+
+    def _take(self, calls: tuple[ToolCall, ...]) -> None:
+        room = MOST_CALLS - len(self._calls)
+        self._calls += calls[:room]
+        self._places += (self._length,) * len(calls[:room])
 
 
-def _inside(split: CallSplit) -> CallSplit:
-    for at, mark in _closings(split):
-        body = split.held[:at]
-        in_text = _IN_TEXT.get(split.style, _in_text)
-        if not split.trusting and in_text(body) and "<function=" not in body[:40]:
-            continue  # the mark stands in a text of the call
-        after = _with_calls(split, _read(split.style, body))
-        return replace(after, held=split.held[at + len(mark) :], inside=False)
-    return split
-
-
-def _closings(split: CallSplit) -> list[tuple[int, str]]:
-    """Return where the call may end, first to last."""
-    found: list[tuple[int, str]] = []
-    for mark in MARKS[split.style].closings:
-        at = split.held.find(mark)
-        while at >= 0 and len(found) < _LOOKED_AT:
-            found.append((at, mark))
-            at = split.held.find(mark, at + len(mark))
-    return sorted(found)
-
-
-def _first_closing(split: CallSplit) -> tuple[str, str]:
-    """Return the body of the call that is open at the end, and what follows it."""
-    for at, mark in _closings(split):
-        return split.held[:at], split.held[at + len(mark) :]
-    return split.held, ""
-
-
-def _in_text(body: str) -> bool:
-    """Return True if the end of some JSON is within one of its texts."""
-    return body.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
-
-
-def _begun(text: str, mark: str) -> int:
-    """Return how many last characters of `text` may be the beginning of `mark`."""
-    longest = min(len(text), len(mark) - 1)
+def _begun(text: str, mark: str, first: int) -> int:
+    """Return how many last characters of `text` may be the beginning of `mark`; those before
+    `first` are none."""
+    longest = min(len(text) - first, len(mark) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(mark[:n])), 0)
 
 
@@ -248,8 +305,8 @@ def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
     if style == "gemma":
         return (_with_arguments(*read_gemma_call(body)),) if body.strip() else ()
     if style == "mistral":
-        parts = [part for part in body.split("[TOOL_CALLS]") if part.strip()]
-        return tuple(call for part in parts for call in _mistral(part))
+        parts = (part for part in body.split("[TOOL_CALLS]") if part.strip())
+        return tuple(islice((call for part in parts for call in _mistral(part)), MOST_CALLS))
     if style == "python" and not _OBJECTS.match(body):
         return tuple(_with_arguments(*one) for one in read_python_calls(body, MOST_CALLS))
     if "<function=" in body:

@@ -12,10 +12,11 @@ from typing import Any
 from llm_lite.core.tools.json_values import MOST_CHARS, MOST_LEVELS, JsonProblem, read_json
 from llm_lite.core.tools.python_calls import TokenReader, number_of
 
-QUOTE = '<|"|>'
+GEMMA_QUOTES = re.compile(re.escape('<|"|>'))
+# A number gives nothing back: what is taken of it in parts would be tried in all ways to part it.
 _TOKEN = re.compile(
     r"""\s*(?:<\|"\|>(?P<text>.*?)<\|"\|>|(?P<json>"(?:[^"\\]|\\.)*")"""
-    r"""|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.-])"""
+    r"""|(?P<number>[-+]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?+)(?![\w.-])"""
     r"""|(?P<name>[\w$][\w.$-]*)|(?P<sign>[\[\]{},:]))""",
     re.DOTALL | re.ASCII,
 )
@@ -34,11 +35,6 @@ def read_gemma_call(body: str) -> tuple[str, dict[str, Any]]:
     if not reader.at_end:
         raise reader.problem("the end of the call")
     return name, arguments
-
-
-def ends_in_gemma_text(body: str) -> bool:
-    """Return True if the end of a call is within one of its texts."""
-    return body.count(QUOTE) % 2 == 1
 
 
 class _GemmaReader(TokenReader):

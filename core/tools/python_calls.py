@@ -21,7 +21,8 @@ _TOKEN = re.compile(
 )
 _CONSTANTS = {"True": True, "False": False, "None": None}
 _CONSTANTS |= {"true": True, "false": False, "null": None}  # as JSON has them
-_QUOTES = re.compile(r"""\\.|["']""", re.DOTALL)
+_SOMETHING = re.compile(r"\S")
+PYTHON_QUOTES = re.compile(r"""\\.|["']""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
@@ -45,17 +46,6 @@ def read_python_calls(body: str, most: int) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def ends_in_text(body: str) -> bool:
-    """Return True if the end of some calls is within one of their texts."""
-    quote = ""
-    for found in _QUOTES.finditer(body):
-        if found[0] == quote:
-            quote = ""
-        elif not quote and len(found[0]) == 1:
-            quote = found[0]
-    return bool(quote)
-
-
 class TokenReader(Struct):
     """Reads a call from left to right. tokens: finds the next, with groups `name` and `sign`."""
 
@@ -65,10 +55,11 @@ class TokenReader(Struct):
 
     @property
     def at_end(self) -> bool:
-        return not self.text[self.at :].strip()
+        return _SOMETHING.search(self.text, self.at) is None
 
     def problem(self, expected: str) -> JsonProblem:
-        found = self.text[self.at :].lstrip()[:20]
+        begin = _SOMETHING.search(self.text, self.at)
+        found = self.text[begin.start() : begin.start() + 20] if begin else ""
         return JsonProblem(f"expected {expected}, found {found!r}" if found else "it has no end")
 
     def takes(self, sign: str) -> bool:

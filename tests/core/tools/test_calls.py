@@ -178,7 +178,12 @@ def test_deep_nesting_is_a_sentence(levels):
 
 @pytest.mark.parametrize(
     "body",
-    [" " * 250_000, 'a(x="' * 50_000, "[" * 250_000, 'a(x="' + '\\"' * 120_000, "a(x=1)," * 30_000],
+    [
+        *(" " * 250_000, 'a(x="' * 50_000, "[" * 250_000, 'a(x="' + '\\"' * 120_000),
+        *("a(x=1)," * 30_000, "call:a{x:" + "1" * 250_000 + "x}", "a{x:1." + "1" * 250_000 + "x}"),
+        *("a{x:1e" + "1" * 250_000 + "-}", "a(x=" + "1" * 250_000 + ")", "a{x:" + "x" * 250_000),
+        *("a{x:" + '"\\' * 100_000, "a{" + '<|"|>' * 50_001, "a(x=" + "'" * 200_001),
+    ],
 )
 def test_long_calls_of_nothing_take_no_longer_than_they_are(body):
     """Patterns that look again from each place would take minutes."""

@@ -5,12 +5,13 @@ What a person types never becomes a control token, whatever the template does wi
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 from pathlib import Path
 
 from llm_lite.core.generation import prompt
-from llm_lite.core.messages import ChatMessage
+from llm_lite.core.messages import ChatMessage, ToolCall
 from llm_lite.core.text.chat_template import CHATML, PLAIN, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz.door import Case, Door
@@ -28,11 +29,31 @@ _THINKS = CHATML.replace(
 )
 _FORGETS = CHATML.replace("message['content']", "message['content'].split('</think>')[-1]")
 _OPENS = CHATML.replace("assistant\n{{ '' }}", "assistant\n{{ '<think>' if enable_thinking }}")
+_ALTERNATES = (  # as Gemma's first: no system, and a person's turn after each answer
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('alternate') }}{% endif %}<|im_start|>{{ m.role }}\n"
+    "{{ m.content | trim }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+_PARTS = (  # as SmolVLM's
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for part in m.content %}"
+    "{% if part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}<|im_start|>assistant\n"
+)
+_LEAVES_OUT = "{% for m in messages if m.role != 'system' %}{{ m.content }}\n{% endfor %}"
+_CALLS = (  # a call alone, as Llama 3.1's, with its arguments as JSON
+    "{{ tools | tojson if tools }}{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.tool_calls %}{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}"
+    "<tool_call>{{ m.tool_calls[0].function | tojson }}</tool_call>{% else %}{{ m.content }}"
+    "{% endif %}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
 TEMPLATES = (
+    *(_ALTERNATES, _PARTS, _LEAVES_OUT, _CALLS),
     *(CHATML, PLAIN, _TRIMMED, _UPPER, _TWICE, _ASKS, _ONE, "", "{{ messages }}"),
     *(_THINKS, _FORGETS, _OPENS),
 )
-_CHECKED = (CHATML, _TRIMMED, _THINKS, _OPENS)
+_CHECKED = (CHATML, _TRIMMED, _THINKS, _OPENS, _PARTS)
+_WHOLE = (CHATML, _ALTERNATES, _PARTS, _LEAVES_OUT, _CALLS)  # all that is said is in their prompts
 _TYPED = (
     *SPECIAL_TOKENS,
     "<|im_",
@@ -102,6 +123,8 @@ def use(case: Case) -> None:
         )
         if template.source in _CHECKED and not goes_on:
             check_control(tokenizer, template, messages, encoded)
+        if template.source in _WHOLE and not goes_on:
+            check_whole(tokenizer, template, messages)
     own = {token for message in messages for token in message.tokens}  # the session checks these
     assert len(encoded.ids) == len(encoded.owners)
     assert all(0 <= token < tokenizer.vocab_size for token in encoded.ids if token not in own)
@@ -121,9 +144,21 @@ def check_control(
     assert special[0] == special[1], f"{special[0]} control tokens, expected {special[1]}"
 
 
+def check_whole(tokenizer: Tokenizer, template: ChatTemplate, messages: list[ChatMessage]) -> None:
+    """All that is said is in the prompt; results and calls by what of them is not JSON's own."""
+    segments = prompt.chat_segments(tokenizer, template, messages)
+    text = "".join(part for part, _ in segments)
+    for message in messages:
+        assert message.content.strip() in text, f"{message.role} is left out"
+        for call in message.calls:
+            assert "zqcity" in text, f"a call is left out: {call}"
+
+
 def conversation(tokenizer: Tokenizer, rng: random.Random) -> list[ChatMessage]:
-    roles = ("system", "user", "assistant", "user", "assistant")
+    roles = ["system", "user", "assistant", "user", "assistant"]
     start = rng.randint(0, 2)
+    if rng.random() < 0.3:  # in any order
+        roles = rng.choices(("system", "user", "assistant", "tool", "calls"), k=5)
     return [_message(role, tokenizer, rng) for role in roles[start : rng.randint(start, 5)]]
 
 
@@ -134,6 +169,11 @@ def _message(role: str, tokenizer: Tokenizer, rng: random.Random) -> ChatMessage
     )
     if rng.random() < 0.8:
         content = content.encode(errors="replace").decode()
+    if role == "calls":
+        call = ToolCall("weather", json.dumps({"city": f"zqcity {rng.random()}"}))
+        return ChatMessage("assistant", content, calls=(call,) * rng.choice((1, 1, 2)))
+    if role == "tool" and rng.random() < 0.7:
+        return ChatMessage("tool", content, name="weather")
     tokens: tuple[int, ...] = ()
     if role == "assistant" and rng.random() < 0.5:
         try:

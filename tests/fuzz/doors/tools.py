@@ -9,7 +9,15 @@ import random
 from typing import Any, get_args
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import ServerSpec, ToolCall, ToolSpec, ToolStyle
+from llm_lite.core.messages import (
+    ServerSpec,
+    Thinking,
+    ThinkingStyle,
+    ToolCall,
+    ToolSpec,
+    ToolStyle,
+)
+from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.arguments import coerced, problems_of
 from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.commands import split_command
@@ -41,7 +49,24 @@ SAID = (
     """<|tool_call_start|>[weather(city="Oslo", at=[1.5], x={'a': '\\n'})]<|tool_call_end|>.""",
     '{"name": "weather", "parameters": {"city": "Oslo"}}',
     '<|channel|>commentary to=functions.weather <|message|>{"city": "Oslo"}<|call|>',
+    """<|tool_call>call:weather{city:<|"|>Oslo<|"|>,at:[1.5e-3,true],x:{a:null}}<tool_call|>""",
 )
+_THOUGHT = (
+    *("<think>", "</think>", "<response>", "</response>", "[THINK]", "[/THINK]", " ", "\n"),
+    *("<|channel>thought\n", "<channel|>", "<|channel>final\n", "<|start|>assistant", "a"),
+    *("<|channel|>analysis<|message|>", "<|end|>", "<|channel|>final<|message|>", "<thi"),
+)
+_LONG = (
+    *SAID,
+    *_THOUGHT,
+    '"',
+    "\\",
+    "1",
+    "<tool_call>",
+    "</tool_call>",
+    "<|channel|>commentary to=",
+)
+_MOST_LONG = 60_000  # characters: work that is more than linear takes minutes
 
 
 def use(case: Case) -> Result | None:
@@ -49,7 +74,7 @@ def use(case: Case) -> Result | None:
     if kind < 0.25:
         return _kept(case)
     if kind < 0.45:
-        return _said(case.rng)
+        return _said(case.rng) if kind < 0.38 else _thought(case.rng)
     try:
         spec = _declared(case.rng)
     except JsonProblem as problem:
@@ -95,15 +120,36 @@ def _said(rng: random.Random) -> None:
     for _ in range(rng.choice((1, 2, 5))):
         at = rng.randrange(len(text) + 1)
         part = rng.choice((odd_text(rng), rng.choice(SAID), "", "9" * 400, "NaN", "[" * 500))
+        if rng.random() < 0.1:
+            part = rng.choice(_LONG)
+            part *= _MOST_LONG // len(part)
         text = text[:at] + part + text[at + rng.choice((0, 0, 1, 20)) :]
     style = rng.choice([one for one in get_args(ToolStyle) if one not in ("", "unknown")])
     whole, split, at = read_calls(style, text), CallSplit(style), 0
     while at < len(text):
-        at += rng.choice((1, 5, 40))
+        at += rng.choice((1, 5, 40)) if len(text) < 9_000 else rng.choice((40, 4_000))
         split = split.up_to(text[:at])
     assert split.ended().calls == whole.calls
     for call in whole.calls:
         assert call.problem or isinstance(json.loads(call.arguments), dict)
+
+
+def _thought(rng: random.Random) -> None:
+    """Thoughts are the same however their text is cut, and none of it is lost or said twice."""
+    parts = [
+        rng.choice((*_THOUGHT, odd_text(rng))) * rng.choice((1, 1, 1, 9, 1000))
+        for _ in range(rng.choice((1, 3, 9)))
+    ]
+    text = "".join(parts)[:_MOST_LONG]
+    style = rng.choice(get_args(ThinkingStyle))
+    split = Split.of(Thinking(style, inside=rng.random() < 0.3))
+    whole, at = split.fed(text).ended(), 0
+    while at < len(text):
+        size = rng.choice((1, 5, 40)) if len(text) < 9_000 else rng.choice((40, 4_000))
+        split, at = split.fed(text[at : at + size]), at + size
+    split = split.ended()
+    assert (split.thought, split.visible_text) == (whole.thought, whole.visible_text)
+    assert split.raw == text
 
 
 def _mutated(value: Any, rng: random.Random) -> bytes:

@@ -163,3 +163,8 @@ def test_a_template_that_takes_too_long_is_tried_once():
     template = Rendered("{{ messages | length }}" + SLOW)
     turns_for(template, [SYSTEM, HELLO])
     assert template.count == 1
+
+
+def test_a_greeting_alone_is_told():
+    text = TOKENIZER.decode(encoded(of("gemma1"), YES).ids)
+    assert "user\n…<end_of_turn>\n<start_of_turn>model\nYes?<end_of_turn>" in text
