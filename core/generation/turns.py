@@ -31,6 +31,7 @@ Manner = Literal[
     "apart",
     "tools in system",
     "arguments as text",
+    "null contents",
     "system in question",
     "alternating",
     "calls in words",
@@ -101,6 +102,7 @@ class TemplateTurns(Struct, frozen=True):
     turns: tuple[Turn, ...]
     parts: frozenset[int] = frozenset()  # places of turns whose contents are lists of parts
     text_arguments: bool = False
+    null_contents: bool = False  # of calls without words
     tools_in_system: bool = False
     thought_parts: bool = False
 
@@ -126,6 +128,8 @@ class TemplateTurns(Struct, frozen=True):
                 ]
             elif key and message.thought:
                 given[key] = message.thought
+            if message.calls and not message.content and self.null_contents:
+                given["content"] = None
             if message.calls:
                 number = max(turn.index, 0) % 100_000
                 ids = [f"{number:05d}{n % 10_000:04d}" for n in range(len(message.calls))]
@@ -215,7 +219,11 @@ def _in_manners(
         if name in manners:
             turns = tell(turns)
     return TemplateTurns(
-        tuple(turns), parts, "arguments as text" in manners, "tools in system" in manners
+        tuple(turns),
+        parts,
+        text_arguments="arguments as text" in manners,
+        null_contents="null contents" in manners,
+        tools_in_system="tools in system" in manners,
     )
 
 
@@ -269,7 +277,7 @@ class _Probe:
         match name:
             case "tools in system":
                 return bool(self._tools)
-            case "arguments as text" | "calls in words":
+            case "arguments as text" | "null contents":
                 return any(message.calls for message in messages)
             case "alternating":
                 return bool(messages)
@@ -543,6 +551,7 @@ _MANNERS: tuple[tuple[Manner, Callable[[Sequence[Turn]], list[Turn]]], ...] = (
     ("tools in system", _with_system),
     ("parts", _as_they_are),
     ("arguments as text", _as_they_are),
+    ("null contents", _as_they_are),
 )
 # In the order in which they are tried.
 _PREFERRED: tuple[Manner, ...] = (
@@ -550,6 +559,7 @@ _PREFERRED: tuple[Manner, ...] = (
     "silent",
     "late",
     "arguments as text",
+    "null contents",
     "tools in system",
     "one call",
     "apart",

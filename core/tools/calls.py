@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -70,6 +71,9 @@ _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each sty
     ("llama", r"""<\|python_tag\|>|\\?["']parameters\\?["']"""),
 )
 _BLOCK = re.compile(r"\{[%{]")
+_FUNCTION, _VALUE_END = "<function=", "</parameter>"
+_PARAMETER = re.compile(r"<parameter=|</parameter>")
+_TAG = re.compile(r"<parameter=|</function>|<function=")
 _TOOLS = re.compile(r"\b(?:tools|xml_tools)\b")
 _SOMETHING = re.compile(r"\S")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
@@ -254,12 +258,16 @@ class _Reading:
         """Return True if a mark at `end` stands in a text of the call."""
         if self._before.trusting:
             return False
-        quotes, quote = _QUOTES.get(self._style, _JSON_QUOTES), self._search.quote
-        for found in quotes.finditer(self._text, self._at + self._search.quoted, end):
-            if found[0][0] != "\\" and quote in ("", found[0]):
-                quote = "" if quote else found[0]
+        first, quote = self._at + self._search.quoted, self._search.quote
+        if _FUNCTION in self._text[self._at : min(end, self._at + 40)]:
+            for found in _PARAMETER.finditer(self._text, first, end):
+                quote = "" if found[0] == _VALUE_END else found[0]
+        else:
+            for found in _QUOTES.get(self._style, _JSON_QUOTES).finditer(self._text, first, end):
+                if found[0][0] != "\\" and quote in ("", found[0]):
+                    quote = "" if quote else found[0]
         self._search = replace(self._search, quoted=end - self._at, quote=quote)
-        return bool(quote) and "<function=" not in self._text[self._at : min(end, self._at + 40)]
+        return bool(quote)
 
     def _take(self, calls: tuple[ToolCall, ...]) -> None:
         room = MOST_CALLS - len(self._calls)
@@ -309,8 +317,8 @@ def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
         return tuple(islice((call for part in parts for call in _mistral(part)), MOST_CALLS))
     if style == "python" and not _OBJECTS.match(body):
         return tuple(_with_arguments(*one) for one in read_python_calls(body, MOST_CALLS))
-    if "<function=" in body:
-        return tuple(_tagged(part) for part in body.split("<function=")[1 : MOST_CALLS + 1])
+    if _FUNCTION in body:
+        return tuple(islice(_tagged(body), MOST_CALLS))
     try:
         values = _values(body)
     except JsonProblem:
@@ -380,14 +388,29 @@ def _named(name: str, arguments: str, problem: str = "") -> ToolCall:
     return ToolCall(name, arguments, problem)
 
 
-def _tagged(part: str) -> ToolCall:
-    """Return the call behind "<function=": it has texts only, whose types are in the schema."""
-    name, _, inner = part.partition(">")
-    arguments = {}
-    for parameter in inner.partition("</function>")[0].split("<parameter=")[1:]:
-        key, _, value = parameter.partition(">")
-        arguments[key[:64]] = value.partition("</parameter>")[0].strip("\n")
-    return _named(name.strip(), written(arguments))
+def _tagged(body: str) -> Iterator[ToolCall]:
+    """Yield calls of the form <function=name>: they have texts only, whose types are in the schema.
+    A tag within a parameter's value is text."""
+    at, last = body.find(_FUNCTION), body.rfind(_VALUE_END)
+    while at >= 0:
+        name, at = _up_to(body, at + len(_FUNCTION), ">")
+        arguments: dict[str, str] = {}
+        while (tag := _TAG.search(body, at)) is not None and tag[0] == "<parameter=":
+            key, at = _up_to(body, tag.end(), ">")
+            end = body.find(_VALUE_END, at) if at <= last else -1
+            if end < 0:  # it is not closed: it ends where something else begins
+                more = _TAG.search(body, at)
+                end = more.start() if more else len(body)
+            arguments[key[:64]] = body[at:end].strip("\n")
+            at = end + len(_VALUE_END) if body.startswith(_VALUE_END, end) else end
+        yield _named(name.strip(), written(arguments))
+        at = body.find(_FUNCTION, tag.start() if tag is not None else len(body))
+
+
+def _up_to(text: str, first: int, mark: str) -> tuple[str, int]:
+    """Return what stands before a mark, and where what is behind it begins."""
+    at = text.find(mark, first)
+    return (text[first:at], at + len(mark)) if at >= 0 else (text[first:], len(text))
 
 
 def _mistral(part: str) -> tuple[ToolCall, ...]:

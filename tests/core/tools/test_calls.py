@@ -38,6 +38,24 @@ READ = {
         (ToolCall("a", '{"x": 1}'),),
     ),
     ("tags", '<tool_call>{"name": "a"}</tool_call>'): ("", (ToolCall("a"),)),
+    (  # marks within a value are text
+        "tags",
+        "<tool_call>\n<function=write>\n<parameter=text>\na</tool_call>\n</function>\n"
+        "<function=b>\n<parameter=c>\n</parameter>\n<parameter=to>\nx\n</parameter>\n"
+        "</function>\n</tool_call>!",
+    ): (
+        "!",
+        (
+            ToolCall(
+                "write",
+                '{"text": "a</tool_call>\\n</function>\\n<function=b>\\n<parameter=c>", "to": "x"}',
+            ),
+        ),
+    ),
+    ("tags", "<tool_call><function=a><parameter=b>1<parameter=c>2</function></tool_call>"): (
+        "",
+        (ToolCall("a", '{"b": "1", "c": "2"}'),),
+    ),
     ("tags", "a < b, <tool, and no call"): ("a < b, <tool, and no call", ()),
     ("bar", f"<|tool_call|>[{JSON}]"): ("", (OSLO,)),
     ("bar", f"<|tool_call|>[{JSON}]<|/tool_call|>"): ("", (OSLO,)),
@@ -189,6 +207,22 @@ def test_long_calls_of_nothing_take_no_longer_than_they_are(body):
     """Patterns that look again from each place would take minutes."""
     for style, text in (("python", pythonic(body)), ("gemma", of_gemma(body))):
         assert len(read_calls(style, text).calls) <= MOST_CALLS
+
+
+@pytest.mark.parametrize("part", ["<parameter=a>", "<function=a>", "<parameter=a>x</parameter>"])
+def test_long_calls_of_tags_take_no_longer_than_they_are(part):
+    for end in ("", "</function></tool_call>"):
+        text = f"<tool_call><function=a>{part * 60_000}{end}"
+        assert 0 < len(read_calls("tags", text).calls) <= MOST_CALLS
+
+
+def test_an_answer_that_is_cut_within_many_calls_is_read():
+    """Calls again and again up to a limit, the last one cut: a pattern over all of them hangs."""
+    block = f"<tool_call>\n{JSON}\n</tool_call>\n"
+    found = read_calls(
+        "tags", "<think>\n\n</think>\n\n" + block * 9_000 + '<tool_call>\n{"name": "w'
+    )
+    assert found.calls == (OSLO,) * MOST_CALLS
 
 
 def test_an_answer_of_calls_without_end_is_cut():
