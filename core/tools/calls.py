@@ -104,7 +104,7 @@ def style_of(source: str) -> ToolStyle:
 
 
 class ClosingSearch(Struct, frozen=True):
-    """How far the closing mark of a call was looked for in its text."""
+    """The state of a search for the closing mark of a call in its text."""
 
     looked: int = 0  # characters in which no further mark begins
     quoted: int = 0  # characters up to which the texts of the call were followed
@@ -217,14 +217,16 @@ class _Reading:
                     return False  # may become one
         found = _OPENINGS[self._style].search(self._text, self._at)
         if found is not None:
-            self._say(found.start())
+            self._read_words(found.start())
             self._begin_call(found.end())
             return True
         openings = MARKS[self._style].openings
-        self._say(len(self._text) - max(_begun(self._text, mark, self._at) for mark in openings))
+        self._read_words(
+            len(self._text) - max(_begun(self._text, mark, self._at) for mark in openings)
+        )
         return False
 
-    def _say(self, end: int) -> None:
+    def _read_words(self, end: int) -> None:
         words = self._text[self._at : end]
         self._words.append(words)
         self._length += len(words)
