@@ -325,10 +325,14 @@ class _Probe:
             for turn in marked.turns
         ]
         for place, (turn, answer) in enumerate(zip(marked.turns, answers, strict=True)):
-            if turn != answer:
+            if turn == answer:
+                continue
+            key, known = ("answers", turn.message.role, place == 0), self._template.known
+            if key not in known:
                 turns = (*marked.turns[:place], answer, *marked.turns[place + 1 :])
-                if self._text_of(replace(marked, turns=turns)) == text:
-                    yield place, turn.message.role
+                known[key] = self._text_of(replace(marked, turns=turns)) == text
+            if known[key]:
+                yield place, turn.message.role
 
     def _text_of(self, telling: TemplateTurns) -> str | None:
         """Return the prompt; None where the template refuses the messages or fails at them."""

@@ -168,3 +168,16 @@ def test_a_template_that_takes_too_long_is_tried_once():
 def test_a_greeting_alone_is_told():
     text = TOKENIZER.decode(encoded(of("gemma1"), YES).ids)
     assert "user\n…<end_of_turn>\n<start_of_turn>model\nYes?<end_of_turn>" in text
+
+
+def test_a_long_conversation_takes_no_more_renderings():
+    template = Rendered((FOLDER / "qwen2_5.jinja").read_text("utf-8"))
+    call = ChatMessage("assistant", "", calls=(OSLO,))
+    result = ChatMessage("tool", "4", name="weather")
+    talk = [SYSTEM, HELLO]
+    for _ in range(40):
+        talk += [call, result]
+        before = template.count
+        turns_for(template, talk, has_tools=True)
+        assert template.count - before <= 3
+    assert template.count <= 40 + 3
