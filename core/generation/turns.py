@@ -79,7 +79,9 @@ class Turn(Struct, frozen=True):
         """Return one turn with the words of both, those of `other` first."""
         sources = (*other.sources, *self.sources)
         content = "\n\n".join(text for _, text in sources)
-        return Turn(replace(self.message, content=content, tokens=()), self.index, sources)
+        thought = "\n\n".join(filter(None, (other.message.thought, self.message.thought)))
+        message = replace(self.message, content=content, tokens=(), thought=thought)
+        return Turn(message, self.index, sources)
 
     def owners(self, text: str) -> list[int]:
         """Return for each byte of `text`, which is the content or what a template has left of it,
@@ -460,13 +462,14 @@ def _one_call(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _apart(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell an answer's words and its calls in messages of their own."""
+    """Tell an answer's words and its calls in messages of their own; thoughts lead to calls."""
     found: list[Turn] = []
     for turn in turns:
         message = turn.message
         if message.calls and message.content:
-            found.append(replace(turn, message=replace(message, tokens=(), calls=())))
-            message = replace(message, content="", tokens=(), thought="")
+            words = replace(message, tokens=(), thought="", calls=())
+            found.append(replace(turn, message=words))
+            message = replace(message, content="", tokens=())
             turn = Turn(message, turn.index, ())
         found.append(turn)
     return found

@@ -80,6 +80,7 @@ def test_both_words_and_thoughts_before_a_call_are_kept():
     call = ChatMessage("assistant", "I look.", thought="Hm.", calls=(OSLO,))
     text = text_of(of("gpt_oss"), HELLO, call, RESULT, tools=(SPEC,))
     assert "I look." in text and "to=functions.weather" in text and "4 degrees" in text
+    assert "<|channel|>analysis<|message|>Hm.<|end|>" in text
 
 
 def test_several_calls_of_one_message_are_no_error():
