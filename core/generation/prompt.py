@@ -226,6 +226,7 @@ def encode_chat(
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
+    template = template.for_tools() if tools else template
     asked = _Rendering(template, tokenizer, thinking, tools, values)
     telling = asked.turns_of(messages[:-1] if continue_last else messages)
     spoken, segments = asked.rendered(telling)
@@ -263,6 +264,7 @@ def chat_segments(
 ) -> list[Segment]:
     """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
     tokens are known enter as their text."""
+    template = template.for_tools() if tools else template
     asked = _Rendering(template, tokenizer, thinking, tools, values)
     return asked.rendered(asked.turns_of([replace(m, tokens=()) for m in messages]))[1]
 

@@ -221,7 +221,7 @@ def model_info(
         has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
         template_variables=tuple(sorted(model_file.template.variables)),
-        tool_style=model_file.template.tool_style,
+        tool_style=model_file.template.for_tools().tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         rounded_again=MappingProxyType(
             {m: share for m in MODES if (share := rounded_again(tensors.values(), m))}

@@ -42,7 +42,7 @@ from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.chat_template import TOOL_USE, ChatTemplate
 from llm_lite.core.text.special_tokens import named_tokens
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -260,35 +260,45 @@ def _gguf_template(metadata: Mapping[str, Any], path: Path, tokenizer: Tokenizer
 
 
 def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
-    file, source = _find_template(folder)
+    file, templates = _find_templates(folder)
+    source, with_tools = templates.get("default", ""), templates.get(TOOL_USE, "")
     try:
-        return ChatTemplate.of(source, tokenizer, named_tokens(folder))
+        return ChatTemplate.of(source, tokenizer, named_tokens(folder), with_tools)
     except UnsupportedError as error:
         raise FileError(file, f"chat_template: {error}") from None
 
 
-def _find_template(folder: Path) -> tuple[Path, str]:
-    """Return (file, template): a file of its own, or a field of tokenizer_config.json, or ""."""
+def _find_templates(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Return (file, templates by name): files of their own, or a field of tokenizer_config.json, or
+    none. The usual one is called default."""
     file = folder / "chat_template.jinja"
     if file.exists():
-        try:
-            return file, read_bytes(file, 1 << 20).decode()
-        except UnicodeDecodeError as error:
-            raise FileError(file, f"is not valid UTF-8 at byte {error.start}") from None
+        more = folder / "additional_chat_templates" / f"{TOOL_USE}.jinja"
+        named = {TOOL_USE: _template_text(more)} if more.exists() else {}
+        return file, {"default": _template_text(file), **named}
     for name in ("chat_template.json", "tokenizer_config.json"):
         file = folder / name
         value = read_object(file).get("chat_template") if file.exists() else None
         if value is not None:
-            return file, _chosen_template(file, value)
-    return file, ""
+            return file, _named_templates(file, value)
+    return file, {}
 
 
-def _chosen_template(file: Path, value: object) -> str:
-    """Return the text, or the one called default in a list of {name, template}."""
+def _template_text(file: Path) -> str:
+    try:
+        return read_bytes(file, 1 << 20).decode()
+    except UnicodeDecodeError as error:
+        raise FileError(file, f"is not valid UTF-8 at byte {error.start}") from None
+
+
+def _named_templates(file: Path, value: object) -> dict[str, str]:
+    """Return the text, or those of a list of {name, template}, by name."""
+    given = {"default": value}
     if isinstance(value, list):
-        named = [v for v in value if isinstance(v, dict) and v.get("name") == "default"]
-        value = named[0].get("template") if named else None
-    if not isinstance(value, str):
+        given = {str(v.get("name")): v.get("template") for v in value if isinstance(v, dict)}
+    named = {name: text for name, text in given.items() if isinstance(text, str)}
+    if "default" not in named:
+        value = given.get("default")
         problem = f"chat_template is {found(value)}, expected a text or a list with one 'default'"
         raise FileError(file, problem)
-    return value
+    return named

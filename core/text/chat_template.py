@@ -21,6 +21,7 @@ COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
 _A_MESSAGE = 100  # characters that take as long as a message without any
 RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
 MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
+TOOL_USE = "tool_use"  # the name of a template of prompts that offer functions
 EFFORT = "reasoning_effort"  # the variable in which templates take how much a model is to think
 # Variables that no request sets: they are what it is made of.
 RESERVED = frozenset(("messages", "tools", "add_generation_prompt", "continue_final_message"))
@@ -101,6 +102,7 @@ class ChatTemplate:
         self.variables: frozenset[str] = frozenset(answer["variables"])
         # What was found out about it, by those who ask it, to be kept as long as it is.
         self.known = Known()
+        self._with_tools: ChatTemplate | None = None
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
@@ -116,20 +118,35 @@ class ChatTemplate:
             number = metadata.get(f"tokenizer.ggml.{key}_token_id")
             if isinstance(number, int) and 0 <= number < tokenizer.vocab_size:
                 tokens[name] = tokenizer.token_text(number)
-        return cls.of(source, tokenizer, tokens)
+        with_tools = metadata.get(f"tokenizer.chat_template.{TOOL_USE}", "")
+        return cls.of(source, tokenizer, tokens, with_tools if isinstance(with_tools, str) else "")
 
     @classmethod
-    def of(cls, source: str, tokenizer: Tokenizer, tokens: Mapping[str, str] = {}) -> ChatTemplate:
+    def of(
+        cls,
+        source: str,
+        tokenizer: Tokenizer,
+        tokens: Mapping[str, str] = {},
+        with_tools: str = "",
+    ) -> ChatTemplate:
         """Return the template, or a default that the vocabulary allows if `source` is blank.
-        `tokens` are special tokens that the model's files name."""
+        `tokens` are special tokens that the model's files name; `with_tools` is the template of
+        prompts that offer functions, where the model has another one for these."""
         ids = {"bos_token": tokenizer.bos_id, "eos_token": tokenizer.eos_id}
         named = {name: tokenizer.token_text(i) for name, i in ids.items() if i is not None}
         tokens = {**tokens, **named}
         if source.strip():
-            return cls(source, **tokens)
+            template = cls(source, **tokens)
+            if with_tools.strip():
+                template._with_tools = cls(with_tools, **tokens)
+            return template
         if tokenizer.has_token("<|im_start|>"):
             return cls(CHATML, origin="default (ChatML)", **tokens)
         return cls(PLAIN, origin="default (plain)", **tokens)
+
+    def for_tools(self) -> ChatTemplate:
+        """Return the template of prompts that offer functions: some models have one for these."""
+        return self._with_tools or self
 
     def render(
         self,

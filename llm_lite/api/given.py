@@ -30,6 +30,7 @@ Text = str | Sequence[int] | NDArray[np.integer[Any]]  # a text, or the ids of i
 Chosen = int | Sequence[int] | None  # one, some or all layers or heads
 
 _ROLES = get_args(Role)
+_OTHER_NAMES = {"developer": "system", "function": "tool"}  # as OpenAI has them
 _WORDS = {
     "mode": MODES,
     "activations": ACTIVATIONS,
@@ -148,6 +149,7 @@ def _message(number: int, given: Message) -> ChatMessage:
     if not isinstance(given, Mapping):
         raise RequestError(f"{where}: expected a role and a content, found {type(given).__name__}")
     role, content = given.get("role"), given.get("content")
+    role = _OTHER_NAMES.get(role, role) if isinstance(role, str) else role
     if role not in _ROLES:
         raise RequestError(f"{where}: role: expected {_either(_ROLES)}, found {role!r}")
     if not isinstance(content, str):

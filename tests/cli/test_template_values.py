@@ -51,6 +51,14 @@ def test_what_cannot_be_is_a_sentence(path, capsys, more, problem):
     assert problem in capsys.readouterr().err
 
 
+def test_roles_by_other_names(path):
+    said = [{"role": role, "content": "Hi"} for role in ("developer", "user", "function")]
+    with llm_lite.load(path, backend="numpy") as model:
+        prompt = model.generate(said, temperature=0.0, max_new_tokens=1).prompt
+        text = model.detokenize(prompt)
+    assert [text.count(f"<|im_start|>{role}\n") for role in ("system", "user", "tool")] == [1, 1, 1]
+
+
 def test_from_python(path):
     with llm_lite.load(path, backend="numpy") as model:
         asked = {"temperature": 0.0, "max_new_tokens": 1}

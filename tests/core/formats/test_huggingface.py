@@ -206,6 +206,37 @@ def test_the_template_in_any_of_its_places(place, tmp_path):
     assert file.tokenizer.decode(ids) == "<|im_start|>[hello <|im_end|>]"
 
 
+@pytest.mark.parametrize("place", ["a list", "a folder"])
+def test_the_template_of_prompts_with_functions(place, tmp_path):
+    write_tiny_llama(tmp_path)
+    offering = "{{ tools | tojson }}"
+    if place == "a list":
+        named = [("default", TEMPLATE), ("tool_use", offering), ("rag", "{{ documents }}")]
+        listed = [{"name": name, "template": template} for name, template in named]
+        (tmp_path / "chat_template.json").write_text(json.dumps({"chat_template": listed}))
+    else:
+        (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+        (tmp_path / "additional_chat_templates").mkdir()
+        (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text(offering)
+    template = open_model(tmp_path).template
+    assert (template.source, template.for_tools().source) == (TEMPLATE, offering)
+
+
+def test_special_tokens_are_named_to_the_template(tmp_path):
+    write_tiny_llama(tmp_path)
+    config = {
+        "pad_token": {"content": "<|endoftext|>", "special": True},
+        "extra_special_tokens": {"image_token": "<image>"},
+        "add_bos_token": False,
+        "chat_template": "{{ pad_token }} {{ image_token }} {{ sep_token }}{{ add_bos_token }}|",
+    }
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    named = {"sep_token": "<|im_end|>", "pad_token": "another"}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(named))
+    rendered = open_model(tmp_path).template.render([{"role": "user", "content": "a"}])
+    assert rendered == "<|endoftext|> <image> <|im_end|>|"
+
+
 def test_what_is_typed_never_becomes_a_control_token(tmp_path):
     file, ids = prompt_of(write_tiny_llama(tmp_path))
     end = file.tokenizer.encode("<|im_end|>")

@@ -181,3 +181,18 @@ def test_a_long_conversation_takes_no_more_renderings():
         turns_for(template, talk, has_tools=True)
         assert template.count - before <= 3
     assert template.count <= 40 + 3
+
+
+def test_functions_are_offered_in_the_template_that_is_for_them():
+    """Some models have two: the usual one of Command R, say, writes no functions."""
+    metadata = {
+        **tokenizer_metadata(300),
+        "tokenizer.chat_template": CHATML,
+        "tokenizer.chat_template.tool_use": (FOLDER / "qwen2_5.jinja").read_text("utf-8"),
+    }
+    template = ChatTemplate.from_gguf(metadata, TOKENIZER)
+    assert (template.tool_style, template.for_tools().tool_style) == ("", "tags")
+    with_tools = TOKENIZER.decode(encoded(template, HELLO, tools=(SPEC,)).ids)
+    assert '"name": "weather"' in with_tools and "<tools>" in with_tools
+    assert "<tools>" not in TOKENIZER.decode(encoded(template, HELLO).ids)
+    assert ChatTemplate(CHATML).for_tools().source == CHATML
