@@ -20,9 +20,10 @@ from tests.runners import BACKENDS
 
 @pytest.fixture(scope="module")
 def endless_llama(tmp_path_factory):
-    """No token ends its answers."""
+    """No token ends its answers, and no mark of another's turn."""
     size = TinyLlama(seed=2, context=100_000)
     metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
+    metadata["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }} {% endfor %}"
     del metadata["tokenizer.ggml.eos_token_id"]
     path = tmp_path_factory.mktemp("models") / "endless.gguf"
     path.write_bytes(build_gguf(metadata, llama_tensors(size)))

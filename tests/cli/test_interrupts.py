@@ -22,6 +22,7 @@ def endless(tmp_path_factory):
     """No token ends its answers; steps in C++ that take a while."""
     size = TinyLlama(seed=2, context=100_000, layers=8, width=256, ffn=512)
     metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
+    metadata["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }} {% endfor %}"
     del metadata["tokenizer.ggml.eos_token_id"]
     path = tmp_path_factory.mktemp("models") / "endless.gguf"
     path.write_bytes(build_gguf(metadata, llama_tensors(size)))
