@@ -107,7 +107,8 @@ def test_an_answer_begins_with_what_another_model_has_written(client, thinker, t
     """It is told as text, and comes back as this model's own tokens, which are not new ones."""
     client.load(thinker)
     begin = ChatMessage("assistant", said, (), thought)
-    few = replace(GREEDY, max_new_tokens=3)
+    unending = tuple((token, -100.0) for token in TOKENIZER.encode("<|im_start|><|im_end|>"))
+    few = replace(GREEDY, max_new_tokens=3, logit_bias=unending)
     finished, tokens = client.ask((ASKED,), few, begin=begin)
     written = f"{thought}\n</think>\n\n{said}" if thought and said else thought + said
     begun = TOKENIZER.encode(written)
