@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import UNSET
+
 from llm_lite.core.messages.sampling_options import OPTIONS, Option
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "sampling.md"
@@ -47,7 +49,11 @@ def _range(row: Option) -> str:
     if row.kind not in ("number", "whole", "biases"):
         return ""
     end = "" if row.high >= _OPEN else f" to {row.high:g}"
-    return f"{row.low:g}{end}" if end else f"{row.low:g} or more"
+    allowed = f"{row.low:g}{end}" if end else f"{row.low:g} or more"
+    if row.minus_one is UNSET:
+        return allowed
+    words = {None: "a new one for each answer", row.off: "off"}
+    return f"{allowed}; -1: {words.get(row.minus_one, 'no limit')}"
 
 
 def written(page: str) -> str:

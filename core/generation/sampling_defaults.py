@@ -124,6 +124,9 @@ def _checked(named: _Named, source: str, file: Path, problems: list[str]) -> lis
     found = []
     for key, name, value in named:
         row = OPTIONS[name]
+        value = row.meant(value)
+        if value is None:
+            continue
         if not _is_number(value) or not row.low <= value <= row.high:
             problems.append(
                 f"{file}: {key}: expected {row.low} to {row.high}, found {repr(value)[:40]}; "

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from llm_lite.core.records import Noted, NotedMeta, replace
 
@@ -29,7 +29,8 @@ MOST_TEXTS = 32
 LONGEST_TEXT = 1000  # characters
 LONGEST_GRAMMAR = 1 << 16  # characters of a schema or grammar that the window keeps
 DRY_BREAKERS = ("\n", ":", '"', "*")
-_WHOLE = (0, 1 << 30)
+_MOST = 1 << 30  # tokens: more than any context has
+_WHOLE = (0, _MOST)
 _SPELLED = {"dry": "DRY", "xtc": "XTC", "mirostat": "Mirostat"}
 _ROW = "option"
 T = TypeVar("T")
@@ -45,6 +46,8 @@ class Option(Struct, frozen=True):
     low: float = 0.0
     high: float = 1.0
     off: float | None = None  # the value with which it does nothing
+    # What -1 stands for, as llama.cpp, vLLM and KoboldCpp have it: all, no limit, none chosen.
+    minus_one: int | None | UnsetType = UNSET
     words: str = ""  # for a sentence, where they are not those of the name
     title: str = ""  # of its control in the window
     slider: tuple[float, float] | None = None  # the useful range; None: the window has no slider
@@ -58,6 +61,16 @@ class Option(Struct, frozen=True):
     # A field or key beside it that switches it on, and the value with which it does.
     switches: Mapping[str, tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     always_sent: bool = False  # to other servers, at the default too: theirs may be another one
+
+    @property
+    def least(self) -> float:
+        """Return the lowest value that a person or a client may give."""
+        return self.low if self.minus_one is UNSET else -1
+
+    def meant(self, value: Any) -> Any:
+        """Return the value that a person or a client means: what -1 stands for, or itself."""
+        is_minus_one = self.minus_one is not UNSET and not isinstance(value, bool) and value == -1
+        return self.minus_one if is_minus_one else value
 
     @property
     def readable_name(self) -> str:
@@ -130,6 +143,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         mark("Only the k likeliest tokens may be chosen. 0 lets all of them in."),
         _WHOLE,
         off=0,
+        minus_one=0,
         title=mark("Top-k"),
         group="filters",
         slider=(0, 200),
@@ -291,6 +305,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         64,
         mark("How many last tokens these three penalties look at."),
         _WHOLE,
+        minus_one=_MOST,
         title=mark("Last tokens"),
         group="penalties",
         slider=(1, 1024),
@@ -328,7 +343,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
     dry_allowed_length: int = option(
         2,
         mark("Repeats of up to so many tokens cost nothing."),
-        (1, 1 << 30),
+        (1, _MOST),
         title=mark("DRY allowed length"),
         group="penalties",
         slider=(1, 20),
@@ -339,6 +354,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         1024,
         "How many last tokens DRY searches for repeats.",
         _WHOLE,
+        minus_one=_MOST,
         needs=("dry_multiplier",),
         names={"llama-server": "dry_penalty_last_n"},
     )
@@ -353,7 +369,8 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
     max_new_tokens: int = option(
         1024,
         mark("The answer ends after this many tokens; it can be continued."),
-        (1, 1 << 30),
+        (1, _MOST),
+        minus_one=_MOST,
         title=mark("Max tokens"),
         slider=(16, 8192),
         logarithmic=True,
@@ -369,6 +386,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         ),
         _WHOLE,
         off=0,
+        minus_one=0,
         title=mark("Max thinking tokens"),
         slider=(0, 4096),
     )
@@ -377,6 +395,7 @@ class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
         mark("The start of the random numbers. The same seed gives the same answer again."),
         (0, (1 << 64) - 1),
         kind="whole",
+        minus_one=None,
         title=mark("Fixed seed"),
         search="random",
         same=("openai",),

@@ -29,7 +29,7 @@ def build_request(
 ) -> RemoteRequest:
     """Return the request for a command. RequestError says what the protocol cannot carry."""
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
-    optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
+    optional = [*dialect.extras, *_sampling(command.sampling, dialect, body, command.raw)]
     if command.raw:
         begin = command.begin.content if command.begin is not None else ""
         body["prompt"] = "".join(message.content for message in command.messages) + begin
@@ -78,7 +78,9 @@ def _beginning(command: Generate, dialect: Dialect) -> str:
     return begin.content
 
 
-def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any]) -> list[str]:
+def _sampling(
+    sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any], completes: bool
+) -> list[str]:
     """Write what the server knows into `body` and return the fields that are none of OpenAI's."""
     optional = []
     for row in OPTIONS.values():
@@ -87,6 +89,10 @@ def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any])
             continue
         if value == row.default and not row.always_sent:
             continue
+        if value == row.minus_one == row.high:  # no limit, which servers know in their own ways
+            if not (dialect.takes_minus_one or completes):
+                continue  # chats are not limited then
+            value = -1 if dialect.takes_minus_one else value
         if row.name == "json_schema":
             value = _schema(value, dialect)
         elif row.kind == "biases":

@@ -39,6 +39,7 @@ class Dialect(Struct, frozen=True):
     switches_thinking: bool = False
     tells_likelihoods: bool = True
     sends_thoughts: bool = False  # reasoning_content of earlier answers is taken
+    takes_minus_one: bool = False  # for all tokens, or no limit
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -59,6 +60,7 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
                 counting="vllm",
                 switches_thinking=True,
                 sends_thoughts=True,
+                takes_minus_one=True,
             ),
             Dialect(
                 "vllm",
@@ -83,6 +85,7 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
                 counting="llama-server",
                 switches_thinking=True,
                 sends_thoughts=True,
+                takes_minus_one=True,
             ),
             Dialect(
                 "llama-cpp-python",
@@ -90,12 +93,14 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
                 {**_OPENAI, **names_in("llama-cpp-python")},
                 {},
                 tells_likelihoods=False,  # with them it loses characters of several tokens
+                takes_minus_one=True,
             ),
             Dialect(
                 "lm-studio",
                 "LM Studio",
                 {**_OPENAI, **names_in("lm-studio")},
                 {"stream_options": {"include_usage": True}},
+                takes_minus_one=True,
             ),
             Dialect("openai", "", _OPENAI, {"stream_options": {"include_usage": True}}),
         )

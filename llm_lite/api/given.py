@@ -24,6 +24,7 @@ from llm_lite.core.messages import (
     Role,
     SamplingOptions,
 )
+from llm_lite.core.messages.sampling_options import OPTIONS
 
 Message = ChatMessage | Mapping[str, str]  # {"role": "user", "content": "Hello"}
 Text = str | Sequence[int] | NDArray[np.integer[Any]]  # a text, or the ids of its tokens
@@ -38,6 +39,7 @@ _WORDS = {
     "keys": KV_TYPES,
     "values": KV_TYPES,
 }
+_CHOSEN = ("threads", "context")  # by the program where they are 0, or -1 as in other programs
 
 
 def engine_options(given: Mapping[str, Any]) -> EngineOptions:
@@ -50,7 +52,9 @@ def engine_options(given: Mapping[str, Any]) -> EngineOptions:
     if "backend" in given:
         check_backend(given["backend"])
     _check_numbers(given, EngineOptions())
-    return EngineOptions(**given)
+    return EngineOptions(
+        **{name: 0 if name in _CHOSEN and value == -1 else value for name, value in given.items()}
+    )
 
 
 def sampling_options(given: Mapping[str, Any], model: ModelInfo | None = None) -> SamplingOptions:
@@ -77,6 +81,7 @@ def sampling_options(given: Mapping[str, Any], model: ModelInfo | None = None) -
     if isinstance(schema, Mapping):
         chosen["json_schema"] = json.dumps(schema)
     _check_numbers(chosen, SamplingOptions())
+    chosen = {name: OPTIONS[name].meant(value) for name, value in chosen.items()}
     return SamplingOptions(**chosen) if model is None else model.sampling(**chosen)
 
 

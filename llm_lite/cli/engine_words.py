@@ -66,13 +66,17 @@ def add_engine(engine: argparse._ArgumentGroup) -> None:
     )
     engine.add_argument(
         "--threads",
-        type=at_least(0),
+        type=at_least(0, minus_one=0),
         default=0,
         metavar="N",
         help="processor threads; 0: automatic",
     )
     engine.add_argument(
-        "--ctx", type=at_least(0), default=0, metavar="TOKENS", help="context size; 0: automatic"
+        "--ctx",
+        type=at_least(0, minus_one=0),
+        default=0,
+        metavar="TOKENS",
+        help="context size; 0: automatic",
     )
     engine.add_argument(
         "--experts",
@@ -169,7 +173,7 @@ def add_sampling(sampling: argparse._ArgumentGroup) -> None:
             case "number":
                 sampling.add_argument(word, type=float, metavar="X", help=what)
             case "whole":
-                sampling.add_argument(word, type=at_least(int(row.low)), metavar="N", help=what)
+                sampling.add_argument(word, type=at_least(int(row.least)), metavar="N", help=what)
             case "flag":
                 usual = "on" if row.default else "off"
                 help_text = f"{what}; by default it is {usual}"
@@ -205,7 +209,7 @@ def given_sampling(arguments: argparse.Namespace) -> dict[str, Any]:
     schema or grammar that cannot be read."""
     typed = {name: getattr(arguments, name) for name in OPTIONS}
     given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
+        name: tuple(value) if isinstance(value, list) else OPTIONS[name].meant(value)
         for name, value in typed.items()
         if value is not None
     }

@@ -275,7 +275,11 @@ def _translating(parser: argparse.ArgumentParser) -> None:
         help="width of the beam; 1: greedy decoding; by default as the model's file says",
     )
     parser.add_argument(
-        "--max-tokens", type=at_least(1), default=0, metavar="N", help="longest target, in tokens"
+        "--max-tokens",
+        type=at_least(1, minus_one=0),
+        default=0,
+        metavar="N",
+        help="longest target, in tokens",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object for each text")
 
@@ -489,7 +493,11 @@ def _perplexity(commands: Subparsers) -> None:
         help="type of the reference's KV cache; by default that of --kv",
     )
     parser.add_argument(
-        "--chunks", type=at_least(0), default=0, metavar="N", help="at most N; 0: all"
+        "--chunks",
+        type=at_least(0, minus_one=0),
+        default=0,
+        metavar="N",
+        help="at most N; 0: all",
     )
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)

@@ -41,10 +41,10 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 class at_least:  # noqa: N801  argparse shows the name
-    """The type of a whole number from `low` on."""
+    """The type of a whole number from `low` on; -1, where other programs have it, is `minus_one`."""
 
-    def __init__(self, low: int) -> None:
-        self._low = low
+    def __init__(self, low: int, minus_one: int | None = None) -> None:
+        self._low, self._minus_one = low, minus_one
         self.__name__ = f"integer of at least {low}"
 
     def __call__(self, text: str) -> int:
@@ -53,6 +53,8 @@ class at_least:  # noqa: N801  argparse shows the name
         except ValueError:
             problem = f"expected a whole number, found {text!r}"
             raise argparse.ArgumentTypeError(problem) from None
+        if value == -1 and self._minus_one is not None:
+            return self._minus_one
         if value < self._low:
             raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
         return value

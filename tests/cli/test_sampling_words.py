@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from llm_lite.api.given import engine_options
+from llm_lite.api.given import sampling_options as given_options
 from llm_lite.cli.conversation.commands import COMMANDS, run_command
 from llm_lite.cli.conversation.conversation import TerminalConversation
 from llm_lite.cli.engine_words import sampling_options
@@ -13,6 +15,13 @@ from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.core.messages.sampling_options import NUMBERS
 from tests.cli.terminal_runs import GREEDY, NUMPY, sentence
 from tests.server.scripted_model import model_info
+
+MODEL = model_info("Scripted", 512, "")
+
+
+@pytest.fixture
+def talk():
+    return TerminalConversation(None, MODEL, None, EngineOptions(), {})
 
 
 def parsed(*words):
@@ -38,6 +47,35 @@ def test_words_that_may_come_again():
     assert options.stop == ("a", "\n\n")
     assert options.logit_bias == ((5, -100.0), (7, 1.5))
     assert options.dry_breakers == (";",)
+
+
+MINUS_ONE = {  # what it stands for where other programs have it
+    "seed": None,
+    "top_k": 0,
+    "penalty_window": 1 << 30,
+    "dry_window": 1 << 30,
+    "max_new_tokens": 1 << 30,
+    "max_thinking_tokens": 0,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_minus_one_is_all_or_none_chosen(name, talk, capsys):
+    word = name.replace("_", "-")
+    if name in MINUS_ONE:
+        assert getattr(parsed(f"--{word}", "-1"), name) == MINUS_ONE[name]
+        assert getattr(given_options({name: -1}), name) == MINUS_ONE[name]
+        run_command(talk, f"/{word} -1")
+        assert getattr(talk.sampling, name) == MINUS_ONE[name]
+    elif NUMBERS[name].kind == "whole":
+        with pytest.raises(SystemExit):
+            parsed(f"--{word}", "-1")
+
+
+def test_minus_one_is_automatic_for_threads_and_context():
+    arguments = _parser().parse_args(["chat", "--threads", "-1", "--ctx", "-1"])
+    assert (arguments.threads, arguments.ctx) == (0, 0)
+    assert engine_options({"threads": -1, "context": -1}) == EngineOptions()
 
 
 def test_a_schema_is_a_text_or_a_file(tmp_path):
@@ -97,14 +135,6 @@ def test_an_answer_ends_before_its_stop_string(tiny_llama, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert answer["stop_reason"] == "stop string"
     assert answer["text"] == whole[: whole.find(whole[2:4])]
-
-
-MODEL = model_info("Scripted", 512, "")
-
-
-@pytest.fixture
-def talk():
-    return TerminalConversation(None, MODEL, None, EngineOptions(), {})
 
 
 def test_commands_set_and_tell_them(talk, capsys, tmp_path):

@@ -103,3 +103,34 @@ def test_mirostat_is_off_where_it_is_said_to_be(served, given, tau):
 def test_breakers_have_two_names(served):
     ask(served, "/v1/chat/completions", dry_sequence_breakers=["a"])
     assert served.service.requests[-1].sampling.dry_breakers == ("a",)
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(
+    ("given", "option", "meant"),
+    [  # as llama.cpp's server documents each; vLLM has those of seed and top_k, KoboldCpp of seed
+        ({"seed": -1}, "seed", None),
+        ({"top_k": -1}, "top_k", 0),
+        ({"repeat_last_n": -1}, "penalty_window", 1 << 30),
+        ({"penalty_window": -1}, "penalty_window", 1 << 30),
+        ({"repeat_last_n": 0}, "penalty_window", 0),
+        ({"dry_penalty_last_n": -1}, "dry_window", 1 << 30),
+        ({"dry_penalty_last_n": 32}, "dry_window", 32),
+        ({"max_thinking_tokens": -1}, "max_thinking_tokens", 0),
+        ({"seed": -2}, "seed", (1 << 64) - 2),
+        ({"seed": -1.0}, "seed", None),
+    ],
+)
+def test_minus_one_is_all_or_none_chosen(served, path, given, option, meant):
+    assert ask(served, path, **given).status_code == 200
+    assert getattr(served.service.requests[-1].sampling, option) == meant
+
+
+def test_several_answers_to_a_seed_of_minus_one_have_no_seed_either(served):
+    assert ask(served, "/v1/chat/completions", seed=-1, n=3).status_code == 200
+    assert [one.sampling.seed for one in served.service.requests[-3:]] == [None] * 3
+
+
+@pytest.mark.parametrize("given", [{"top_k": -2}, {"repeat_last_n": -2}, {"min_p": -1}])
+def test_what_no_server_takes_is_refused(served, given):
+    assert ask(served, "/v1/chat/completions", **given).status_code == 400

@@ -212,7 +212,8 @@ def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:
         seed += 1
     imgui.same_line()
     text(ui, "")
-    return replace(options, seed=max(0, min(seed, 2**31 - 1)))
+    seed = row.meant(seed)  # -1, as other programs have it: a new one for each answer
+    return replace(options, seed=seed and max(0, min(seed, 2**31 - 1)))
 
 
 def draw_groups(ui: Ui, options: SamplingOptions, lacks: tuple[str, ...] = ()) -> SamplingOptions:
@@ -294,6 +295,8 @@ def draw_option(
     if row.kind == "flag":
         new = toggle(ui, name, tr(row.title), value, hint)
     elif row.slider is not None:
+        if value == row.minus_one == row.high:
+            shown = tr("no limit")
         shown = tr("not sent") if row.name in lacks else shown or f"{value:.{row.digits}f}"
         whole = row.kind == "whole"
         moved = slider(

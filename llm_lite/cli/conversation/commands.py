@@ -230,7 +230,8 @@ def _value(row: Option, argument: str) -> Any:
     if row.default is None and argument == "off":
         return None
     if row.kind == "whole":
-        return _whole(argument, row.word)
+        is_minus_one = argument == "-1" and row.least == -1
+        return row.meant(-1 if is_minus_one else _whole(argument, row.word))
     try:
         return float(argument)
     except ValueError:

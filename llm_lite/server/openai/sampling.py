@@ -26,19 +26,15 @@ from llm_lite.server.schema import Custom, Schema, about
 _USUAL_TAU = 5.0  # of llama.cpp's server, for requests that only say that Mirostat is on
 # How long an answer may be and which schema it has, each address says in its own fields.
 _TAKEN = {n: row for n, row in OPTIONS.items() if n not in ("max_new_tokens", "json_schema")}
-# llama.cpp's names, where they are others. A dry_penalty_last_n of -1 means its whole context.
-_ALIASES = {
-    alias: name
-    for name, alias in names_in("llama-server").items()
-    if alias != name and name != "dry_window"
-}
+# llama.cpp's names, where they are others.
+_ALIASES = {alias: name for name, alias in names_in("llama-server").items() if alias != name}
 OptionText = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 OptionTexts = Annotated[list[OptionText], Meta(max_length=MOST_TEXTS)]
 TokenText = Annotated[str, Meta(pattern=r"^\d{1,9}(?!\n)$")]  # `$` alone allows a line break
 
 
 class Seed(int, Custom):
-    """A value is a number of 64 bits, with or without a sign."""
+    """A value is a number of 64 bits, with or without a sign; -1 is a new one for each answer."""
 
     least = -(1 << 63)
     most = (1 << 64) - 1
@@ -66,7 +62,7 @@ def type_of(row: Option, seed: type[Seed] = Seed) -> Any:
             return Annotated[dict[TokenText, number], Meta(max_length=MOST_BIASES)]
         case "whole":
             is_seed = row.name == "seed"
-            return seed if is_seed else Annotated[int, Meta(ge=int(row.low), le=int(row.high))]
+            return seed if is_seed else Annotated[int, Meta(ge=int(row.least), le=int(row.high))]
         case "flag":
             return bool
         case "texts":
@@ -145,7 +141,8 @@ def converted(row: Option, value: Any) -> Any:
             return (value,) if isinstance(value, str) else tuple(value)
         case "biases":
             return tuple((int(token), bias) for token, bias in value.items())
-    return value % (1 << 64) if row.name == "seed" else value
+    value = row.meant(value)
+    return value % (1 << 64) if row.name == "seed" and value is not None else value
 
 
 def of_choice(sampling: SamplingOptions, index: int) -> SamplingOptions:

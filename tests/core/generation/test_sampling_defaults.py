@@ -56,6 +56,14 @@ def test_a_gguf_file_s_keys(tmp_path):
     assert told(found)["mirostat_tau"] == (5.0, source)
 
 
+def test_minus_one_is_all_or_none_chosen_as_llama_cpp_has_it(tmp_path):
+    metadata = {"general.sampling.top_k": -1, "general.sampling.penalty_last_n": -1}
+    found, problems = sampling_defaults(tmp_path / "a.gguf", metadata, "")
+    source = "the file's general.sampling"
+    assert told(found) == {"top_k": (0, source), "penalty_window": (1 << 30, source)}
+    assert problems == []
+
+
 @pytest.mark.parametrize("value", ["hot", -1, True, [0.5], 1e9])
 def test_what_is_no_value_is_said_and_left_out(tmp_path, value):
     path = tmp_path / CONFIG

@@ -104,7 +104,7 @@ def test_a_request_says_it_within_its_range(body, row):
     assert row.help in body[row.name]["description"]
     if row.name in NUMBERS and row.name != "seed":  # of which others are taken modulo 2^64
         kinds = body[row.name].get("anyOf", [body[row.name]])
-        assert any((k.get("minimum"), k.get("maximum")) == (row.low, row.high) for k in kinds)
+        assert any((k.get("minimum"), k.get("maximum")) == (row.least, row.high) for k in kinds)
 
 
 def test_the_palette_finds_what_the_panel_always_shows():

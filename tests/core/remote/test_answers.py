@@ -193,6 +193,18 @@ def test_sampling_goes_in_each_dialect() -> None:
     assert "top_k" not in bodies["plain"] and "repetition_penalty" not in bodies["plain"]
 
 
+def test_no_limit_goes_as_each_dialect_has_it() -> None:
+    options = SamplingOptions(max_new_tokens=1 << 30, penalty_window=1 << 30)
+    bodies = {}
+    for form in ("vllm", "llama-server", "lm-studio", "plain"):
+        with scripted(form) as server:
+            answer_of(server, Generate(ASKED, options))
+            bodies[form] = server.chats[0]
+    assert bodies["llama-server"]["repeat_last_n"] == -1  # which would reserve as many tokens
+    assert bodies["llama-server"]["max_tokens"] == bodies["lm-studio"]["max_tokens"] == -1
+    assert "max_tokens" not in bodies["vllm"] and "max_tokens" not in bodies["plain"]
+
+
 def test_an_answer_is_continued_where_the_server_can() -> None:
     begun = (*ASKED, ChatMessage("assistant", "The sky"))
     with scripted("vllm") as server:
