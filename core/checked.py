@@ -260,7 +260,11 @@ def _number(value: float) -> str:
 def _length(metas: list[msgspec.Meta], unit: str) -> str:
     least, most = _limit(metas, "min_length"), _limit(metas, "max_length")
     if most is None:
-        return f" of at least {least:,} {unit}" if least else ""
+        return (
+            f" of at least {least:,} {unit.removesuffix('s') if least == 1 else unit}"
+            if least
+            else ""
+        )
     if least == most:
         return f" of {most:,} {unit}"
     return f" of {least:,} to {most:,} {unit}" if least else f" of at most {most:,} {unit}"

@@ -47,7 +47,7 @@ class Option(Struct, frozen=True):
     high: float = 1.0
     off: float | None = None  # the value with which it does nothing
     # What -1 stands for, as llama.cpp, vLLM and KoboldCpp have it: all, no limit, none chosen.
-    minus_one: int | None | UnsetType = UNSET
+    minus_one: int | UnsetType | None = UNSET
     words: str = ""  # for a sentence, where they are not those of the name
     title: str = ""  # of its control in the window
     slider: tuple[float, float] | None = None  # the useful range; None: the window has no slider

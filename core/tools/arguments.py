@@ -15,6 +15,7 @@ from typing import Any
 from llm_lite.core.messages import ToolCall, ToolSpec
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
+from llm_lite.core.tools.declared import schema_of
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
 
 MOST_PROBLEMS = 4
@@ -43,7 +44,7 @@ def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
     """Return sentences on what is wrong with the arguments, as the function is given them; the
     first few. Called in every frame, and computed once."""
     try:
-        value, schema = read_json(coerced(call, spec).arguments), read_json(spec.parameters)
+        value, schema = read_json(coerced(call, spec).arguments), schema_of(spec)
     except JsonProblem as problem:
         return (str(problem),)
     found: list[str] = []
@@ -58,7 +59,7 @@ def coerced(call: ToolCall, spec: ToolSpec) -> ToolCall:
     """Return the call with texts converted to the types of the schema, for a style of marks that
     has texts only."""
     try:
-        values, schema = read_json(call.arguments), read_json(spec.parameters)
+        values, schema = read_json(call.arguments), schema_of(spec)
     except JsonProblem:
         return call
     properties = schema.get("properties", {})

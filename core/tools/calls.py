@@ -79,8 +79,8 @@ _SOMETHING = re.compile(r"\S")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
 _OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # what is JSON begins so
 _NAME_IN_BODY = re.compile(
-    r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*(?:call:)?([\w.-]{1,64})'
-    r"|\A\s*\[\s*([\w.-]{1,64})\("
+    r'"name"\s*:\s*"([^"\\]+)"|<function=([^>\s]+)>|\A\s*(?:call:)?([\w.-]+)'
+    r"|\A\s*\[\s*([\w.-]+)\("
 )
 # What begins or ends a text of a call, or is escaped in one; other styles are JSON.
 _QUOTES: dict[str, re.Pattern[str]] = {"python": PYTHON_QUOTES, "gemma": GEMMA_QUOTES}
@@ -420,7 +420,7 @@ def _mistral(part: str) -> tuple[ToolCall, ...]:
     name, mark, rest = text.partition("[ARGS]")
     if mark:
         return (_json_call(name.partition("[CALL_ID]")[0].strip(), rest),)
-    match = re.match(r"([\w.-]{1,64})\s*(\{.*)", text, re.DOTALL)
+    match = re.match(r"([\w.-]+)\s*(\{.*)", text, re.DOTALL)
     if match:
         return (_json_call(match[1], match[2]),)
     return tuple(call for value in _values(text) if (call := _call_of(value)) is not None)
@@ -428,7 +428,7 @@ def _mistral(part: str) -> tuple[ToolCall, ...]:
 
 def _addressed(body: str) -> tuple[ToolCall, ...]:
     head, mark, text = body.partition("<|message|>")
-    name = re.match(r"[\w.-]{1,80}", head)
+    name = re.match(r"[\w.-]+", head)
     if not mark or name is None:
         return ()
     return (_json_call(name[0], text.removesuffix("<|end|>")),)

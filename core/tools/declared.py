@@ -3,27 +3,35 @@ wrong.
 
 A list of `{"type": "function", "function": {"name", "description", "parameters"}}`, or of bare
 `{"name", "description", "parameters"}`; one alone needs no list, and `{"tools": [...]}` is one too.
+
+How long a description or a schema is, and how many functions there are, the context limits: what
+carries a declaration here (a body, a file, a message of a server) has its own limit of bytes.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.messages import ToolSpec
 from llm_lite.core.plain_text import lines, quote
-from llm_lite.core.tools.json_values import JsonProblem, kind_of, levels_of, read_json, written
+from llm_lite.core.tools.json_values import (
+    MOST_LEVELS,
+    JsonProblem,
+    kind_of,
+    levels_of,
+    read_json,
+    written,
+)
+from llm_lite.core.tools.lenient_schema import mended
 
-MOST_FUNCTIONS = 64  # in a list
-MOST_SCHEMA = 32 << 10  # characters
-MOST_DESCRIPTION = 4_000  # characters
-DEEPEST_SCHEMA = 24  # objects and lists within each other
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-NAME_RULE = "1 to 64 letters, digits, _, . or -"
-_Type = Literal["string", "number", "integer", "boolean", "object", "array", "null"]
+MOST_FUNCTIONS = 4096  # of a tool server, which may list them without an end
+MOST_DECLARED = 4 << 20  # characters of a text that a person writes
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+NAME_RULE = "letters, digits, _, . or -"
 _NOTHING = {"type": "object", "properties": {}}
 
 
@@ -32,12 +40,10 @@ def read_functions(text: str) -> tuple[ToolSpec, ...]:
     or field."""
     if not text.strip():
         return ()
-    value = read_json(text)
+    value = read_json(text, MOST_DECLARED)
     if isinstance(value, dict) and isinstance(value.get("tools"), list):
         value = value["tools"]
     items = value if isinstance(value, list) else [value]
-    if len(items) > MOST_FUNCTIONS:
-        raise JsonProblem(f"{len(items)} functions are declared, at most {MOST_FUNCTIONS} are read")
     found: dict[str, ToolSpec] = {}
     for number, item in enumerate(items, 1):
         spec = _read(item, f"function {number}" if len(items) > 1 else "the function")
@@ -57,27 +63,25 @@ def checked(name: Any, description: Any, parameters: Any, where: str) -> ToolSpe
         description = ""
     if not isinstance(description, str):
         raise JsonProblem(f"{where}, description: expected a text, found {kind_of(description)}")
-    if len(description) > MOST_DESCRIPTION:
-        problem = f"{len(description):,} characters, at most {MOST_DESCRIPTION:,}"
-        raise JsonProblem(f"{where}, description: {problem}")
-    schema = _NOTHING if parameters is None else parameters
     where = f"{where}, parameters"
-    _check_schema(schema, where)
+    schema = _checked_schema(_NOTHING if parameters is None else parameters, where)
     return ToolSpec(name, lines(description), _schema_text(schema, where))
 
 
 def _schema_text(schema: dict[str, Any], where: str) -> str:
-    """Return the schema as text, checked for its size, and that it can be read again: a value that
-    a server's JSON reader has let through, such as NaN, would fail every prompt that offers the
-    function."""
+    """Return the schema as text, checked that it can be read again: a value that a server's JSON
+    reader has let through, such as NaN, would fail every prompt that offers the function."""
     try:
         text = written(schema)
-        if len(text) > MOST_SCHEMA:
-            raise JsonProblem(f"{len(text):,} characters, at most {MOST_SCHEMA:,}")
-        read_json(text)
+        read_json(text, len(text))
     except ValueError as problem:  # of a whole number of thousands of digits, too
         raise JsonProblem(f"{where}: {str(problem)[:200]}") from None
     return text
+
+
+def schema_of(spec: ToolSpec) -> Any:
+    """Return the schema of a function's arguments."""
+    return read_json(spec.parameters, len(spec.parameters))
 
 
 def offered(spec: ToolSpec) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def offered(spec: ToolSpec) -> dict[str, Any]:
     function = {
         "name": spec.name,
         "description": spec.description,
-        "parameters": read_json(spec.parameters),
+        "parameters": schema_of(spec),
     }
     return {"type": "function", "function": function}
 
@@ -107,21 +111,23 @@ def _read(item: Any, where: str) -> ToolSpec:
 class _Part(Struct, frozen=True):
     """The parts of a schema, and of those of its properties and items, that templates rely on."""
 
-    type: _Type | list[_Type] | None = None
+    type: str | list[str] | None = None
     properties: dict[str, _Part] = {}
     items: _Part | bool | int | float | str | list[Any] | None = None
     required: list[str] = []
     enum: list[Any] = []
 
 
-class _Whole(_Part, frozen=True):
-    type: Literal["object"] = "object"
-
-
-def _check_schema(schema: Any, where: str) -> None:
-    if levels_of(schema) > DEEPEST_SCHEMA:
-        raise JsonProblem(f"{where}: nests deeper than {DEEPEST_SCHEMA} levels")
+def _checked_schema(schema: Any, where: str) -> dict[str, Any]:
+    """Return the schema of an object, as JSON Schema has it."""
+    if levels_of(schema) > MOST_LEVELS:
+        raise JsonProblem(f"{where}: nests deeper than {MOST_LEVELS} levels")
+    schema = mended(schema)
     try:
-        convert(schema, _Whole, where)
+        whole = convert(schema, _Part, where)
     except CheckError as error:
         raise JsonProblem(str(error)) from None
+    kinds = [whole.type] if isinstance(whole.type, str) else whole.type
+    if kinds and "object" not in kinds:
+        raise JsonProblem(f"{where}.type: expected object, found {', '.join(map(quote, kinds))}")
+    return {**schema, "type": "object"}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 MOST_CHARS = 256 << 10
-MOST_LEVELS = 32
+MOST_LEVELS = 128
 
 
 class JsonProblem(ValueError):  # noqa: N818 - a sentence for a person, not a defect

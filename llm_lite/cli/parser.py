@@ -41,7 +41,7 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 class at_least:  # noqa: N801  argparse shows the name
-    """The type of a whole number from `low` on; -1, where other programs have it, is `minus_one`."""
+    """The type of a whole number from `low` on. -1, as other programs have it, is `minus_one`."""
 
     def __init__(self, low: int, minus_one: int | None = None) -> None:
         self._low, self._minus_one = low, minus_one

@@ -194,7 +194,8 @@ async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
 
 
 def _in_a_header(names: list[str]) -> tuple[str, ...]:
-    return tuple(_NO_NAME.sub("?", name)[:_LONGEST_NAMED] or "?" for name in names[:_MOST_NAMED])
+    different = list(dict.fromkeys(names))[:_MOST_NAMED]
+    return tuple(_NO_NAME.sub("?", name)[:_LONGEST_NAMED] or "?" for name in different)
 
 
 async def read_body(

@@ -35,7 +35,7 @@ class Body(msgspec.Struct, kw_only=True):
     not declared are ignored: programs for other servers send fields of their own."""
 
     def unkept(self) -> list[str]:
-        """Return the names of what is declared, and given, but left to the model."""
+        """Return the names of what is declared, and given, but left out, or left to the model."""
         return []
 
 
@@ -54,6 +54,44 @@ class Custom:
     @classmethod
     def schema(cls) -> Schema:
         raise NotImplementedError
+
+
+class Typed(Custom):
+    """A list of objects of types: of what is not known here nothing is read, as of fields that
+    are not known, and `left_out` has its types. `items` have their places in the list."""
+
+    kind: ClassVar[type[msgspec.Struct]]
+    types: ClassVar[frozenset[str]]
+
+    def __init__(self, items: list[tuple[int, Any]], left_out: list[str]) -> None:
+        self.items, self.left_out = items, left_out
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        items: list[tuple[int, Any]] = []
+        left_out: dict[str, None] = {}
+        for place, one in enumerate(read(list[Any], value)):
+            named = one.get("type") if isinstance(one, dict) else None
+            if isinstance(named, str) and named not in cls.types:
+                left_out[named] = None
+                continue
+            try:
+                items.append((place, read(cls.kind, one)))
+            except CheckError as error:
+                at = f"[{place}].{error.at}" if error.at else f"[{place}]"
+                raise CheckError(at, error.sentence) from None
+        return cls(items, list(left_out))
+
+    @classmethod
+    def schema(cls) -> Schema:
+        named = {"type": "string", "not": {"enum": sorted(cls.types)}}
+        other = {
+            "type": "object",
+            "required": ["type"],
+            "properties": {"type": named},
+            "description": f"Not looked at, and named in the header {IGNORED}.",
+        }
+        return {"type": "array", "items": {"anyOf": [inlined(cls.kind), other]}}
 
 
 class Unsupported(Custom):
@@ -138,6 +176,23 @@ def components(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     return list(found), {
         name: _tidy(schema, is_body=name in bodies) for name, schema in named.items()
     }
+
+
+def inlined(kind: type[msgspec.Struct]) -> Schema:
+    """Return the schema of a struct, with those of the structs in it where it refers to them."""
+    [schema], named = components([kind])
+
+    def resolved(one: Any) -> Any:
+        if isinstance(one, list):
+            return [resolved(part) for part in one]
+        if not isinstance(one, dict):
+            return one
+        if (to := one.get("$ref")) is not None:
+            return resolved(named[to.rpartition("/")[2]])
+        return {name: resolved(part) for name, part in one.items()}
+
+    found: Schema = resolved(schema)
+    return found
 
 
 @cache

@@ -133,7 +133,7 @@ def test_fields_that_do_not_fit_are_left_out():
         (Annotated[int, Meta(ge=1)], "a whole number of at least 1"),
         (Annotated[int, Meta(gt=1, lt=3)], "a whole number above 1 and below 3"),
         (Annotated[float, Meta(le=0.5)], "a number of at most 0.5"),
-        (Annotated[str, Meta(min_length=1)], "a text of at least 1 characters"),
+        (Annotated[str, Meta(min_length=1)], "a text of at least 1 character"),
         (Annotated[list[int], Meta(min_length=2, max_length=2)], "a list of 2 items"),
         (dict[str, int], "an object"),
         (Literal["one"], "one"),

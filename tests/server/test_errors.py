@@ -27,7 +27,7 @@ def ask(served, **more):
     [
         ({"temperature": -1}, "temperature", "from 0 to 100 or null, found -1"),
         ({"temperature": "warm"}, "temperature", "a number from 0 to 100 or null, found 'warm'"),
-        ({"messages": []}, "messages", "a list of 1 to 4,096 items, found a list of 0"),
+        ({"messages": []}, "messages", "a list of at least 1 item, found a list of 0"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "'robot'"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "missing"),
         ({"extra_body": {"guided_regex": "a+"}}, "guided_regex", "leave it out"),
@@ -158,7 +158,7 @@ def test_a_defect_is_a_sentence_and_is_logged(serve, monkeypatch):
         (b"{", 400, "not valid JSON"),
         (b"[]", 400, "expected an object, found a list"),
         (b"\xff", 400, "not UTF-8 at byte 0"),
-        (b'{"messages": [' + b"[" * 50 + b"]" * 50 + b"]}", 400, "nests deeper"),
+        (b'{"messages": [' + b"[" * 150 + b"]" * 150 + b"]}", 400, "nests deeper"),
         (b"[" * 100_000, 400, "not valid JSON"),
         (b'{"temperature": NaN}', 400, "NaN"),
         (b'{"temperature": 1e999}', 400, "too large"),
@@ -193,7 +193,7 @@ def test_the_form_of_an_error_is_openais(served):
     made = httpx.post(f"{served.url}/v1/chat/completions", json={})
     assert made.json() == {
         "error": {
-            "message": "messages: is missing: expected a list of 1 to 4,096 items",
+            "message": "messages: is missing: expected a list of at least 1 item",
             "type": "invalid_request_error",
             "param": "messages",
             "code": None,

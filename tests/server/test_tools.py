@@ -177,7 +177,10 @@ def test_a_model_without_functions_is_told_of_them_in_words(serve, style):
         ({"tools": [WEATHER, WEATHER]}, "there already"),
         ({"tools": [function("a b")]}, "tools[0]"),
         ({"tools": [], "tool_choice": "required"}, "no tools"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [WEATHER], "tool_choice": {"type": "web_search"}}, "'web_search'"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "no tools"),
+        ({"tools": [{"type": "x"}, {"type": "function"}]}, "tools[1].function"),
+        ({"tools": "weather"}, "tools: expected a list"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(served, more, named):

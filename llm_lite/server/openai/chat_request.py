@@ -28,26 +28,26 @@ from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
 from llm_lite.server.openai.template_values import Effort, TemplateValues
 from llm_lite.server.openai.tools import (
     ParallelCalls,
-    Tool,
     ToolChoice,
     ToolChosen,
+    ToolList,
     ToolPlan,
     Tools,
     Whether,
     choice_of,
     plan_of,
     specs_of,
+    tools_left_out,
 )
 from llm_lite.server.schema import about
 
 TopLogprobs = Annotated[int, Meta(ge=0, le=MOST_ALTERNATIVES)]
 FormatType = Literal["text", "json_object", "json_schema"]
-SchemaName = Annotated[str, Meta(max_length=256)]
 AnswerSchema = Annotated[dict[str, Any] | None, about("The answer is JSON of this schema.")]
 
 
 class NamedSchema(Struct):
-    name: SchemaName | None = None
+    name: str | None = None
     schema: AnswerSchema = None
     description: str | None = None
     strict: Annotated[bool | None, about("It always is.")] = None
@@ -102,7 +102,8 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     web_search_options: WithoutObject = None
 
     def unkept(self) -> list[str]:
-        return [*super().unkept(), *unkept_of(response_form(self.response_format))]
+        form = unkept_of(response_form(self.response_format))
+        return [*super().unkept(), *form, *tools_left_out(self.tools)]
 
 
 class ChatPlan(Struct, frozen=True):
@@ -158,13 +159,14 @@ def chat_plan(call: Call) -> ChatPlan:
 
 
 class WithTools(Protocol):
-    tools: list[Tool] | None
+    tools: ToolList | None
     tool_choice: Whether | ToolChosen | None
     parallel_tool_calls: bool
 
 
 def tool_plan(body: WithTools, model: ModelInfo) -> ToolPlan:
-    specs = specs_of([tool.function for tool in body.tools or ()])
+    items = body.tools.items if body.tools else ()
+    specs = specs_of((place, tool.function) for place, tool in items)
     return plan_of(specs, choice_of(body.tool_choice), model, parallel=body.parallel_tool_calls)
 
 

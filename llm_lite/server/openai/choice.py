@@ -29,7 +29,7 @@ from llm_lite.server.schema import about
 # Styles in which nothing but a call can begin so, an object that has its name in it.
 WITH_NAME_INSIDE: tuple[ToolStyle, ...] = ("tags", "bar")
 _BEGINNING = re.compile(
-    r'\s*\[?\s*\{\s*"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
+    r'\s*\[?\s*\{\s*"name"\s*:\s*"([\w.-]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
 )
 _MARK = re.compile(r'[{}\[\]"\\]')
 _LONGEST_NAME_PART = 400  # characters: a name that is not known by then comes with the whole call

@@ -14,10 +14,9 @@ from llm_lite.server.openai.request import MOST_LISTED
 from llm_lite.server.schema import about
 
 TEXT_PARTS = ("text", "input_text", "output_text")
-MOST_MESSAGES = 4096
 
-CallId = Annotated[str, Meta(min_length=1, max_length=256)]
-NameText = Annotated[str, Meta(min_length=1, max_length=64)]
+CallId = Annotated[str, Meta(min_length=1)]
+NameText = Annotated[str, Meta(min_length=1)]
 JsonText = Annotated[str, about("An object of JSON, as a text.")]
 
 
@@ -46,15 +45,13 @@ class Message(Struct):
         Content | None, about("Of an assistant that calls functions it may be missing.")
     ] = None
     name: Annotated[str | None, about("Of a function's result: the function.")] = None
-    tool_calls: Annotated[
-        Annotated[list[ToolCallGiven], Meta(max_length=128)] | None, about("Of an assistant.")
-    ] = None
+    tool_calls: Annotated[list[ToolCallGiven] | None, about("Of an assistant.")] = None
     tool_call_id: Annotated[str | None, about("Of a tool: which call it answers.")] = None
     reasoning_content: Annotated[str | None, about("Of an assistant: what it thought.")] = None
     refusal: Any = None
 
 
-Messages = Annotated[list[Message], Meta(min_length=1, max_length=MOST_MESSAGES)]
+Messages = Annotated[list[Message], Meta(min_length=1)]
 
 
 def messages_of(given: Sequence[Message]) -> tuple[ChatMessage, ...]:

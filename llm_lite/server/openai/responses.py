@@ -50,6 +50,7 @@ class Response(Struct, kw_only=True):
     id: AnswerId
     object: Literal["response"]
     created_at: Count
+    completed_at: Annotated[Count | None, about("When it was whole.")]
     status: Annotated[
         Literal["in_progress", "completed", "incomplete", "failed"],
         about("Of a whole answer, completed or incomplete."),
@@ -59,18 +60,25 @@ class Response(Struct, kw_only=True):
     model: str
     output: Annotated[list[dict[str, Any]], about("Thoughts, messages and calls of functions.")]
     instructions: str | None
-    max_output_tokens: int | None
-    temperature: float | None
-    top_p: float | None
-    top_logprobs: int | None
+    max_output_tokens: Annotated[int | None, about("null: up to the context's end.")]
+    max_tool_calls: None
+    temperature: float
+    top_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    top_logprobs: Count
     user: str | None
+    safety_identifier: str | None
+    prompt_cache_key: str | None
     parallel_tool_calls: bool
     previous_response_id: None
     reasoning: dict[str, Any]
     store: bool
+    background: bool
+    service_tier: str
     text: dict[str, Any]
     tool_choice: str | dict[str, Any]
-    tools: list[dict[str, Any]]
+    tools: Annotated[list[dict[str, Any]], about("The functions that could be called.")]
     truncation: Literal["disabled"]
     metadata: dict[str, Any]
     usage: ResponseUsage | None
@@ -91,36 +99,58 @@ async def respond(call: Call) -> HttpResponse:
 
 
 def _frame(call: Call, model: str, plan: ChatPlan) -> Response:
-    """Return what is known of the response before it is made."""
+    """Return what is known of the response before it is made, with the values in use."""
     body: ResponseRequest = call.body
-    form = body.text.format if body.text else None
-    most = body.max_output_tokens
+    sampling, most = plan.request.sampling, int(body.max_output_tokens or -1)
     return Response(
         id=plan.request.response,
         object="response",
         created_at=now(),
+        completed_at=None,
         status="in_progress",
         error=None,
         incomplete_details=None,
         model=model,
         output=[],
         instructions=body.instructions,
-        max_output_tokens=None if most is None else int(most),
-        temperature=body.temperature,
-        top_p=body.top_p,
-        top_logprobs=body.top_logprobs,
+        max_output_tokens=None if most == -1 else most,
+        max_tool_calls=None,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        top_logprobs=plan.top_logprobs or 0,
         user=body.user,
+        safety_identifier=body.safety_identifier,
+        prompt_cache_key=body.prompt_cache_key,
         parallel_tool_calls=body.parallel_tool_calls,
         previous_response_id=None,
         reasoning={"effort": effort_of(body), "summary": None},
         store=False,
-        text={"format": to_builtins(form) if form else {"type": "text"}},
+        background=False,
+        service_tier="default",
+        text={"format": _format(body)},
         tool_choice=to_builtins(body.tool_choice or "auto"),
-        tools=to_builtins(body.tools or []),
+        tools=[to_builtins(tool) for _, tool in body.tools.items] if body.tools else [],
         truncation="disabled",
         metadata=body.metadata or {},
         usage=None,
     )
+
+
+def _format(body: ResponseRequest) -> dict[str, Any]:
+    """Return the form that the text keeps to."""
+    form = body.text.format if body.text else None
+    schema = form.schema if form else body.json_schema
+    if schema is None or (form is not None and form.type != "json_schema"):
+        return {"type": form.type if form else "text"}
+    return {
+        "type": "json_schema",
+        "name": (form.name if form else None) or "answer",
+        "description": form.description if form else None,
+        "schema": schema,
+        "strict": True,
+    }
 
 
 async def _pieces(
@@ -221,6 +251,7 @@ class _Items:
         return replace(
             self._frame,
             status="completed" if is_whole else "incomplete",
+            completed_at=now() if is_whole else None,
             incomplete_details=None if is_whole else {"reason": "max_output_tokens"},
             output=self._done,
             usage=ResponseUsage(
@@ -277,7 +308,11 @@ class _Items:
     def _likelihoods(self, delta: Delta) -> list[TokenLikelihood]:
         if self._plan.top_logprobs is None:
             return []
-        return likelihoods.of_chat(delta.tokens, self._plan.top_logprobs).content
+        found = likelihoods.of_chat(delta.tokens, self._plan.top_logprobs).content
+        for one in found:  # which are no null here
+            for token in (one, *one.top_logprobs):
+                token.bytes = token.bytes or []
+        return found
 
 
 def _new_item(kind: str) -> dict[str, Any]:

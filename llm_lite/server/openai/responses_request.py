@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta, Struct
 
@@ -15,13 +15,13 @@ from llm_lite.core.messages import (
     Role,
     ToolCall,
 )
+from llm_lite.core.records import replace
 from llm_lite.server.call import Call
 from llm_lite.server.openai.chat_request import (
     AnswerForm,
     AnswerSchema,
     ChatPlan,
     FormatType,
-    SchemaName,
     TopLogprobs,
     form_of,
     formatted,
@@ -29,7 +29,6 @@ from llm_lite.server.openai.chat_request import (
     unkept_of,
 )
 from llm_lite.server.openai.messages import (
-    MOST_MESSAGES,
     CallId,
     Content,
     NameText,
@@ -45,19 +44,20 @@ from llm_lite.server.openai.request import (
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
 from llm_lite.server.openai.template_values import Effort, TemplateValues
 from llm_lite.server.openai.tools import (
-    MOST_TOOLS,
+    FUNCTIONS_ONLY,
     CallChoice,
-    Description,
     ParallelCalls,
     Parameters,
     ToolPlan,
     Whether,
     plan_of,
     specs_of,
+    tools_left_out,
 )
-from llm_lite.server.schema import about
+from llm_lite.server.schema import Custom, Schema, Typed, about, components, read
 
-Included = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
+LOGPROBS = "message.output_text.logprobs"
+_INCLUDED = (LOGPROBS, "reasoning.encrypted_content")  # nothing else can be asked for
 Kept = about("Responses are not kept: expected none.")
 
 
@@ -72,12 +72,56 @@ class InputItem(Struct):
     arguments: Annotated[str | None, about("Of a call: an object of JSON, as a text.")] = None
     output: Annotated[Content | None, about("Of a call: what the function gave.")] = None
 
+    @property
+    def thought(self) -> str:
+        """Return the text of a reasoning item; "" where it is encrypted, or only a summary."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        return "".join(part.text or "" for part in self.content)
+
+
+class InputItems(Typed):
+    kind = InputItem
+    types = frozenset({"message", "function_call", "function_call_output", "reasoning"})
+
+
+class Input(Custom):
+    """A value is a text, or a conversation of items."""
+
+    def __init__(self, text: str, items: InputItems | None) -> None:
+        self.text, self.items = text, items
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        if not isinstance(value, list):
+            return cls(read(FullText, value), None)
+        if not value:
+            raise CheckError("", "expected at least one item")
+        return cls("", InputItems.read(value))
+
+    @classmethod
+    def schema(cls) -> Schema:
+        text = components([FullText])[0][0]
+        return {"anyOf": [text, {**InputItems.schema(), "minItems": 1}]}
+
+    def left_out(self) -> list[str]:
+        items = self.items
+        return [] if items is None else [f"input.{kind}" for kind in items.left_out]
+
 
 class ResponseTool(Struct):
-    type: Annotated[Literal["function"], about("Nothing else is run here.")]
     name: NameText
-    description: Description | None = None
+    type: Annotated[Literal["function"], about("Nothing else is run here.")] = "function"
+    description: str | None = None
     parameters: Parameters = None
+    strict: Annotated[
+        bool | None, about("Arguments keep to the schema where the call is demanded.")
+    ] = None
+
+
+class ResponseTools(Typed):
+    kind = ResponseTool
+    types = FUNCTIONS_ONLY
 
 
 class ResponseToolNamed(Struct):
@@ -99,8 +143,10 @@ class ResponseToolChosen(Struct, omit_defaults=True):
 
 class TextFormat(Struct):
     type: FormatType
-    name: SchemaName | None = None
+    name: str | None = None
     schema: AnswerSchema = None
+    description: str | None = None
+    strict: Annotated[bool | None, about("It always is.")] = None
 
 
 class TextOptions(Struct):
@@ -112,23 +158,20 @@ class Reasoning(Struct):
 
 
 class ResponseRequest(SamplingBody, kw_only=True):
-    input: Annotated[
-        FullText | Annotated[list[InputItem], Meta(min_length=1, max_length=MOST_MESSAGES)],
-        about("A text, or a conversation."),
-    ]
+    input: Annotated[Input, about("A text, or a conversation.")]
     instructions: Annotated[str | None, about("Stand before the conversation.")] = None
     max_output_tokens: Annotated[
         TokenLimit | None, about("Without it, up to the context's end.")
     ] = None
     stream_options: Annotated[dict[str, Any] | None, about("Has no effect here.")] = None
     text: TextOptions | None = None
-    tools: Annotated[list[ResponseTool], Meta(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[ResponseTools | None, about("Functions that the model may call.")] = None
     tool_choice: Whether | ResponseToolChosen | None = None
     parallel_tool_calls: ParallelCalls = True
     reasoning: Reasoning | None = None
     include: Annotated[
-        Annotated[list[Included], Meta(max_length=MOST_LISTED)] | None,
-        about("Likelihoods of tokens, if asked."),
+        Annotated[list[str], Meta(max_length=MOST_LISTED)] | None,
+        about(f"{LOGPROBS}: likelihoods of tokens."),
     ] = None
     top_logprobs: TopLogprobs | None = None
     previous_response_id: Annotated[str | None, Kept] = None
@@ -143,8 +186,10 @@ class ResponseRequest(SamplingBody, kw_only=True):
 
     def unkept(self) -> list[str]:
         form = self.text.format if self.text else None
-        schema = form.schema if form else None
-        return [*super().unkept(), *unkept_of(AnswerForm("json_schema", schema, "text.format"))]
+        schema = unkept_of(AnswerForm("json_schema", form.schema if form else None, "text.format"))
+        included = [f"include.{one}" for one in self.include or () if one not in _INCLUDED]
+        left_out = [*tools_left_out(self.tools), *self.input.left_out(), *included]
+        return [*super().unkept(), *schema, *left_out]
 
 
 def response_plan(call: Call) -> ChatPlan:
@@ -161,7 +206,7 @@ def response_plan(call: Call) -> ChatPlan:
     tools = _tools(body, model)
     sampling = sampling_of(body, body.max_output_tokens, model)
     top = body.top_logprobs
-    if top is None and "message.output_text.logprobs" in (body.include or ()):
+    if top is None and LOGPROBS in (body.include or ()):
         top = 0
     given = TemplateValues.of(effort_of(body), None)
     call.unread.extend(given.unread(model, "reasoning.effort", ""))
@@ -185,7 +230,7 @@ def effort_of(body: ResponseRequest) -> Effort | None:
 
 
 def _tools(body: ResponseRequest, model: ModelInfo) -> ToolPlan:
-    specs = specs_of(body.tools or ())
+    specs = specs_of(body.tools.items if body.tools else ())
     choice = _choice(body.tool_choice)
     return plan_of(specs, choice, model, parallel=body.parallel_tool_calls)
 
@@ -214,10 +259,10 @@ def _form(body: ResponseRequest) -> AnswerForm | None:
 
 def _messages(body: ResponseRequest) -> tuple[ChatMessage, ...]:
     lead = (ChatMessage("system", body.instructions),) if body.instructions else ()
-    if isinstance(body.input, str):
-        return (*lead, ChatMessage("user", body.input))
+    if body.input.items is None:
+        return (*lead, ChatMessage("user", body.input.text))
     builder = _MessageBuilder()
-    for index, item in enumerate(body.input):
+    for index, item in body.input.items.items:
         builder.add(item, f"input[{index}]")
     messages = builder.messages()
     if not messages:
@@ -225,21 +270,53 @@ def _messages(body: ResponseRequest) -> tuple[ChatMessage, ...]:
     return (*lead, *messages)
 
 
+class _Calls:
+    """Calls that follow each other, and their results, which stand in the same order."""
+
+    def __init__(self, thought: str) -> None:
+        self.thought = thought
+        self.calls: dict[str, ToolCall] = {}  # by id
+        self.results: dict[str, str] = {}
+
+    def messages(self, before: ChatMessage | None) -> list[ChatMessage]:
+        """Return the calls as one message, which goes on with an assistant's `before` it."""
+        calls = tuple(self.calls.values())
+        if before is not None:
+            called = replace(before, calls=calls, thought=before.thought + self.thought)
+        else:
+            called = ChatMessage("assistant", "", thought=self.thought, calls=calls)
+        results = (
+            ChatMessage("tool", self.results[number], name=call.name)
+            for number, call in self.calls.items()
+            if number in self.results
+        )
+        return [called, *results]
+
+
 class _MessageBuilder:
-    """A builder of messages from items: calls that follow each other become one assistant's, and
-    results stand in the order of their calls."""
+    """A builder of messages from items: thoughts and calls that follow each other become one
+    assistant's, and results stand behind their calls, wherever they come."""
 
     def __init__(self) -> None:
-        self._messages: list[ChatMessage] = []
-        self._calls: list[tuple[str, ToolCall]] = []
-        self._results: dict[str, str] = {}
+        self._turns: list[ChatMessage | _Calls] = []
+        self._thought = ""  # of the assistant's message that follows
+        self._made: dict[str, _Calls] = {}  # by the id of a call
 
     def messages(self) -> list[ChatMessage]:
-        self._close()
-        return self._messages
+        found: list[ChatMessage] = []
+        for turn in self._turns:
+            if isinstance(turn, ChatMessage):
+                found.append(turn)
+                continue
+            last = found[-1] if found else None
+            goes_on = last is not None and last.role == "assistant" and not last.calls
+            found += turn.messages(found.pop() if goes_on else None)
+        return found
 
     def add(self, item: InputItem, at: str) -> None:
         match item.type:
+            case "reasoning":
+                self._thought += item.thought
             case "function_call":
                 self._add_call(item, at)
             case "function_call_output":
@@ -252,38 +329,25 @@ class _MessageBuilder:
             parts = ("call_id", "name", "arguments")
             missing = next(name for name in parts if getattr(item, name) is None)
             raise CheckError(f"{at}.{missing}", "is missing: expected a text")
-        if self._results:
-            self._close()
-        self._calls.append((item.call_id, ToolCall(item.name, item.arguments)))
+        last = self._turns[-1] if self._turns else None
+        if not isinstance(last, _Calls) or last.results or self._thought:
+            last, self._thought = _Calls(self._thought), ""
+            self._turns.append(last)
+        last.calls[item.call_id] = ToolCall(item.name, item.arguments)
+        self._made[item.call_id] = last
 
     def _add_result(self, item: InputItem, at: str) -> None:
         number = item.call_id
-        if number is None or number not in {known for known, _ in self._calls}:
+        if number is None or number not in self._made:
             raise CheckError(f"{at}.call_id", "is none of the calls before it")
-        self._results[number] = text_of(item.output, f"{at}.output")
+        self._made[number].results[number] = text_of(item.output, f"{at}.output")
 
     def _add_message(self, item: InputItem, at: str) -> None:
         role = item.role
         if role is None or item.content is None:
             missing = "role" if role is None else "content"
             raise CheckError(f"{at}.{missing}", "is missing: expected a text")
-        self._close()
         text = text_of(item.content, f"{at}.content")
         known: Role = "system" if role == "developer" else role
-        self._messages.append(ChatMessage(known, text))
-
-    def _close(self) -> None:
-        """Make one message of the calls so far, and one of each result."""
-        if not self._calls:
-            return
-        calls = tuple(call for _, call in self._calls)
-        last = self._messages[-1] if self._messages else None
-        if last is not None and last.role == "assistant" and not last.calls:
-            self._messages[-1] = ChatMessage("assistant", last.content, calls=calls)
-        else:
-            self._messages.append(ChatMessage("assistant", "", calls=calls))
-        for number, call in self._calls:
-            if number in self._results:
-                text = self._results[number]
-                self._messages.append(ChatMessage("tool", text, name=call.name))
-        self._calls, self._results = [], {}
+        thought, self._thought = self._thought, ""
+        self._turns.append(ChatMessage(known, text, thought=thought if role == "assistant" else ""))

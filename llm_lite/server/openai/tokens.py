@@ -13,7 +13,7 @@ from llm_lite.server.failures import json_response
 from llm_lite.server.openai.chat_request import tool_plan
 from llm_lite.server.openai.messages import Messages, messages_of
 from llm_lite.server.openai.request import MOST_LISTED, ModelBody, TokenId
-from llm_lite.server.openai.tools import ParallelCalls, ToolChoice, Tools
+from llm_lite.server.openai.tools import ParallelCalls, ToolChoice, Tools, tools_left_out
 from llm_lite.server.schema import Count, about
 
 
@@ -29,6 +29,9 @@ class TokenizeRequest(ModelBody, kw_only=True):
     )
     add_special_tokens: Annotated[bool | None, about("The same, by vLLM's name.")] = None
     with_pieces: Annotated[bool, about("With what each token stands for.")] = False
+
+    def unkept(self) -> list[str]:
+        return [*super().unkept(), *tools_left_out(self.tools)]
 
 
 class DetokenizeRequest(ModelBody, kw_only=True):

@@ -8,7 +8,7 @@ are described in a system message, and a call is an answer that is nothing but s
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Protocol
 
 from msgspec import Meta, Struct
@@ -19,12 +19,11 @@ from llm_lite.core.plain_text import quote
 from llm_lite.core.tools.declared import checked
 from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.server.openai.messages import NameText
-from llm_lite.server.schema import about
+from llm_lite.server.schema import Typed, about
 
-MOST_TOOLS = 128
-Description = Annotated[str, Meta(max_length=4000)]
 Parameters = Annotated[dict[str, Any] | None, about("A JSON schema of an object.")]
 Whether = Literal["none", "auto", "required"]
+FUNCTIONS_ONLY = frozenset({"function"})  # types of tools
 
 
 class FunctionName(Struct):
@@ -33,7 +32,7 @@ class FunctionName(Struct):
 
 class FunctionDeclared(Struct):
     name: NameText
-    description: Description | None = None
+    description: str | None = None
     parameters: Parameters = None
     strict: Annotated[
         bool | None, about("Arguments keep to the schema where the call is demanded.")
@@ -41,8 +40,13 @@ class FunctionDeclared(Struct):
 
 
 class Tool(Struct):
-    type: Literal["function"]
     function: FunctionDeclared
+    type: Literal["function"] = "function"
+
+
+class ToolList(Typed):
+    kind = Tool
+    types = FUNCTIONS_ONLY
 
 
 class AllowedFunction(Struct):
@@ -63,10 +67,7 @@ class ToolChosen(Struct):
     ] = None
 
 
-Tools = Annotated[
-    Annotated[list[Tool], Meta(max_length=MOST_TOOLS)] | None,
-    about("Functions that the model may call."),
-]
+Tools = Annotated[ToolList | None, about("Functions that the model may call.")]
 ToolChoice = Annotated[
     Whether | ToolChosen | None,
     about("Whether it calls: as it likes (auto), never, one of them, or this one."),
@@ -133,10 +134,11 @@ class Declared(Protocol):
     parameters: dict[str, Any] | None
 
 
-def specs_of(given: Sequence[Declared]) -> tuple[ToolSpec, ...]:
-    """Return the functions, whose declarations stand in the field `tools`; raise CheckError."""
+def specs_of(given: Iterable[tuple[int, Declared]]) -> tuple[ToolSpec, ...]:
+    """Return the functions, whose declarations stand in these places of the field `tools`; raise
+    CheckError."""
     found: dict[str, ToolSpec] = {}
-    for index, function in enumerate(given):
+    for index, function in given:
         where = f"tools[{index}]"
         try:
             spec = checked(function.name, function.description, function.parameters, where)
@@ -240,3 +242,8 @@ def choice_of(given: Whether | ToolChosen | None) -> CallChoice:
     if allowed is None:
         raise CheckError("tool_choice.allowed_tools", "is missing: expected an object")
     return CallChoice(allowed.mode, tuple(one.function.name for one in allowed.tools))
+
+
+def tools_left_out(tools: Typed | None) -> list[str]:
+    """Return the types of tools that are none of functions, as names of what is ignored."""
+    return [f"tools.{kind}" for kind in tools.left_out] if tools else []

@@ -184,7 +184,7 @@ def test_what_cannot_be_called_is_a_call_with_a_sentence(style, text):
     assert found.name == name and problem in found.problem
 
 
-@pytest.mark.parametrize("levels", [40, 100_000])
+@pytest.mark.parametrize("levels", [140, 100_000])
 def test_deep_nesting_is_a_sentence(levels):
     deep = "[" * levels + "]" * levels
     text = f'<tool_call>{{"name": "a", "arguments": {{"x": {deep}}}}}</tool_call>'
