@@ -54,6 +54,14 @@ class BusyError(RequestError):
         self.seconds = seconds
 
 
+class UnavailableError(RequestError):
+    """Raised where no model answers at the moment; `seconds` says when to ask again."""
+
+    def __init__(self, sentence: str, seconds: float = 5.0) -> None:
+        super().__init__(sentence)
+        self.seconds = seconds
+
+
 class GoneError(RequestError):
     """Raised for something that is no longer kept: the text says what, and how long it is kept."""
 

@@ -16,7 +16,13 @@ from msgspec import Struct, field
 
 from llm_lite.core import system_errors
 from llm_lite.core.encoding.texts import shortened
-from llm_lite.core.errors import BusyError, CancelledError, LlmLiteError, RequestError
+from llm_lite.core.errors import (
+    BusyError,
+    CancelledError,
+    LlmLiteError,
+    RequestError,
+    UnavailableError,
+)
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.prompt import Encoded
 from llm_lite.core.generation.sampling import TokenChoice
@@ -257,7 +263,7 @@ class TargetService(RunnerService):
         source = source_of(self._runner, request)
         with self._change:
             if self._is_closing:
-                raise RequestError(ENDED)
+                raise UnavailableError(ENDED)
             waiting = sum(not one.is_cancelled for one in self._waiting)
             if waiting >= self._most_waiting + (self._running is None):  # that begins at once
                 self._refused += 1

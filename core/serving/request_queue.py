@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from llm_lite.core import system_errors
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import UnavailableError
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.embedding import Embedding
@@ -56,7 +56,7 @@ class RequestQueue:
     # For any thread.
 
     def batch(self) -> Batch:
-        """Return the batch in use; raise RequestError where there is none."""
+        """Return the batch in use; raise UnavailableError where there is none."""
         with self._lock:
             return self._opened()
 
@@ -66,11 +66,11 @@ class RequestQueue:
             return self._number
 
     def add(self, answer: ServedAnswer, made_for: Batch) -> None:
-        """Queue an answer. Raises RequestError where the model is another one by now, BusyError
+        """Queue an answer. Raises UnavailableError where the model is another one by now, BusyError
         where too many wait."""
         with self._lock:
             if self._opened().runner.model_file is not made_for.runner.model_file:
-                raise RequestError(CHANGED)
+                raise UnavailableError(CHANGED)
             answer.fit(self._opened().context)
             self.scheduler.add(answer)
         self._wake()
@@ -92,7 +92,7 @@ class RequestQueue:
     def embed(self, embedding: Embedding, made_for: Batch) -> None:
         with self._lock:
             if self._opened().runner.model_file is not made_for.runner.model_file:
-                raise RequestError(CHANGED)
+                raise UnavailableError(CHANGED)
             self._embeddings.append(embedding)
         self._wake()
 
@@ -101,7 +101,7 @@ class RequestQueue:
 
     def _opened(self) -> Batch:
         if self._batch is None:
-            raise RequestError(self._problem)
+            raise UnavailableError(self._problem)
         return self._batch
 
     # For the engine's thread.
@@ -116,7 +116,7 @@ class RequestQueue:
         with self._lock:
             self._batch, self._problem = None, problem
         self.scheduler.end_all(problem)
-        self.fail_all(RequestError(problem))
+        self.fail_all(UnavailableError(problem))
 
     def fail_all(self, error: BaseException, batch: Batch | None = None) -> None:
         """Raise this error for all who wait for calls and embeddings."""

@@ -19,7 +19,7 @@ from llm_lite.core.errors import (
     DeviceError,
     LlmLiteError,
     OutOfDeviceMemoryError,
-    RequestError,
+    UnavailableError,
 )
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.grammars.matchers import matchers
@@ -189,7 +189,7 @@ class Serving:
         """End all that runs or waits with this sentence; the next requests are answered again."""
         self._log("error", problem)
         self._scheduler.end_all(problem)
-        self._queue.fail_all(RequestError(problem), self._batch)
+        self._queue.fail_all(UnavailableError(problem), self._batch)
 
     def close(self, problem: str = ENDED) -> None:
         """End everything, and release the cache."""

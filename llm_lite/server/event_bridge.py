@@ -30,6 +30,10 @@ class RequestEvents:
         self._waiter: asyncio.Future[None] | None = None
         self._closed: Exception | None = None  # why no more events are taken
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
     def put(self, event: IndexedEvent) -> None:
         if self._closed is not None:
             return

@@ -9,9 +9,17 @@ from typing import Annotated, Any
 from msgspec import Struct, to_builtins
 from starlette.responses import Response
 
-from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError, TooLongError
+from llm_lite.core.errors import (
+    BusyError,
+    GoneError,
+    LlmLiteError,
+    RequestError,
+    TooLongError,
+    UnavailableError,
+)
 from llm_lite.server.schema import about
 
+AGAIN = 5.0  # seconds, after which a client may ask again where no answer was made
 NO_MODEL = "no model is loaded yet: ask again when one is"
 _TYPES = {  # by status, as OpenAI names them
     401: "authentication_error",
@@ -76,6 +84,8 @@ def of_core(error: LlmLiteError) -> ApiError:
     """Return an error of the engine as a client gets it."""
     if isinstance(error, BusyError):
         return ApiError(429, str(error), code="server_busy", retry_after=error.seconds)
+    if isinstance(error, UnavailableError):
+        return no_model(str(error), error.seconds)
     if isinstance(error, GoneError):
         return ApiError(404, str(error), code="response_not_found")
     if isinstance(error, TooLongError):  # by this code editors come to send less
@@ -85,8 +95,8 @@ def of_core(error: LlmLiteError) -> ApiError:
     return ApiError(503, str(error))
 
 
-def no_model(sentence: str = NO_MODEL) -> ApiError:
-    return ApiError(503, sentence, code="no_model", retry_after=5)
+def no_model(sentence: str = NO_MODEL, seconds: float = AGAIN) -> ApiError:
+    return ApiError(503, sentence, code="no_model", retry_after=seconds)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -1,12 +1,17 @@
 """Texts that go on, vectors of texts, and tokens: by OpenAI's own client, and plainly."""
 
 import base64
+import contextlib
 import math
+import threading
 
 import httpx2 as httpx
 import numpy as np
 import openai
 import pytest
+
+from tests.children import PATIENCE
+from tests.server.sockets import wait_until
 
 
 def ask(served, **more):
@@ -39,6 +44,67 @@ def test_several_prompts_and_answers_are_numbered(served):
     assert [c.index for c in made.choices] == [0, 1, 2, 3]
     assert [c.text[-1] for c in made.choices] == ["a", "a", "b", "b"]
     assert made.usage.prompt_tokens == 4  # each with its begin token, and once
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_as_many_prompts_as_openai_takes(serve, stream):
+    served = serve(parallel=3, most_waiting=2)
+    prompts, most = [f"p{number}" for number in range(200)], 0
+
+    def script(request):
+        nonlocal most
+        most = max(most, len(served.service.status().requests))
+        return f"to {request.text}"
+
+    served.service.script = script
+    made = ask(served, prompt=prompts, stream=stream)
+    texts = dict.fromkeys(range(200), "")
+    for chunk in made if stream else [made]:
+        for choice in chunk.choices:
+            texts[choice.index] += choice.text
+    assert list(texts.values()) == [f"to {prompt}" for prompt in prompts]
+    assert most <= 6  # of those that wait, others are not held up
+    with pytest.raises(openai.BadRequestError, match="1 to 2,048 items, found a list of 2049"):
+        ask(served, prompt=["a"] * 2049)
+
+
+def test_a_broken_one_of_many_prompts_ends_them_with_its_sentence(serve):
+    served = serve(parallel=2)
+    for stream in (False, True):
+        with pytest.raises(openai.APIError, match="token 999999"):
+            list(ask(served, prompt=[[5]] * 50 + [[999999]], stream=stream))
+    wait_until(lambda: not served.service.status().requests)
+
+
+def test_many_prompts_wait_where_others_do(serve):
+    served = serve(parallel=1, most_waiting=1, delay=0.001)
+    busy = serve_beside(served)
+    try:
+        made = ask(served, prompt=["a"] * 20, max_tokens=2)
+        assert len(made.choices) == 20
+    finally:
+        busy()
+
+
+def serve_beside(served):
+    """Another client that keeps the queue full, until what this returns is called."""
+    ends, client = threading.Event(), served.client()
+
+    def run():
+        while not ends.is_set():
+            with contextlib.suppress(openai.RateLimitError):
+                client.completions.create(model="scripted", prompt="b", max_tokens=2, user="b")
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+
+    def stop():
+        ends.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+    return stop
 
 
 def test_tokens_are_a_prompt_too(served):
@@ -101,6 +167,17 @@ def test_vectors_are_the_same_as_numbers_and_as_base64(served):
     values = np.frombuffer(base64.b64decode(raw.data[0].embedding), "<f4")
     assert np.allclose(values, plain.data[0].embedding)
     assert decoded.usage.prompt_tokens == len(served.service.tokenize("one text")) + 2
+
+
+def test_vectors_of_as_many_texts_as_openai_takes(served):
+    texts = [f"text {number}" for number in range(2048)]
+    for form in ("float", "base64"):
+        made = served.client().embeddings.create(model="s", input=texts, encoding_format=form)
+        assert [one.index for one in made.data] == list(range(2048))
+    alone = served.client().embeddings.create(model="s", input=texts[-1], encoding_format=form)
+    assert made.data[-1].embedding == alone.data[0].embedding
+    with pytest.raises(openai.BadRequestError, match="found a list of 2049"):
+        served.client().embeddings.create(model="s", input=[*texts, "one more"])
 
 
 def test_vectors_of_tokens_are_those_of_their_text(served):

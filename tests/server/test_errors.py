@@ -7,6 +7,7 @@ import httpx2 as httpx
 import openai
 import pytest
 
+from llm_lite.core.errors import UnavailableError
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.openai import chat
 from llm_lite.server.serve import Server
@@ -96,18 +97,21 @@ def test_too_many_are_told_when_to_ask_again(serve):
     assert ask(served).choices[0].message.content == "You said: hello"
 
 
-def test_of_several_answers_none_is_left_when_one_is_refused(serve):
+def test_several_answers_are_refused_together_or_wait_together(serve):
     served = serve(parallel=1, most_waiting=2)
     served.service.hold.clear()
-    before = sockets.connect(served)
+    before, full = sockets.connect(served), sockets.connect(served)
     before.sendall(sockets.chat(n=2))
     wait_until(lambda: len(served.service.status().requests) == 2)
+    full.sendall(sockets.chat(n=9))  # there is a place for the first of them
+    wait_until(lambda: len(served.service.status().requests) == 3)
     with pytest.raises(openai.RateLimitError):
         ask(served, n=3)
+    assert len(served.service.status().requests) == 3
     served.service.hold.set()
-    wait_until(lambda: not served.service.status().requests)
-    assert b" 200 " in before.recv(100)  # others are none the worse
-    before.close()
+    for one in (before, full):
+        assert b" 200 " in one.recv(100)
+        one.close()
     assert ask(served).choices[0].message.content == "You said: hello"
 
 
@@ -219,8 +223,36 @@ def test_a_defect_in_the_middle_of_a_stream_is_logged(serve, monkeypatch):
     wait_until(lambda: not served.service.status().requests)
 
 
-def test_more_answers_than_there_is_ever_room_for_are_refused_for_good(serve):
+def test_more_answers_than_there_is_room_for_have_their_turns(serve):
     served = serve(parallel=1, most_waiting=2)
-    with pytest.raises(openai.BadRequestError, match="4 answers at once, there is room for 3"):
-        ask(served, n=4)
-    assert len(ask(served, n=2).choices) == 2
+    assert len(ask(served, n=16).choices) == 16
+
+
+CHANGED = "the model was changed while the request waited: ask again"
+DOORS = {  # what a request asks of the service, which has gone meanwhile
+    "submit": ("/v1/chat/completions", {"messages": USER}),
+    "embed": ("/v1/embeddings", {"input": "a"}),
+    "tokenize": ("/tokenize", {"content": "a"}),
+    "prompt_tokens": ("/tokenize", {"messages": USER}),
+    "detokenize": ("/detokenize", {"tokens": [5]}),
+    "answer_tokens": ("/inspect/cache?response=r", None),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_model_that_changes_meanwhile_is_a_503_with_a_time(serve, monkeypatch, door):
+    def gone(*given):
+        raise UnavailableError(CHANGED)
+
+    served, (path, body) = serve(), DOORS[door]
+    monkeypatch.setattr(served.service, door, gone)
+    method = "GET" if body is None else "POST"
+    made = httpx.request(method, f"{served.url}{path}", json=body)
+    assert (made.status_code, made.headers["retry-after"]) == (503, "5")
+    assert made.json()["error"]["message"] == CHANGED
+
+
+def test_an_answer_that_a_change_of_the_model_ends_is_a_503_with_a_time(serve):
+    with pytest.raises(openai.InternalServerError, match="fails here") as failed:
+        ask(serve(fail_after=0))
+    assert failed.value.response.headers["retry-after"] == "5"

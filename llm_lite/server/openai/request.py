@@ -14,7 +14,7 @@ from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, com
 
 MOST_LISTED = 1 << 20
 LONGEST_LIMIT = 1 << 30  # tokens
-MOST_PROMPTS = 64
+MOST_PROMPTS = 2048  # as many texts as OpenAI takes in a request
 MOST_GAIN = 1e6
 
 FullText = Annotated[str, Meta(min_length=1)]

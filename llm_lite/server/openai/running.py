@@ -20,7 +20,7 @@ from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_bridge import IndexedEvent
 from llm_lite.server.event_stream import event
-from llm_lite.server.failures import ApiError, json_text
+from llm_lite.server.failures import AGAIN, ApiError, json_text
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.models import fingerprint, id_of
 from llm_lite.server.schema import Count, about
@@ -104,10 +104,6 @@ async def begin(
 
     The caller closes the answers.
     """
-    status = call.service.status()
-    room = status.parallel + status.most_waiting
-    if len(requests) > room:  # to ask again would not help
-        raise ApiError(400, f"{len(requests)} answers at once, there is room for {room}", param="n")
     answers = Answers(call, requests)
     await answers.start()
     try:
@@ -140,7 +136,7 @@ def check(one: Event) -> None:
         raise ApiError(400, one.problem)
     if is_failure(one):
         problem = one.problem if isinstance(one, Ended) else "the answer was stopped"
-        raise ApiError(503, problem, code="answer_failed")
+        raise ApiError(503, problem, code="answer_failed", retry_after=AGAIN)
 
 
 def is_failure(one: Event) -> bool:

@@ -4,11 +4,12 @@ import threading
 
 import pytest
 
-from llm_lite.core.errors import DeviceLostError, GoneError, RequestError
+from llm_lite.core.errors import DeviceLostError, GoneError, RequestError, UnavailableError
 from llm_lite.core.messages import (
     ChatMessage,
     CompareRuns,
     ExecutorChanged,
+    FollowToken,
     LoadModel,
     ModelLoaded,
     Reconfigure,
@@ -149,6 +150,31 @@ def test_the_end_of_serving_ends_everything(client, served_model, hook):
     assert not client.until(ServingChanged).is_on
     assert client.engine.service() is None
     assert client.ask()[0].stop_reason == "length"
+
+
+DOORS = {
+    "submit": lambda service: Asked(service, tokens=(5, 6)),
+    "embed": lambda service: service.embed([(5, 6)]),
+    "tokenize": lambda service: service.tokenize("a"),
+    "token_texts": lambda service: service.token_texts([5]),
+    "detokenize": lambda service: service.detokenize([5]),
+    "prompt_tokens": lambda service: service.prompt_tokens([ChatMessage("user", "a")]),
+    "answer_tokens": lambda service: service.answer_tokens("r"),
+    "trace": lambda service: service.trace("r", FollowToken(0, 0)),
+    "model": lambda service: service.model,
+    "executor": lambda service: service.executor,
+}
+
+
+def test_between_two_models_every_door_says_when_to_ask_again(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    client.send(StopServing())
+    assert not client.until(ServingChanged).is_on
+    for name, ask in DOORS.items():
+        with pytest.raises(UnavailableError) as told:
+            ask(service)
+        assert told.value.seconds > 0, name
 
 
 def test_nothing_is_imported_before_somebody_serves():
