@@ -97,6 +97,9 @@ class AnswerService:
     def options(self) -> EngineOptions:
         return self._queue.batch().runner.options
 
+    def check(self) -> None:
+        self._queue.batch().runner.session.files.check()
+
     def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         batch = self._queue.batch()
         self._queue.scheduler.check_room(request.client)

@@ -118,6 +118,9 @@ class RunnerService:
     def detokenize(self, tokens: Sequence[int]) -> str:
         return self._of.model_file.tokenizer.decode(tokens)
 
+    def check(self) -> None:
+        self._of.session.files.check()
+
     def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         self._refuse()
 

@@ -115,6 +115,11 @@ class Service(Protocol):
     @property
     def modes(self) -> ModeController: ...
 
+    def check(self) -> None:
+        """Raise FileChangedError where a file that the model is made of has changed: answers end
+        in that error then, until the model is loaded again."""
+        ...
+
     def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         """Queue a request. `emit` is called on the engine's thread for every event of its handle,
         and must not wait. Raises BusyError when as many wait as may.

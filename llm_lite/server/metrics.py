@@ -14,9 +14,10 @@ from typing import Literal
 from msgspec import Struct
 from starlette.responses import Response
 
+from llm_lite.core.errors import FileChangedError
 from llm_lite.core.messages import ServingStatus
 from llm_lite.server.call import Call
-from llm_lite.server.failures import json_response
+from llm_lite.server.failures import ApiError, json_response
 from llm_lite.server.shared import Shared
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -45,8 +46,12 @@ class Health(Struct):
 
 
 async def health(call: Call) -> Response:
-    """Answer 503 while no model is loaded."""
-    call.shared.service()
+    """Answer 503 while no model is loaded, and where its file is no longer the one that was
+    loaded. Where that lies, only holders of the key are told."""
+    try:
+        call.shared.service().check()
+    except FileChangedError as error:
+        raise ApiError(503, f"the model's file {error.problem}", code="model_changed") from None
     return json_response(Health("ok"))
 
 

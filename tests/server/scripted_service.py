@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import BusyError, GoneError, RequestError
+from llm_lite.core.errors import BusyError, FileChangedError, GoneError, RequestError
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import (
@@ -107,6 +107,7 @@ class ScriptedService:
         self.script, self.delay, self.fail_after = script, delay, fail_after
         self.parallel, self.most_waiting, self.context = parallel, most_waiting, context
         self.thinks = thinks
+        self.changed = ""  # what has happened to the model's file
         self.words = Words()
         self.requests: list[AnswerRequest] = []  # all that were submitted
         self.hold = threading.Event()
@@ -147,6 +148,10 @@ class ScriptedService:
         self.options = replace(self.options, mode=mode, activations=activations)
         kind = "a8" if activations == "auto" else activations
         self._executor = replace(self._executor, mode=mode, activations=kind)
+
+    def check(self) -> None:
+        if self.changed:
+            raise FileChangedError("/somewhere/secret/scripted.gguf", self.changed)
 
     def submit(self, request: AnswerRequest, emit: Emit) -> Handle:
         given = [bool(request.messages), bool(request.tokens), bool(request.text)]

@@ -55,5 +55,15 @@ def test_it_has_the_type_of_prometheus_text(served):
         assert line.startswith(("# HELP llm_lite_", "# TYPE llm_lite_", "llm_lite_"))
 
 
+def test_health_says_that_the_models_file_has_changed_but_not_where_it_lies(serve):
+    served = serve()
+    served.service.changed = "changed while it was in use; load the model again"
+    made = httpx.get(f"{served.url}/health")
+    assert made.status_code == 503 and "secret" not in made.text
+    error = made.json()["error"]
+    assert error["message"] == f"the model's file {served.service.changed}"
+    assert error["code"] == "model_changed"
+
+
 def test_health_is_short(served):
     assert httpx.get(f"{served.url}/health").json() == {"status": "ok"}

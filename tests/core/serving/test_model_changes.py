@@ -4,7 +4,13 @@ import threading
 
 import pytest
 
-from llm_lite.core.errors import DeviceLostError, GoneError, RequestError, UnavailableError
+from llm_lite.core.errors import (
+    DeviceLostError,
+    FileChangedError,
+    GoneError,
+    RequestError,
+    UnavailableError,
+)
 from llm_lite.core.messages import (
     ChatMessage,
     CompareRuns,
@@ -152,6 +158,22 @@ def test_the_end_of_serving_ends_everything(client, served_model, hook):
     assert client.ask()[0].stop_reason == "length"
 
 
+def test_a_file_that_was_touched_is_told_before_an_answer_is_asked_for(client, tmp_path):
+    path = write_tiny_llama(tmp_path / "model.gguf", context=256, seed=3)
+    client.load(path, exact())
+    service = serve(client, parallel=1)
+    service.check()
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+    path.touch()
+    with pytest.raises(FileChangedError, match="written again; load the model again"):
+        service.check()
+    assert "written again" in Asked(service, tokens=(5, 6)).end().problem
+    client.load(path, exact())
+    assert client.until(ServingChanged).is_on
+    service.check()
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+
+
 DOORS = {
     "submit": lambda service: Asked(service, tokens=(5, 6)),
     "embed": lambda service: service.embed([(5, 6)]),
@@ -160,9 +182,10 @@ DOORS = {
     "detokenize": lambda service: service.detokenize([5]),
     "prompt_tokens": lambda service: service.prompt_tokens([ChatMessage("user", "a")]),
     "answer_tokens": lambda service: service.answer_tokens("r"),
-    "trace": lambda service: service.trace("r", FollowToken(0, 0)),
+    "trace": lambda service: service.trace("r", FollowToken(0, 0, 0)),
     "model": lambda service: service.model,
     "executor": lambda service: service.executor,
+    "check": lambda service: service.check(),
 }
 
 
