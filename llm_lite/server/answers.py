@@ -53,6 +53,8 @@ class Answers:
         """Queue the first answers; on RequestError, and where there is no place for one, none of
         them runs."""
         self._shared.ending.add(self.end)
+        if (client := self._call.request.client) is not None:
+            self._shared.wakers[client.host, client.port] = self._received.wake
         bridge = self._shared.bridge
         try:
             work = partial(self._submit, bridge.post, self._most)
@@ -68,6 +70,8 @@ class Answers:
             if task is not None:
                 task.cancel()
         self._shared.ending.discard(self.end)
+        if (client := self._call.request.client) is not None:
+            self._shared.wakers.pop((client.host, client.port), None)
         self._received.close(ClientLeft("the answer is over"))
         self._cancel()
 

@@ -209,6 +209,9 @@ async def read_body(
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != JSON:
         raise ApiError(415, f"expected a body of type {JSON}, found {media[:64]!r}")
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise ApiError(415, f"expected a body as it is, found the coding {coding[:64]!r}")
     most = shared.config.body_bytes
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:20]) > _DROPPED * most:

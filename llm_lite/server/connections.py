@@ -3,6 +3,9 @@
 uvicorn waits for ever for a request's head, and for a client to read what was written. Here both
 have an end; and where connections are as many as may be, a new one takes the place of the one that
 has been idle for longest, so that any number of idle ones stops nobody.
+
+A client may close its half of a connection once it has asked, and still read. One that has closed
+all of it looks the same, until something is written to it twice: so something is.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from llm_lite.server.failures import ApiError, json_text
 from llm_lite.server.shared import Shared, affordable
 
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"  # which means nothing more
+_PROBES = (0.0, 0.2, 2.0)  # seconds behind the end of what a client sends
 _HINTS = {431: "the head of the request is too large"}
 
 
@@ -27,6 +32,7 @@ class Connection(H11Protocol):
     opened: dict[Connection, None]  # in the order in which they came, or became idle
     _head: asyncio.TimerHandle | None = None  # rings where the head does not come
     _unread: asyncio.TimerHandle | None = None  # rings where nothing is read
+    _is_half_closed = False  # nothing more comes from the client
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -45,11 +51,35 @@ class Connection(H11Protocol):
         super().data_received(data)
         self._watch_head()
 
+    def eof_received(self) -> bool:
+        """Return whether the client may still read."""
+        if self.is_idle or self.cycle.more_body:
+            return False
+        if not self._is_half_closed:
+            self._is_half_closed = True
+            for seconds in _PROBES:
+                self.loop.call_later(seconds, self._probe)
+        return True
+
+    def _probe(self) -> None:
+        """Write something that changes nothing: of a client that has left, the system refuses the
+        second, and the connection is lost."""
+        if self.transport.is_closing() or self.is_idle:
+            return
+        if self.cycle.response_started:
+            wake = self.client and self.shared.wakers.get(self.client)
+            if wake:
+                wake()  # a stream says that it is still at work
+        elif self.scope["http_version"] == "1.1":
+            self.transport.write(_CONTINUE)
+
     def on_response_complete(self) -> None:
         if self in self.opened:  # it is idle from now on
             del self.opened[self]
             self.opened[self] = None
         super().on_response_complete()
+        if self._is_half_closed and self.is_idle and not self.transport.is_closing():
+            self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -101,7 +101,7 @@ def _failures(row: Endpoint, schemas: dict[Any, Schema]) -> dict[str, Any]:
     if row.body is not None:
         found[408] = "The body did not come in time."
         found[413] = "The body is too large."
-        found[415] = f"The body is not of type {JSON}."
+        found[415] = f"The body is not of type {JSON}, or is packed."
     if row.finds:
         found[404] = f"There is no such thing: {row.finds}."
     if row.needs_model:

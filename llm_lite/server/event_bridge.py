@@ -41,13 +41,13 @@ class RequestEvents:
         if len(self._events) > self._most:
             self.close(ClientLeft("the client does not read its answer"))
             self._when_full()
-        self._wake()
+        self.wake()
 
     def close(self, reason: Exception) -> None:
         """Raise `reason` for the task that takes next."""
         self._closed = self._closed or reason
         self._events.clear()
-        self._wake()
+        self.wake()
 
     async def take(self, timeout: float) -> list[IndexedEvent]:
         """Return all events since the last call; wait for one up to `timeout` seconds. Raises
@@ -55,7 +55,7 @@ class RequestEvents:
         if not self._events and self._closed is None:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
-            timer = loop.call_later(timeout, self._wake)
+            timer = loop.call_later(timeout, self.wake)
             try:
                 await self._waiter
             finally:
@@ -66,7 +66,8 @@ class RequestEvents:
         taken, self._events = self._events, []
         return taken
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the task that takes go on, whether there are events or not."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -37,7 +37,14 @@ class EventStream(Response):
             self._close()
 
 
+# What ends a line for some readers of streams, as Python's `splitlines` and httpx's `iter_lines`,
+# and may stand as it is in JSON, which escapes all below a space.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
 def event(text: str, name: str = "") -> bytes:
-    """Return one event with a line of data."""
+    """Return one event with a line of data, JSON."""
     head = f"event: {name}\n" if name else ""
+    if not text.isascii():
+        text = text.translate(_LINE_ENDS)
     return f"{head}data: {text}\n\n".encode()

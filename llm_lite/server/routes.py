@@ -278,8 +278,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     shown = one_line(path[:_LONGEST_PATH])
     if error.status_code == 404:
         message = f"this server has no address {shown}"
-        if f"/v1{path}" in _OF_V1:  # a base URL without its end
-            message += f": did you mean /v1{path}?"
+        # Of a base URL without its end, or with more than that.
+        if meant := [one for one in _OF_V1 if path.endswith(one.removeprefix("/v1"))]:
+            message += f": did you mean {max(meant, key=len)}?"
     allowed = (error.headers or {}).get("Allow", "")
     if error.status_code == 405:
         message = f"{shown} does not take {one_line(request.method[:16])}, but {allowed}"

@@ -40,6 +40,7 @@ _EXPOSED = f"retry-after, {IGNORED}".encode()  # to pages of other servers that 
 _OWN_RESOURCES = (b"cross-origin-resource-policy", b"same-origin")
 _USUAL = b"authorization, content-type, x-api-key"
 _NAMES = re.compile(rb"[A-Za-z0-9, -]{1,1000}")
+_SLASHES = re.compile("/{2,}")
 Headers = dict[bytes, bytes]
 
 
@@ -61,6 +62,7 @@ class Guard:
         if scope["type"] != "http":
             return
         headers: Headers = dict(scope["headers"])
+        scope = {**scope, "path": _plain(scope["path"])}
         send = self._dressed(send, headers)
         try:
             self._check(scope, headers)
@@ -172,6 +174,11 @@ def _is_followed_link(headers: Headers) -> bool:
     nothing of it."""
     mode, target = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
     return mode == b"navigate" and target == b"document"
+
+
+def _plain(path: str) -> str:
+    """Return a path without the slashes that a base URL with one at its end makes."""
+    return _SLASHES.sub("/", path).rstrip("/") or "/"
 
 
 def _key_of(headers: Headers) -> bytes:

@@ -223,6 +223,8 @@ class Shared:
         self.body_bytes = 0  # of requests that come, or are read
         self.unread = 0  # answers that ended because nobody read them
         self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
+        # Of answers that run, by the address and port of the client: lets them write something.
+        self.wakers: dict[tuple[str, int], Callable[[], None]] = {}
         self._is_ending = False
         self._pool = TurnPool("server", _THREADS, _OF_A_CLIENT)
         self._long = TurnPool("server, at length", _LONG, _LONG_OF_A_CLIENT)

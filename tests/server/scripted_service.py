@@ -107,6 +107,7 @@ class ScriptedService:
         self.script, self.delay, self.fail_after = script, delay, fail_after
         self.parallel, self.most_waiting, self.context = parallel, most_waiting, context
         self.thinks = thinks
+        self.failure = "the scripted answer fails here"
         self.changed = ""  # what has happened to the model's file
         self.words = Words()
         self.requests: list[AnswerRequest] = []  # all that were submitted
@@ -386,7 +387,7 @@ class ScriptedService:
         if s.stopped:
             self._finish(s, "stopped")
         elif self.fail_after is not None and len(s.said) >= self.fail_after:
-            self._finish(s, "error", "the scripted answer fails here")
+            self._finish(s, "error", self.failure)
         elif len(s.said) >= s.request.sampling.max_new_tokens:
             self._finish(s, "length")
         elif len(s.prompt) + len(s.said) >= self.context:

@@ -1,5 +1,6 @@
 """What goes wrong arrives as the exceptions of OpenAI's own client, each with one sentence."""
 
+import gzip
 import json
 import threading
 
@@ -184,13 +185,59 @@ def test_addresses_and_methods_that_there_are_not(served):
     for path, method, status in (
         ("/v1/nothing", "GET", 404),
         ("/v1/chat/completions", "GET", 405),
-        ("/v1/chat/completions/", "POST", 404),
+        ("/v1/chat/completions/", "GET", 405),
         ("/../../etc/passwd", "GET", 404),
     ):
         made = httpx.request(method, f"{served.url}{path}")
         assert (made.status_code, set(made.json())) == (status, {"error"})
         assert made.headers.get("allow") == ("POST" if status == 405 else None)
-        assert made.url.path in made.json()["error"]["message"]
+        assert made.url.path.rstrip("/") in made.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("base", ["/v1/", "//v1", "/v1//", "/v1"])
+def test_slashes_more_than_there_are_change_nothing(served, base):
+    client = served.client(base_url=f"{served.url}{base}")
+    assert client.chat.completions.create(model="m", messages=USER).choices
+    assert client.models.list().data[0].id == "scripted"
+    made = sockets.connect(served)
+    path = f"{base}/chat//completions//"
+    made.sendall(sockets.request(path, {"messages": USER}, "POST", "Connection: close"))
+    assert sockets.read_all(made).startswith(b"HTTP/1.1 200 ")
+
+
+def test_more_slashes_open_no_door(serve):
+    served = serve({"api_key": "secret"})
+    for path in ("//v1/models", "/v1/models/", "//health//x", "//metrics", "//page//status"):
+        assert httpx.get(f"{served.url}{path}").status_code == 401
+    assert httpx.get(f"{served.url}//health/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("/openai/v1/embeddings/", "/v1/embeddings"),
+        ("/models", "/v1/models"),
+    ],
+)
+def test_an_address_beside_one_that_there_is(served, path, meant):
+    made = httpx.get(f"{served.url}{path}")
+    assert made.status_code == 404
+    assert made.json()["error"]["message"].endswith(f": did you mean {meant}?")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate, gzip", "GZIP"])
+def test_a_body_that_is_packed_is_refused_with_its_coding(served, coding):
+    packed = gzip.compress(json.dumps({"messages": USER}).encode())
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    made = httpx.post(f"{served.url}/v1/chat/completions", content=packed, headers=headers)
+    assert made.status_code == 415
+    assert repr(coding.lower()) in made.json()["error"]["message"]
+    headers["content-encoding"] = "identity"
+    plain = json.dumps({"messages": USER}).encode()
+    made = httpx.post(f"{served.url}/v1/chat/completions", content=plain, headers=headers)
+    assert made.status_code == 200
 
 
 def test_the_form_of_an_error_is_openais(served):

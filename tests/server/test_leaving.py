@@ -1,5 +1,6 @@
 """Clients that leave, that do not read, and that are many."""
 
+import socket
 import threading
 
 import openai
@@ -42,6 +43,52 @@ def test_a_client_that_leaves_before_its_answer_ends_it(serve):
     made.close()
     wait_until(lambda: idle(served))
     assert served.service.status().cancelled == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_closes_its_sending_half_reads_its_answer(serve, stream):
+    served = serve(script=lambda request: "word " * 300, delay=0.001, parallel=1)
+    waiting = sockets.connect(served)
+    waiting.sendall(sockets.chat())
+    wait_until(lambda: not idle(served))
+    made = sockets.connect(served)
+    made.sendall(sockets.chat(stream=stream))
+    made.shutdown(socket.SHUT_WR)
+    told = sockets.read_all(made)
+    assert told.count(b" 200 OK") == 1 and told.count(b"word") == 300
+    assert (b"[DONE]" in told) == stream
+    assert served.service.status().cancelled == 0
+    waiting.close()
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/"])
+def test_so_does_one_that_asks_for_something_short(served, path):
+    made = sockets.connect(served)
+    made.sendall(sockets.request(path, method="GET"))
+    made.shutdown(socket.SHUT_WR)
+    assert b" 200 OK" in sockets.read_all(made)
+
+
+def test_one_that_closes_its_sending_half_and_then_all_ends_its_answer(serve):
+    served = serve({"quiet_seconds": 60.0}, script=endless)
+    served.service.hold.clear()  # nothing is written but what finds that it has left
+    for more in ({}, {"stream": True}):
+        made = sockets.connect(served)
+        made.sendall(sockets.chat(**more))
+        wait_until(lambda: not idle(served))
+        made.shutdown(socket.SHUT_WR)
+        made.close()
+    wait_until(lambda: all(s.stopped for s in (*served.service._running, *served.service._waiting)))
+    served.service.hold.set()
+    wait_until(lambda: idle(served))
+    assert served.service.status().cancelled == 2
+
+
+def test_half_a_body_is_no_request(served):
+    made = sockets.connect(served)
+    made.sendall(sockets.chat()[:-5])
+    made.shutdown(socket.SHUT_WR)
+    assert sockets.read_all(made) == b""
 
 
 def test_a_client_that_leaves_while_it_waits_takes_nobodys_turn(serve):
