@@ -25,7 +25,8 @@ from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.schema import IGNORED, Body, Query, read_query
 from llm_lite.server.schema import read_body as read_struct
-from llm_lite.server.shared import BUSY, IncomingBody, Shared
+from llm_lite.server.shared import BUSY, Shared
+from llm_lite.server.shared import Body as IncomingBody
 
 Result = TypeVar("Result")
 JSON = "application/json"

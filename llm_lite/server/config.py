@@ -24,6 +24,7 @@ class ServerConfig(Struct, frozen=True):
     host_names: tuple[str, ...] = ()  # names by which it is called, beside its own
     body_bytes: int = 16 << 20  # of a request
     bodies_bytes: int = 128 << 20  # of all large ones that come, or are read, at once
+    sent_bytes: int = 256 << 20  # of all large answers that are being read
     body_seconds: float = 30.0  # in which all of it has to come
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0  # in which a request's head has to come

@@ -23,8 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_lite.core.plain_text import quote
 from llm_lite.server.config import LOOPBACK
+from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError
 from llm_lite.server.schema import IGNORED
+from llm_lite.server.sending import sent_in_pieces
 from llm_lite.server.shared import BUSY, Shared
 
 _ALWAYS = (
@@ -62,6 +64,7 @@ class Guard:
         if scope["type"] != "http":
             return
         headers: Headers = dict(scope["headers"])
+        send = sent_in_pieces(self._shared, scope, send)
         scope = {**scope, "path": _plain(scope["path"])}
         send = self._dressed(send, headers)
         try:
@@ -75,6 +78,8 @@ class Guard:
         self._shared.active += 1
         try:
             await self._app(scope, receive, send)
+        except ClientLeft:  # its connection is closed
+            return
         except Exception:  # in a stream that has begun: its connection is closed
             self._shared.log(f"internal error, please report it: {traceback.format_exc()}")
             raise

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError, expected
 from llm_lite.core.errors import LlmLiteError
@@ -120,7 +120,7 @@ class AnswerWriter:
                 raise ApiError(404, "parent: there is no message of this number")
             return stored.added_to(found, history.begin_answer(at, parent, run))
 
-        return JSONResponse(await self._store.run(begin), 201)
+        return await self._store.answer(begin, 201)
 
     async def write(self, request: Request) -> Response:
         """Save all of an answer so far; with `finished`, also how it ended."""
@@ -160,7 +160,8 @@ class AnswerWriter:
         texts: list[str] = []
         if service is not None and run is not None and run.model.name == service.model.name:
             texts = service.token_texts(message.tokens)
-        return JSONResponse({"texts": texts, "likelihoods": list(message.likelihoods)})
+        data = stored.json_bytes({"texts": texts, "likelihoods": list(message.likelihoods)})
+        return Response(data, media_type="application/json")
 
     def _check_there(self, history: History, conversation: int, answer: int) -> None:
         """Raise ApiError where the answer is gone: what is submitted to the history is saved
@@ -256,25 +257,30 @@ class Conversations:
         given = request.query_params.get("after")
         after = stored.cursor_from(given) if given else None
         limit = count(request, "limit", 50, 1, _MOST_LISTED)
-        found = await self._store.run(lambda history: history.page(after, limit=limit))
-        return JSONResponse(stored.page_of(found))
+        return await self._store.answer(
+            lambda history: stored.page_of(history.page(after, limit=limit))
+        )
 
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("q", "")[:_LONGEST_QUERY]
-        found = await self._store.run(
-            lambda history: history.search(query, limit=50, seconds=_SEARCHING)
-        )
-        return JSONResponse({"found": [stored.found_of(one) for one in found.found]})
+
+        def search(history: History) -> Json:
+            found = history.search(query, limit=50, seconds=_SEARCHING)
+            return {"found": [stored.found_of(one) for one in found.found]}
+
+        return await self._store.answer(search)
 
     async def _begin(self, request: Request) -> Response:
         prompt = (await body_of(self._shared, request, NewConversation)).system_prompt
-        begun = await self._store.run(lambda history: history.begin(system_prompt=prompt))
-        return JSONResponse({**stored.summary_of(begun), "messages": []}, 201)
+
+        def begin(history: History) -> Json:
+            return {**stored.summary_of(history.begin(system_prompt=prompt)), "messages": []}
+
+        return await self._store.answer(begin, 201)
 
     async def _open(self, request: Request) -> Response:
         at = id_in_path(request, "conversation")
-        found = await self._store.run(lambda history: whole(history, at))
-        return JSONResponse(stored.conversation_of(found))
+        return await self._store.answer(lambda history: stored.conversation_of(whole(history, at)))
 
     async def _change(self, request: Request) -> Response:
         at = id_in_path(request, "conversation")
@@ -319,14 +325,14 @@ class Conversations:
         at = id_in_path(request, "conversation")
         wanted = int((await body_of(self._shared, request, SelectedMessage)).message)
 
-        def select(history: History) -> StoredConversation:
+        def select(history: History) -> Json:
             path = ConversationTree.of(whole(history, at)).path_to(wanted)
             if not path:
                 raise ApiError(404, "message: there is none of this number")
             history.show(path)
-            return whole(history, at)
+            return stored.conversation_of(whole(history, at))
 
-        return JSONResponse(stored.conversation_of(await self._store.run(select)))
+        return await self._store.answer(select)
 
     async def _write(self, request: Request) -> Response:
         """Add what a person writes behind `parent`; it is another version of what was written
@@ -345,7 +351,7 @@ class Conversations:
             added = history.add_message(at, parent, body.text, attachments=files, based_on=before)
             return stored.added_to(found, added)
 
-        return JSONResponse(await self._store.run(write), 201)
+        return await self._store.answer(write, 201)
 
 
 def whole(history: History, number: int) -> StoredConversation:

@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+from starlette.responses import Response
+
 from llm_lite.core.attached_text import message_text
 from llm_lite.core.checked import CheckError
 from llm_lite.core.history import (
@@ -61,6 +64,11 @@ class HistoryStore:
         is_new = time.monotonic() - self._refused_at < _TELLING
         return self._problem or (self._refusal if is_new else "")
 
+    async def answer(self, work: Callable[[History], Json], status: int = 200) -> Response:
+        """Answer with what `work` returns, as JSON, which is written in the same thread."""
+        data = await self.run(lambda history: json_bytes(work(history)))
+        return Response(data, status, media_type="application/json")
+
     async def run(self, work: Callable[[History], T]) -> T:
         """Return what `work` finds or changes, without holding up other requests."""
         with self._lock:
@@ -108,6 +116,19 @@ class HistoryStore:
             threads.shutdown()
         if history is not None:
             history.close()
+
+
+def json_bytes(value: Json) -> bytes:
+    """Return the JSON of an object. What is in its lists is written one by one: meanwhile the event
+    loop has its turns, as it has none within a call of the encoder."""
+    members = []
+    for name, one in value.items():
+        if isinstance(one, list):
+            written = b"[" + b",".join([msgspec.json.encode(item) for item in one]) + b"]"
+        else:
+            written = msgspec.json.encode(one)
+        members.append(msgspec.json.encode(name) + b":" + written)
+    return b"{" + b",".join(members) + b"}"
 
 
 def page_of(found: ConversationPage) -> Json:
