@@ -4,6 +4,7 @@
 # make check  everything a change must pass: format, lint, types, layers, and both of these
 # make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
 # make wheel-test   build the wheel, install it into an environment of its own, run it: minutes
+# make conformance  opencode, Codex, aider and other clients, of pinned versions, ask a server: minutes
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
 # make lock   pin what pyproject.toml asks for, with hashes; NEWEST=1: in the newest versions that fit
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
@@ -31,7 +32,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/p
 PYTHON_FILES := llm_lite core desktop packages tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages options lock run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
+.PHONY: messages options lock run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes conformance bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -86,6 +87,9 @@ wheel-test: setup-test
 
 recipes: setup-test
 	$(BIN)/python -m pytest tests/recipes -m ""
+
+conformance: setup-test
+	$(BIN)/python -m tests.cross.conformance
 
 messages: setup-test
 	$(BIN)/python tools/messages.py

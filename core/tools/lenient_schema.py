@@ -57,10 +57,10 @@ def _require(schema: dict[str, Any]) -> None:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return
-    said = [
+    claimed = [
         name
         for name, one in properties.items()
         if isinstance(one, dict) and one.get("required") is True
     ]
-    if said and isinstance(schema.get("required", []), list):
-        schema["required"] = list(dict.fromkeys([*schema.get("required", ()), *said]))
+    if claimed and isinstance(schema.get("required", []), list):
+        schema["required"] = list(dict.fromkeys([*schema.get("required", ()), *claimed]))
