@@ -52,9 +52,9 @@ def engine_options(given: Mapping[str, Any]) -> EngineOptions:
     if "backend" in given:
         check_backend(given["backend"])
     _check_numbers(given, EngineOptions())
-    return EngineOptions(
-        **{name: 0 if name in _CHOSEN and value == -1 else value for name, value in given.items()}
-    )
+    chosen: dict[str, Any] = dict(given)
+    chosen |= {name: 0 for name in _CHOSEN if chosen.get(name) == -1}
+    return EngineOptions(**chosen)
 
 
 def sampling_options(given: Mapping[str, Any], model: ModelInfo | None = None) -> SamplingOptions:

@@ -51,7 +51,7 @@ class Connection(H11Protocol):
         super().data_received(data)
         self._watch_head()
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio.Protocol has it
         """Return whether the client may still read."""
         if self.is_idle or self.cycle.more_body:
             return False

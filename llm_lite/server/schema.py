@@ -60,8 +60,7 @@ class Typed(Custom):
     """A list of objects of types: of what is not known here nothing is read, as of fields that
     are not known, and `left_out` has its types. `items` have their places in the list."""
 
-    kind: ClassVar[type[msgspec.Struct]]
-    types: ClassVar[frozenset[str]]
+    kinds: ClassVar[Mapping[str, type[msgspec.Struct]]]  # by type; the first one's without it
 
     def __init__(self, items: list[tuple[int, Any]], left_out: list[str]) -> None:
         self.items, self.left_out = items, left_out
@@ -72,11 +71,12 @@ class Typed(Custom):
         left_out: dict[str, None] = {}
         for place, one in enumerate(read(list[Any], value)):
             named = one.get("type") if isinstance(one, dict) else None
-            if isinstance(named, str) and named not in cls.types:
+            if isinstance(named, str) and named not in cls.kinds:
                 left_out[named] = None
                 continue
+            kind = cls.kinds[named if isinstance(named, str) else next(iter(cls.kinds))]
             try:
-                items.append((place, read(cls.kind, one)))
+                items.append((place, read(kind, one)))
             except CheckError as error:
                 at = f"[{place}].{error.at}" if error.at else f"[{place}]"
                 raise CheckError(at, error.sentence) from None
@@ -84,14 +84,15 @@ class Typed(Custom):
 
     @classmethod
     def schema(cls) -> Schema:
-        named = {"type": "string", "not": {"enum": sorted(cls.types)}}
+        named = {"type": "string", "not": {"enum": sorted(cls.kinds)}}
         other = {
             "type": "object",
             "required": ["type"],
             "properties": {"type": named},
             "description": f"Not looked at, and named in the header {IGNORED}.",
         }
-        return {"type": "array", "items": {"anyOf": [inlined(cls.kind), other]}}
+        known = [inlined(kind) for kind in dict.fromkeys(cls.kinds.values())]
+        return {"type": "array", "items": {"anyOf": [*known, other]}}
 
 
 class Unsupported(Custom):

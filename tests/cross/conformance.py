@@ -57,6 +57,7 @@ class Client(Struct, frozen=True):
     files: tuple[tuple[str, str], ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     proves: Callable[[Path], bool] | None = None
+    of: str = ""  # the client whose environment it uses, where that is another row's
 
 
 def _python(name: str, *packages: str) -> Client:
@@ -84,6 +85,30 @@ sandbox_mode = "danger-full-access"
 name = "local"
 base_url = "BASE_URL"
 wire_api = "responses"
+"""
+_CODEX_AT = ("@openai/codex@0.171.0",)
+_CODEX_WORDS = ("codex", "exec", "--skip-git-repo-check", "What is the weather in Seoul?")
+_CODEX_MCP = f"""[mcp_servers.weather]
+command = {json.dumps(sys.executable)}
+args = ["weather_server.py"]
+required = true
+startup_timeout_sec = 60
+default_tools_approval_mode = "approve"
+"""
+_MCP = """import sys
+from pathlib import Path
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("weather")
+
+
+@server.tool()
+def get_weather(city: str) -> str:
+    Path("asked").write_text(city)
+    return "rain"
+
+
+server.run()
 """
 _LLM = """- model_id: local
   model_name: local
@@ -133,12 +158,15 @@ CLIENTS = (
         (("opencode.json", json.dumps(_OPENCODE)),),
         (("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_MODELS_FETCH", "1")),
     ),
+    Client("codex", "npm", _CODEX_AT, _CODEX_WORDS, ((".codex/config.toml", _CODEX),)),
     Client(
-        "codex",
+        "codex-mcp",
         "npm",
-        ("@openai/codex@0.171.0",),
-        ("codex", "exec", "--skip-git-repo-check", "What is the weather in Seoul?"),
-        ((".codex/config.toml", _CODEX),),
+        _CODEX_AT,
+        _CODEX_WORDS,
+        ((".codex/config.toml", _CODEX + _CODEX_MCP), ("weather_server.py", _MCP)),
+        proves=lambda folder: (folder / "asked").exists(),
+        of="codex",
     ),
 )
 
@@ -148,9 +176,11 @@ def answer(request: AnswerRequest) -> str:
     last = request.messages[-1]
     if last.role == "tool":
         return ANSWER
-    name = next((tool.name for tool in request.tools if tool.name in _CALLS), "")
-    if name:
-        body = json.dumps({"name": name, "arguments": _CALLS[name]})
+    for plain, arguments in _CALLS.items():
+        name = next((t.name for t in request.tools if t.name.endswith(plain)), "")
+        if not name:
+            continue
+        body = json.dumps({"name": name, "arguments": arguments})
         return f"<tool_call>\n{body}\n</tool_call>"
     if any("said.py" in message.content for message in request.messages):
         old, new = 'print("sun")', EDITED
@@ -182,7 +212,7 @@ def recording() -> Iterator[list[Recorded]]:
 
 def installed(client: Client, folder: Path) -> Path | None:
     """The folder of the client's programs; None where it cannot be had."""
-    at, stamp = folder / client.name, " ".join(client.packages)
+    at, stamp = folder / (client.of or client.name), " ".join(client.packages)
     programs = at / ("bin" if client.installer == "pip" else "node_modules/.bin")
     known = at / "installed"
     if known.is_file() and known.read_text() == stamp:
@@ -222,6 +252,7 @@ def turn(client: Client, programs: Path, address: str) -> tuple[bool, str]:
             env={
                 **plain,
                 "PATH": f"{programs}:{os.environ['PATH']}",
+                "PYTHONPATH": "",
                 "HOME": name,
                 "BASE_URL": base,
                 "PACKAGES": str(programs.parents[1]),

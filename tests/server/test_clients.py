@@ -10,8 +10,26 @@ from tests.server.recorded import FOLDER, form_of, made_of, read
 
 CLIENTS = sorted(FOLDER.glob("*.json"))
 # What of a request is not looked at here, by the client.
-LEFT_OUT = {"codex": ["client_metadata", "tools.namespace", "tools.web_search"]}
-NAMES = ["agents", "ai-sdk", "aider", "codex", "langchain", "llm", "openai", "opencode"]
+LEFT_OUT = {name: ["client_metadata", "tools.web_search"] for name in ("codex", "codex-mcp")}
+NAMES = [
+    "agents",
+    "ai-sdk",
+    "aider",
+    "codex",
+    "codex-mcp",
+    "langchain",
+    "llm",
+    "openai",
+    "opencode",
+]
+
+
+def functions_of(tools):
+    for tool in tools:
+        if tool["type"] == "function":
+            yield tool.get("function", tool)
+        for one in tool.get("tools", ()):  # of a namespace
+            yield {**one, "name": f"{tool['name']}.{one['name']}"}
 
 
 def test_none_is_missing():
@@ -30,7 +48,7 @@ def test_what_it_sent_is_answered(serve, path):
             data = [line[6:] for line in made.text.splitlines() if line.startswith("data: ")]
             assert not any("error" in json.loads(one) for one in data if one != "[DONE]")
         told, tools = served.service.requests[-1], sent.body.get("tools", [])
-        functions = [tool.get("function", tool) for tool in tools if tool["type"] == "function"]
+        functions = list(functions_of(tools))
         assert [(t.name, len(t.description)) for t in told.tools] == [
             (one["name"], len(one.get("description") or "")) for one in functions
         ]

@@ -137,7 +137,7 @@ def test_the_items_of_a_stream_are_those_of_the_response(asked):
 LEFT_OUT = {  # as agents send them
     "tools": [
         {"type": "web_search", "search_context_size": "medium"},
-        {"type": "namespace", "name": "mcp__x", "tools": [TOOL]},
+        {"type": "mcp", "server_label": "x", "server_url": "https://x"},
         {"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "lark"}},
         TOOL,
         {"type": "web_search"},
@@ -178,7 +178,7 @@ def test_what_other_servers_run_is_left_out_and_named(serve):
     made = checked(answer.json())
     assert [tool.root.name for tool in made.tools] == ["weather"]
     assert answer.headers[IGNORED].split(", ") == [
-        *("tools.web_search", "tools.namespace", "tools.custom"),
+        *("tools.web_search", "tools.mcp", "tools.custom"),
         *("input.web_search_call", "input.custom_tool_call", "input.custom_tool_call_output"),
         *("input.item_reference", "include.web_search_call.action.sources"),
     ]
@@ -194,6 +194,41 @@ def test_what_other_servers_run_is_left_out_and_named(serve):
         ("assistant", "Rain.", "", 0),
         ("user", "And now?", "", 0),
     ]
+
+
+NAMESPACE = {  # as Codex sends the tools of an MCP server
+    "type": "namespace",
+    "name": "mcp__x",
+    "description": "Of x.",
+    "tools": [{**TOOL, "name": "other"}, TOOL, {"type": "custom", "name": "c"}],
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_functions_of_a_namespace_are_called_by_both_names(serve, stream):
+    served = serve()
+    tools = [NAMESPACE, TOOL]
+    if stream:
+        events = events_of(served, tools=tools)
+        made = events[-1]["response"]
+        (added,) = (e["item"] for e in events if e["type"] == "response.output_item.added")
+        assert (added["namespace"], added["name"]) == ("mcp__x", "other")
+    else:
+        answer = ask(served, tools=tools)
+        made = answer.json()
+        assert answer.headers[IGNORED] == "tools.namespace.custom"
+    told = served.service.requests[-1]
+    assert [tool.name for tool in told.tools] == ["mcp__x.other", "mcp__x.weather", "weather"]
+    assert [tool.name for tool in map(spec.types.FunctionTool.model_validate, made["tools"])] == [
+        "weather"
+    ]
+    (call,) = made["output"]
+    assert (call["namespace"], call["name"]) == ("mcp__x", "other")
+    said = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+    again = ask(served, tools=tools, input=[{"role": "user", "content": "x"}, call, said])
+    checked(again.json())
+    calls = served.service.requests[-1].messages[1].calls
+    assert [one.name for one in calls] == ["mcp__x.other"]
 
 
 def test_only_functions_that_are_allowed_are_offered(serve):

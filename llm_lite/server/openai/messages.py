@@ -14,6 +14,7 @@ from llm_lite.server.openai.request import MOST_LISTED
 from llm_lite.server.schema import about
 
 TEXT_PARTS = ("text", "input_text", "output_text")
+_UNREAD = "[The tool gave {kind}, which cannot be read here.]"
 
 CallId = Annotated[str, Meta(min_length=1)]
 NameText = Annotated[str, Meta(min_length=1)]
@@ -73,6 +74,24 @@ def messages_of(given: Sequence[Message]) -> tuple[ChatMessage, ...]:
     return (*messages, *_in_order(results))
 
 
+def result_of(content: str | list[ContentPart] | None, at: str) -> str:
+    """Return the text of what a tool gave. Of a part that is no text, as an image, the model is
+    told that there is one: the person did not choose it, and the conversation has to go on."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [
+        part if part.type in TEXT_PARTS else ContentPart("text", _UNREAD.format(kind=part.type))
+        for part in content
+    ]
+    return text_of(parts, at)
+
+
+def unread_types(content: str | list[ContentPart] | None) -> list[str]:
+    """Return the types of parts whose content `result_of` leaves out."""
+    parts = content if isinstance(content, list) else []
+    return [part.type for part in parts if part.type not in TEXT_PARTS]
+
+
 def text_of(content: str | list[ContentPart] | None, at: str) -> str:
     """Return the text of a content, which may come in parts."""
     if content is None or isinstance(content, str):
@@ -102,7 +121,7 @@ def _message(message: Message, at: str) -> ChatMessage:
 def _result(
     message: Message, at: str, calls: dict[str, tuple[int, str]], place: int
 ) -> tuple[int, ChatMessage]:
-    content = text_of(message.content, f"{at}.content")
+    content = result_of(message.content, f"{at}.content")
     if message.role == "function":
         return place, ChatMessage("tool", content, name=message.name or "")
     number = message.tool_call_id

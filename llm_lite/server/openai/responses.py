@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, to_builtins
@@ -19,7 +19,12 @@ from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import ChatPlan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
 from llm_lite.server.openai.likelihoods import TokenLikelihood
-from llm_lite.server.openai.responses_request import ResponseRequest, effort_of, response_plan
+from llm_lite.server.openai.responses_request import (
+    ResponseRequest,
+    ResponseTool,
+    effort_of,
+    response_plan,
+)
 from llm_lite.server.openai.running import (
     AnswerId,
     NewTokens,
@@ -88,7 +93,8 @@ async def respond(call: Call) -> HttpResponse:
     model = model_id(call)
     plan = response_plan(call)
     choice = Choice(plan.tools, keeps_tokens=plan.top_logprobs is not None)
-    items = _Items(plan, _frame(call, model, plan))
+    tools = call.body.tools
+    items = _Items(plan, _frame(call, model, plan), tools.namespaces() if tools else {})
     if call.body.stream:
         answers, head = await begin(call, [plan.request])
         return EventStream(_pieces(call, answers, head, choice, items), answers.close)
@@ -131,11 +137,16 @@ def _frame(call: Call, model: str, plan: ChatPlan) -> Response:
         service_tier="default",
         text={"format": _format(body)},
         tool_choice=to_builtins(body.tool_choice or "auto"),
-        tools=[to_builtins(tool) for _, tool in body.tools.items] if body.tools else [],
+        tools=_functions(body),
         truncation="disabled",
         metadata=body.metadata or {},
         usage=None,
     )
+
+
+def _functions(body: ResponseRequest) -> list[dict[str, Any]]:
+    tools = body.tools.items if body.tools else ()
+    return [to_builtins(tool) for _, tool in tools if isinstance(tool, ResponseTool)]
 
 
 def _format(body: ResponseRequest) -> dict[str, Any]:
@@ -189,8 +200,10 @@ class _Writer:
 class _Items:
     """The items of a response grow here; each change is an event."""
 
-    def __init__(self, plan: ChatPlan, frame: Response) -> None:
-        self._plan, self._frame = plan, frame
+    def __init__(
+        self, plan: ChatPlan, frame: Response, namespaces: Mapping[str, tuple[str, str]]
+    ) -> None:
+        self._plan, self._frame, self._namespaces = plan, frame, namespaces
         self._done: list[dict[str, Any]] = []
         self._open: dict[str, Any] | None = None
         self._text: list[str] = []  # of the open item
@@ -297,7 +310,10 @@ class _Items:
     def _call(self, call: CallDelta) -> Iterator[Event]:
         if call.name:  # the first of it
             yield from self._close()
-            item = _new_item("function_call") | {"call_id": call.id, "name": call.name}
+            namespace, name = self._namespaces.get(call.name, ("", call.name))
+            item = _new_item("function_call") | {"call_id": call.id, "name": name}
+            if namespace:
+                item["namespace"] = namespace
             yield from self._opened(item)
         assert self._open is not None
         self._text.append(call.arguments)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
@@ -32,7 +33,9 @@ from llm_lite.server.openai.messages import (
     CallId,
     Content,
     NameText,
+    result_of,
     text_of,
+    unread_types,
 )
 from llm_lite.server.openai.request import (
     MOST_LISTED,
@@ -44,7 +47,6 @@ from llm_lite.server.openai.request import (
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
 from llm_lite.server.openai.template_values import Effort, TemplateValues
 from llm_lite.server.openai.tools import (
-    FUNCTIONS_ONLY,
     CallChoice,
     ParallelCalls,
     Parameters,
@@ -69,6 +71,7 @@ class InputItem(Struct):
     content: Content | None = None
     call_id: Annotated[CallId | None, about("Of a call, and of its output.")] = None
     name: Annotated[NameText | None, about("Of a call: the function.")] = None
+    namespace: Annotated[NameText | None, about("Of a call: that of the function.")] = None
     arguments: Annotated[str | None, about("Of a call: an object of JSON, as a text.")] = None
     output: Annotated[Content | None, about("Of a call: what the function gave.")] = None
 
@@ -81,8 +84,9 @@ class InputItem(Struct):
 
 
 class InputItems(Typed):
-    kind = InputItem
-    types = frozenset({"message", "function_call", "function_call_output", "reasoning"})
+    kinds: ClassVar = dict.fromkeys(
+        ("message", "function_call", "function_call_output", "reasoning"), InputItem
+    )
 
 
 class Input(Custom):
@@ -105,8 +109,11 @@ class Input(Custom):
         return {"anyOf": [text, {**InputItems.schema(), "minItems": 1}]}
 
     def left_out(self) -> list[str]:
-        items = self.items
-        return [] if items is None else [f"input.{kind}" for kind in items.left_out]
+        if self.items is None:
+            return []
+        outputs = (item.output for _, item in self.items.items)
+        unread = [kind for output in outputs for kind in unread_types(output)]
+        return [f"input.{kind}" for kind in (*self.items.left_out, *unread)]
 
 
 class ResponseTool(Struct):
@@ -119,9 +126,52 @@ class ResponseTool(Struct):
     ] = None
 
 
+class FunctionList(Typed):
+    kinds: ClassVar = {"function": ResponseTool}
+
+
+class ToolNamespace(Struct):
+    """Functions that a call names together with their namespace, as those of an MCP server."""
+
+    type: Literal["namespace"]
+    name: NameText
+    tools: FunctionList
+    description: str | None = None
+
+
 class ResponseTools(Typed):
-    kind = ResponseTool
-    types = FUNCTIONS_ONLY
+    kinds: ClassVar = {"function": ResponseTool, "namespace": ToolNamespace}
+
+    def functions(self) -> Iterator[tuple[int, ResponseTool]]:
+        """Yield all functions, by the names under which a model knows them, each with its place."""
+        for place, tool in self.items:
+            if isinstance(tool, ResponseTool):
+                yield place, tool
+                continue
+            for _, one in tool.tools.items:
+                yield place, replace(one, name=name_within(tool.name, one.name))
+
+    def namespaces(self) -> dict[str, tuple[str, str]]:
+        """Return the namespace and the name of each function that has one, by the model's name."""
+        return {
+            name_within(tool.name, one.name): (tool.name, one.name)
+            for _, tool in self.items
+            if isinstance(tool, ToolNamespace)
+            for _, one in tool.tools.items
+        }
+
+    def unkept(self) -> list[str]:
+        within = [
+            f"tools.namespace.{kind}"
+            for _, tool in self.items
+            if isinstance(tool, ToolNamespace)
+            for kind in tool.tools.left_out
+        ]
+        return [*tools_left_out(self), *within]
+
+
+def name_within(namespace: str, name: str) -> str:
+    return f"{namespace}.{name}"
 
 
 class ResponseToolNamed(Struct):
@@ -188,7 +238,8 @@ class ResponseRequest(SamplingBody, kw_only=True):
         form = self.text.format if self.text else None
         schema = unkept_of(AnswerForm("json_schema", form.schema if form else None, "text.format"))
         included = [f"include.{one}" for one in self.include or () if one not in _INCLUDED]
-        left_out = [*tools_left_out(self.tools), *self.input.left_out(), *included]
+        tools = self.tools.unkept() if self.tools else []
+        left_out = [*tools, *self.input.left_out(), *included]
         return [*super().unkept(), *schema, *left_out]
 
 
@@ -230,7 +281,7 @@ def effort_of(body: ResponseRequest) -> Effort | None:
 
 
 def _tools(body: ResponseRequest, model: ModelInfo) -> ToolPlan:
-    specs = specs_of(body.tools.items if body.tools else ())
+    specs = specs_of(body.tools.functions() if body.tools else ())
     choice = _choice(body.tool_choice)
     return plan_of(specs, choice, model, parallel=body.parallel_tool_calls)
 
@@ -333,14 +384,15 @@ class _MessageBuilder:
         if not isinstance(last, _Calls) or last.results or self._thought:
             last, self._thought = _Calls(self._thought), ""
             self._turns.append(last)
-        last.calls[item.call_id] = ToolCall(item.name, item.arguments)
+        name = name_within(item.namespace, item.name) if item.namespace else item.name
+        last.calls[item.call_id] = ToolCall(name, item.arguments)
         self._made[item.call_id] = last
 
     def _add_result(self, item: InputItem, at: str) -> None:
         number = item.call_id
         if number is None or number not in self._made:
             raise CheckError(f"{at}.call_id", "is none of the calls before it")
-        self._made[number].results[number] = text_of(item.output, f"{at}.output")
+        self._made[number].results[number] = result_of(item.output, f"{at}.output")
 
     def _add_message(self, item: InputItem, at: str) -> None:
         role = item.role

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from msgspec import Meta, Struct
 
@@ -23,7 +23,6 @@ from llm_lite.server.schema import Typed, about
 
 Parameters = Annotated[dict[str, Any] | None, about("A JSON schema of an object.")]
 Whether = Literal["none", "auto", "required"]
-FUNCTIONS_ONLY = frozenset({"function"})  # types of tools
 
 
 class FunctionName(Struct):
@@ -45,8 +44,7 @@ class Tool(Struct):
 
 
 class ToolList(Typed):
-    kind = Tool
-    types = FUNCTIONS_ONLY
+    kinds: ClassVar = {"function": Tool}
 
 
 class AllowedFunction(Struct):
