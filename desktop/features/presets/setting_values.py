@@ -38,8 +38,9 @@ def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str)
         plain = old is None or isinstance(old, bool | int | float | str)
         if name not in data or not plain:
             continue
+        given = NUMBERS[name].meant(data[name]) if name in NUMBERS else data[name]
         try:
-            value = convert(data[name], kind, prefix + name)
+            value = convert(given, kind, prefix + name)
             _check_range(name, value, prefix + name)
         except CheckError as error:
             problems.append(f"settings: {error}; {found(old)} is used instead.")

@@ -67,6 +67,16 @@ def test_what_is_saved_is_loaded(path):
     assert [p.name for p in path.parent.iterdir()] == ["settings.json"]
 
 
+def test_minus_one_is_all_or_none_chosen(path):
+    sampling = {"seed": -1, "top_k": -1, "penalty_window": -1, "max_new_tokens": -1}
+    write(path, json.dumps({"sampling": {**sampling, "temperature": -1}}))
+    settings, (problem,) = load(path)
+    found = settings.sampling
+    assert (found.seed, found.top_k) == (None, 0)
+    assert found.penalty_window == found.max_new_tokens == 1 << 30
+    assert "sampling.temperature" in problem
+
+
 def test_unknown_keys_are_written_back(path):
     write(path, '{"theme": "light", "later": [1, 2]}')
     settings, _ = load(path)

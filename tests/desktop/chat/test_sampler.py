@@ -144,3 +144,12 @@ def test_what_answers_keep_to_is_said_beside_the_input(headless, form):
     assert one.driver.shows("sampler")
     free = headless(AppState())
     assert not free.driver.shows("chat.form")
+
+
+def test_a_seed_of_minus_one_is_a_new_one_for_each_answer(panel):
+    one = panel(AppState(sampling=SamplingOptions(seed=7)))
+    one.driver.click("sampler.seed")
+    one.driver.press(imgui.Key.a, imgui.Key.mod_ctrl)
+    one.driver.type("-1")
+    one.driver.press(imgui.Key.enter)
+    assert one.state.sampling.seed is None
