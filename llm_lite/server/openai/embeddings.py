@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
 from llm_lite.core.serving.service import F32
 from llm_lite.server.call import Call
-from llm_lite.server.failures import json_response
+from llm_lite.server.failures import large_response
 from llm_lite.server.openai.request import Prompts, UserBody
 from llm_lite.server.openai.running import model_id
 from llm_lite.server.schema import Count, about
@@ -56,14 +57,13 @@ async def embeddings(call: Call) -> Response:
     def work(is_left: Callable[[], bool]) -> Response:
         tokens = [service.tokenize(t) if isinstance(t, str) else t for t in texts]
         made = service.embed(tokens, is_left)
-        return json_response(  # here: the numbers of 2,048 texts take a second
-            EmbeddingList(
-                object="list",
-                data=[_entry(i, row, body.encoding_format) for i, row in enumerate(made.vectors)],
-                model=name,
-                usage=EmbeddingUsage(made.tokens, made.tokens),
-            )
+        found = EmbeddingList(
+            object="list",
+            data=[_entry(i, row, body.encoding_format) for i, row in enumerate(made.vectors)],
+            model=name,
+            usage=EmbeddingUsage(made.tokens, made.tokens),
         )
+        return large_response(asdict(found))
 
     return await call.in_thread(work, at_length=True)
 

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 from starlette.responses import Response
 
 from llm_lite.core.attached_text import message_text
@@ -35,6 +34,7 @@ from llm_lite.core.history import (
     StoredConversation,
     StoredMessage,
 )
+from llm_lite.server.failures import large_response
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -66,8 +66,7 @@ class HistoryStore:
 
     async def answer(self, work: Callable[[History], Json], status: int = 200) -> Response:
         """Answer with what `work` returns, as JSON, which is written in the same thread."""
-        data = await self.run(lambda history: json_bytes(work(history)))
-        return Response(data, status, media_type="application/json")
+        return await self.run(lambda history: large_response(work(history), status))
 
     async def run(self, work: Callable[[History], T]) -> T:
         """Return what `work` finds or changes, without holding up other requests."""
@@ -116,19 +115,6 @@ class HistoryStore:
             threads.shutdown()
         if history is not None:
             history.close()
-
-
-def json_bytes(value: Json) -> bytes:
-    """Return the JSON of an object. What is in its lists is written one by one: meanwhile the event
-    loop has its turns, as it has none within a call of the encoder."""
-    members = []
-    for name, one in value.items():
-        if isinstance(one, list):
-            written = b"[" + b",".join([msgspec.json.encode(item) for item in one]) + b"]"
-        else:
-            written = msgspec.json.encode(one)
-        members.append(msgspec.json.encode(name) + b":" + written)
-    return b"{" + b",".join(members) + b"}"
 
 
 def page_of(found: ConversationPage) -> Json:
