@@ -29,7 +29,7 @@ from llm_lite.core.tools.json_values import (
 from llm_lite.core.tools.lenient_schema import mended
 
 MOST_FUNCTIONS = 4096  # of a tool server, which may list them without an end
-MOST_DECLARED = 4 << 20  # characters of a text that a person writes
+MOST_DECLARED = 1_000_000  # characters of a text that a person writes; a context has fewer
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 NAME_RULE = "letters, digits, _, . or -"
 _NOTHING = {"type": "object", "properties": {}}

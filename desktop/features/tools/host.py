@@ -20,8 +20,8 @@ from llm_lite.core.files.writing import write_file
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.arguments import coerced
-from llm_lite.core.tools.declared import NAME, NAME_RULE
-from llm_lite.core.tools.json_values import MOST_CHARS, read_json
+from llm_lite.core.tools.declared import MOST_DECLARED, NAME, NAME_RULE
+from llm_lite.core.tools.json_values import read_json
 from llm_lite.desktop.features.chat.reading import calls_of, source_of, waiting
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.program.action import Action
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from llm_lite.core.tools.servers import ServerEvent, ToolServers
 
 DELAY = 1.0  # seconds from a change to the file
-LARGEST_FILE = 4 << 20  # bytes
+LARGEST_FILE = 32 << 20  # bytes
 
 
 CLOSE_SECONDS = 0.7  # for servers to end by themselves; only where some run
@@ -230,7 +230,7 @@ def write(path: Path, text: str, servers: tuple[ServerSpec, ...]) -> None:
 
 def read_functions_file(path: Path) -> str:
     """Read the text of a file of functions, which is treated as if typed. Raise FileError."""
-    raw = read_bytes(path, MOST_CHARS)
+    raw = read_bytes(path, MOST_DECLARED)
     try:
         return typed(raw.decode())
     except UnicodeDecodeError as error:

@@ -13,10 +13,10 @@ from msgspec import Struct, field
 from llm_lite.core.messages import ServerSpec, ToolSpec, ToolStyle
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.core.tools.json_values import MOST_CHARS
+from llm_lite.core.tools.declared import MOST_DECLARED
 
-MOST_OFFERED = 128 << 10  # characters of all schemas that are offered together
-LONGEST_DECLARED = MOST_CHARS + 1  # characters that are kept, so that a text too long is recognized
+MOST_OFFERED = MOST_DECLARED  # characters of all that is offered together; a context has fewer
+LONGEST_DECLARED = MOST_DECLARED + 1  # that are kept, so that a text too long is recognized
 MOST_SERVERS = 32
 MOST_VARIABLES = 64  # of a server's environment
 DECLARED = ""  # the source of functions that a person declared; others are names of servers

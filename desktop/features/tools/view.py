@@ -357,7 +357,7 @@ def read_form(form: ServerForm, state: AppState) -> tuple[ServerSpec | None, str
     """Return the server that is typed, or why it is none yet."""
     name, command = form.name.strip(), form.command.strip()
     if not NAME.fullmatch(name):
-        return None, tr("A name has 1 to 64 letters, digits, _, . or -.")
+        return None, tr("A name has letters, digits, _, . or -.")
     if name != form.old and state.tools.server(name) is not None:
         return None, tr("There is a server of this name.")
     if not form.old and len(state.tools.servers) >= MOST_SERVERS:

@@ -64,7 +64,7 @@ BROKEN = {
     json.dumps([BARE, BARE]): "function 2: the name 'weather' is there already",
     "[" * 100_000: "nests too deep",
     "[" * 200 + "]" * 200: "nests deeper than 128 levels",
-    " " * MOST_DECLARED + "1": "has 4,194,305 characters",
+    " " * MOST_DECLARED + "1": "has 1,000,001 characters",
 }
 
 
