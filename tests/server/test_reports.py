@@ -107,3 +107,20 @@ def test_every_chunk_has_a_choice_with_its_index_or_the_usage(served):
         assert [choice["index"] for choice in chunk["choices"]] == [0]
     last = json.loads(usage)
     assert last["choices"] == [] and last["id"] and last["usage"]["total_tokens"] > 0
+
+
+def test_parts_of_an_assistants_message_that_another_server_marked(served):
+    """LangChain's content blocks and Mistral's: a thought as a part of what was said."""
+    parts = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "Rain."}]
+    assistant = {"role": "assistant", "content": parts}
+    made = ask(served, messages=[USER, assistant, USER])
+    assert (made.status_code, made.headers[IGNORED]) == (200, "messages.reasoning")
+    assert told(served)[1] == ("assistant", "Rain.")
+    made = respond(served, input=[USER, assistant, USER])
+    assert (made.status_code, made.headers[IGNORED]) == (200, "input.reasoning")
+    assert told(served)[1] == ("assistant", "Rain.")
+    for asked in (
+        ask(served, messages=[{**USER, "content": parts}]),
+        respond(served, input=[{**USER, "content": parts}]),
+    ):
+        assert asked.status_code == 400  # what a person has said is all read, or refused

@@ -12,7 +12,7 @@ from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ModelInfo, 
 from llm_lite.core.records import replace
 from llm_lite.core.tools.kept_schema import left_to_the_model
 from llm_lite.server.call import Call
-from llm_lite.server.openai.messages import Messages, messages_of, unread_types
+from llm_lite.server.openai.messages import MADE_HERE, Messages, messages_of, unread_types
 from llm_lite.server.openai.request import (
     Choices,
     NoEffect,
@@ -102,8 +102,8 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     web_search_options: WithoutObject = None
 
     def unkept(self) -> list[str]:
-        results = (one.content for one in self.messages if one.role in ("tool", "function"))
-        unread = [f"messages.{kind}" for content in results for kind in unread_types(content)]
+        contents = (one.content for one in self.messages if one.role in MADE_HERE)
+        unread = [f"messages.{kind}" for content in contents for kind in unread_types(content)]
         form = unkept_of(response_form(self.response_format))
         return [*super().unkept(), *form, *tools_left_out(self.tools), *unread]
 

@@ -14,6 +14,7 @@ from llm_lite.server.openai.request import MOST_LISTED
 from llm_lite.server.schema import about
 
 TEXT_PARTS = ("text", "input_text", "output_text")
+MADE_HERE = ("assistant", "tool", "function")  # roles whose content no person has chosen
 _UNREAD = "[The tool gave {kind}, which cannot be read here.]"
 
 CallId = Annotated[str, Meta(min_length=1)]
@@ -86,10 +87,18 @@ def result_of(content: str | list[ContentPart] | None, at: str) -> str:
     return text_of(parts, at)
 
 
+def said_of(content: str | list[ContentPart] | None, at: str) -> str:
+    """Return the text of what an assistant said. Parts that are no text, as thoughts that another
+    server has marked, are left out."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return text_of([part for part in content if part.type in TEXT_PARTS], at)
+
+
 def unread_types(content: str | list[ContentPart] | None) -> list[str]:
-    """Return the types of parts whose content `result_of` leaves out."""
+    """Return the types of parts whose content `result_of` and `said_of` leave out."""
     parts = content if isinstance(content, list) else []
-    return [part.type for part in parts if part.type not in TEXT_PARTS]
+    return [part.type for part in parts if part.type not in (*TEXT_PARTS, "refusal")]
 
 
 def text_of(content: str | list[ContentPart] | None, at: str) -> str:
@@ -111,9 +120,10 @@ def _message(message: Message, at: str) -> ChatMessage:
     role, calls = message.role, message.tool_calls or ()
     if message.content is None and role != "assistant":
         raise CheckError(f"{at}.content", "is missing: expected a text")
-    content = text_of(message.content, f"{at}.content")
     if role != "assistant":
+        content = text_of(message.content, f"{at}.content")
         return ChatMessage("system" if role in ("system", "developer") else "user", content)
+    content = said_of(message.content, f"{at}.content")
     made = tuple(ToolCall(c.function.name, c.function.arguments) for c in calls)
     return ChatMessage("assistant", content, thought=message.reasoning_content or "", calls=made)
 

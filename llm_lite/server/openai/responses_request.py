@@ -34,6 +34,7 @@ from llm_lite.server.openai.messages import (
     Content,
     NameText,
     result_of,
+    said_of,
     text_of,
     unread_types,
 )
@@ -111,8 +112,11 @@ class Input(Custom):
     def left_out(self) -> list[str]:
         if self.items is None:
             return []
-        outputs = (item.output for _, item in self.items.items)
-        unread = [kind for output in outputs for kind in unread_types(output)]
+        contents = (
+            item.content if item.role == "assistant" else item.output
+            for _, item in self.items.items
+        )
+        unread = [kind for content in contents for kind in unread_types(content)]
         return [f"input.{kind}" for kind in (*self.items.left_out, *unread)]
 
 
@@ -399,7 +403,8 @@ class _MessageBuilder:
         if role is None or item.content is None:
             missing = "role" if role is None else "content"
             raise CheckError(f"{at}.{missing}", "is missing: expected a text")
-        text = text_of(item.content, f"{at}.content")
+        read_content = said_of if role == "assistant" else text_of
+        text = read_content(item.content, f"{at}.content")
         known: Role = "system" if role == "developer" else role
         thought, self._thought = self._thought, ""
         self._turns.append(ChatMessage(known, text, thought=thought if role == "assistant" else ""))
