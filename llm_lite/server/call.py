@@ -25,8 +25,7 @@ from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.schema import IGNORED, Body, Query, read_query
 from llm_lite.server.schema import read_body as read_struct
-from llm_lite.server.shared import BUSY, Shared
-from llm_lite.server.shared import Body as IncomingBody
+from llm_lite.server.shared import BUSY, PassingBody, Shared
 
 Result = TypeVar("Result")
 JSON = "application/json"
@@ -249,7 +248,7 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
     seconds = shared.config.body_seconds
     address = address_of(request)
     timeout = asyncio.timeout(seconds)
-    coming = IncomingBody(address, timeout)
+    coming = PassingBody(address, timeout)
     shared.active -= 1
     try:
         async with timeout:
@@ -266,7 +265,7 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
         raise ApiError(429, BUSY, code="server_busy", retry_after=1)
 
 
-async def _receive(shared: Shared, request: Request, raw: bytearray, coming: IncomingBody) -> None:
+async def _receive(shared: Shared, request: Request, raw: bytearray, coming: PassingBody) -> None:
     """Receive a body into `raw`. Of one that is too large more is taken, but not all, so that
     its client comes to read why; then ApiError is raised."""
     most, taken, more = shared.config.body_bytes, 0, True

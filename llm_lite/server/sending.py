@@ -11,7 +11,7 @@ import asyncio
 from starlette.types import Message, Scope, Send
 
 from llm_lite.server.event_bridge import ClientLeft
-from llm_lite.server.shared import Body, Shared
+from llm_lite.server.shared import PassingBody, Shared
 
 _PIECE = 64 << 10  # bytes, between which a slow reader is waited for
 
@@ -26,7 +26,7 @@ def sent_in_pieces(shared: Shared, scope: Scope, send: Send) -> Send:
             await send(message)
             return
         timeout = asyncio.timeout(None)
-        body = Body(address, timeout)
+        body = PassingBody(address, timeout)
         body.size = len(data)
         shared.sent_bytes += len(data)
         try:

@@ -142,7 +142,7 @@ _THREADS, _OF_A_CLIENT = 32, 4
 _LONG, _LONG_OF_A_CLIENT = 8, 2
 
 
-class Body:
+class PassingBody:
     """A body is on its way, which its client may leave half sent, or half read."""
 
     def __init__(self, address: str, timeout: asyncio.Timeout) -> None:
@@ -158,20 +158,20 @@ class Body:
             )  # long ago: the task that waits in it gets TimeoutError now
 
 
-class Bodies:
+class PassingBodies:
     """The loop's thread keeps the bodies on their way here, or from here. Where they are too many,
     or hold too much, one is dropped of the client with the most: none can leave so many that others
     get no place."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._coming: dict[Body, None] = {}  # in the order in which they came
+        self._coming: dict[PassingBody, None] = {}  # in the order in which they came
 
     def __len__(self) -> int:
         return len(self._coming)
 
     @contextmanager
-    def place(self, body: Body) -> Iterator[None]:
+    def place(self, body: PassingBody) -> Iterator[None]:
         """Count a body while it comes."""
         self._coming[body] = None
         try:
@@ -184,7 +184,7 @@ class Bodies:
         """Make room for so many bytes."""
         self._drop(size, lambda one: one.size)
 
-    def _drop(self, excess: int, share: Callable[[Body], int]) -> None:
+    def _drop(self, excess: int, share: Callable[[PassingBody], int]) -> None:
         """Drop the largest body, and of these the oldest, of the client with the most, again and
         again."""
         excess -= sum(share(one) for one in self._coming if one.refusal is not None)  # they go
@@ -220,7 +220,7 @@ class Shared:
         self.active = 0  # requests, without those whose body is still coming
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
         most = affordable(config.connections)
-        self.bodies, self.sent = Bodies(min(config.requests, most // 2)), Bodies(most)
+        self.bodies, self.sent = PassingBodies(min(config.requests, most // 2)), PassingBodies(most)
         self.body_bytes = 0  # of requests that come, or are read
         self.sent_bytes = 0  # of answers that are being read
         self.unread = 0  # answers that ended because nobody read them

@@ -77,13 +77,18 @@ def test_a_broken_one_of_many_prompts_ends_them_with_its_sentence(serve):
 
 
 def test_many_prompts_wait_where_others_do(serve):
-    served = serve(parallel=1, most_waiting=1, delay=0.001)
-    busy = serve_beside(served)
-    try:
-        made = ask(served, prompt=["a"] * 20, max_tokens=2)
-        assert len(made.choices) == 20
-    finally:
-        busy()
+    served, made = serve(parallel=1, most_waiting=1, delay=0.001), []
+    served.service.hold.clear()
+    many = threading.Thread(
+        target=lambda: made.append(ask(served, prompt=["a"] * 20, max_tokens=2))
+    )
+    many.start()
+    wait_until(lambda: served.service.status().requests)  # the first of them has its place
+    stop = serve_beside(served)
+    served.service.hold.set()
+    many.join(PATIENCE)
+    stop()
+    assert len(made[0].choices) == 20
 
 
 def serve_beside(served):

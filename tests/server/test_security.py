@@ -8,7 +8,7 @@ import httpx2 as httpx
 import openai
 import pytest
 
-from llm_lite.server.shared import IncomingBodies, IncomingBody
+from llm_lite.server.shared import PassingBodies, PassingBody
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
@@ -316,8 +316,8 @@ def test_large_half_bodies_stop_no_large_body(serve):
 
 
 def test_of_half_bodies_those_of_the_client_with_the_most_are_dropped():
-    bodies, timeout = IncomingBodies(3), SimpleNamespace(reschedule=lambda when: None)
-    made = [IncomingBody(address, timeout) for address in "abbbc"]
+    bodies, timeout = PassingBodies(3), SimpleNamespace(reschedule=lambda when: None)
+    made = [PassingBody(address, timeout) for address in "abbbc"]
     with ExitStack() as stack:
         for one in made:
             stack.enter_context(bodies.place(one))
