@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Struct, to_builtins
 from starlette.responses import Response
 
@@ -103,20 +101,6 @@ def no_model(sentence: str = NO_MODEL, seconds: float = AGAIN) -> ApiError:
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(json_text(value, (",", ":")).encode(), status, headers, "application/json")
-
-
-def large_response(value: Mapping[str, Any], status: int = 200) -> Response:
-    """Return an object as JSON. What is in its lists is written one by one, in a thread of the
-    caller's: meanwhile the event loop has its turns, as it has none within a call of an encoder.
-    A number that is NaN is null."""
-    members = []
-    for name, one in value.items():
-        if isinstance(one, list):
-            written = b"[" + b",".join([msgspec.json.encode(item) for item in one]) + b"]"
-        else:
-            written = msgspec.json.encode(one)
-        members.append(msgspec.json.encode(name) + b":" + written)
-    return Response(b"{" + b",".join(members) + b"}", status, media_type="application/json")
 
 
 def json_text(value: Any, separators: tuple[str, str] = (", ", ": ")) -> str:

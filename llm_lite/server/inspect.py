@@ -30,8 +30,9 @@ from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.serving import service as core
 from llm_lite.core.serving.service import F32, AnswerTokens
 from llm_lite.server.call import Call
-from llm_lite.server.failures import json_response, large_response
+from llm_lite.server.failures import json_response
 from llm_lite.server.schema import Count, Query, about
+from llm_lite.server.sending import LargeResponse
 
 NPZ = "application/x-npz"
 MOST_VALUES = 16 << 20  # of one answer, as arrays; as JSON, a fraction
@@ -296,7 +297,7 @@ async def attention(call: Call) -> Response:
         known = {"response": held.response, "layer": query.layer, "heads": heads, "first": first}
         if as_arrays:
             return _arrays({**known, "attention": made})
-        return large_response({**known, "attention": [_known(rows) for rows in made]})
+        return LargeResponse({**known, "attention": [_known(rows) for rows in made]})
 
     return await call.in_thread(lambda _: written())
 

@@ -163,8 +163,10 @@ class PassingBodies:
     or hold too much, one is dropped of the client with the most: none can leave so many that others
     get no place."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, *, oldest_first: bool = False) -> None:
+        """oldest_first: of a client's bodies the oldest is dropped, which it reads slowest; else
+        the largest."""
+        self._most, self._oldest_first = most, oldest_first
         self._coming: dict[PassingBody, None] = {}  # in the order in which they came
 
     def __len__(self) -> int:
@@ -185,7 +187,7 @@ class PassingBodies:
         self._drop(size, lambda one: one.size)
 
     def _drop(self, excess: int, share: Callable[[PassingBody], int]) -> None:
-        """Drop the largest body, and of these the oldest, of the client with the most, again and
+        """Drop the largest body, or the oldest of these, of the client with the most, again and
         again."""
         excess -= sum(share(one) for one in self._coming if one.refusal is not None)  # they go
         there = [one for one in self._coming if one.refusal is None]
@@ -193,7 +195,10 @@ class PassingBodies:
             shares: Counter[str] = Counter()
             for one in there:
                 shares[one.address] += share(one)
-            worst = max(there, key=lambda one: (shares[one.address], share(one)))
+            worst = max(
+                there,
+                key=lambda one: (shares[one.address], 0 if self._oldest_first else share(one)),
+            )
             worst.drop(ApiError(429, MANY_BODIES, code="server_busy", retry_after=1, closes=True))
             there.remove(worst)
             excess -= share(worst)
@@ -220,7 +225,8 @@ class Shared:
         self.active = 0  # requests, without those whose body is still coming
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
         most = affordable(config.connections)
-        self.bodies, self.sent = PassingBodies(min(config.requests, most // 2)), PassingBodies(most)
+        self.bodies = PassingBodies(min(config.requests, most // 2))
+        self.sent = PassingBodies(most, oldest_first=True)
         self.body_bytes = 0  # of requests that come, or are read
         self.sent_bytes = 0  # of answers that are being read
         self.unread = 0  # answers that ended because nobody read them

@@ -14,10 +14,10 @@ from starlette.responses import Response
 from llm_lite.core.checked import CheckError
 from llm_lite.core.serving.service import F32
 from llm_lite.server.call import Call
-from llm_lite.server.failures import large_response
 from llm_lite.server.openai.request import Prompts, UserBody
 from llm_lite.server.openai.running import model_id
 from llm_lite.server.schema import Count, about
+from llm_lite.server.sending import LargeResponse
 
 
 class EmbeddingRequest(UserBody, kw_only=True):
@@ -63,7 +63,7 @@ async def embeddings(call: Call) -> Response:
             model=name,
             usage=EmbeddingUsage(made.tokens, made.tokens),
         )
-        return large_response(asdict(found))
+        return LargeResponse(asdict(found))
 
     return await call.in_thread(work, at_length=True)
 

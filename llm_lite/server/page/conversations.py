@@ -22,11 +22,12 @@ from llm_lite.core.history import (
 from llm_lite.core.messages import GenerationStats, SamplingOptions, StopReason
 from llm_lite.core.messages.sampling_options import NUMBERS, names_in
 from llm_lite.core.records import replace
-from llm_lite.server.failures import ApiError, large_response
+from llm_lite.server.failures import ApiError
 from llm_lite.server.openai.sampling import Seed, converted, type_of
 from llm_lite.server.page import history_store as stored
 from llm_lite.server.page.history_store import HistoryStore, Json
 from llm_lite.server.page.requests import Id, LongText, PageRoute, body_of, count, id_in_path
+from llm_lite.server.sending import LargeResponse
 from llm_lite.server.shared import Shared
 
 NO_CONVERSATION = "conversation: there is none of this number"
@@ -160,7 +161,7 @@ class AnswerWriter:
         texts: list[str] = []
         if service is not None and run is not None and run.model.name == service.model.name:
             texts = service.token_texts(message.tokens)
-        return large_response({"texts": texts, "likelihoods": list(message.likelihoods)})
+        return LargeResponse({"texts": texts, "likelihoods": list(message.likelihoods)})
 
     def _check_there(self, history: History, conversation: int, answer: int) -> None:
         """Raise ApiError where the answer is gone: what is submitted to the history is saved

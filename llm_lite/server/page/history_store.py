@@ -34,7 +34,7 @@ from llm_lite.core.history import (
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.server.failures import large_response
+from llm_lite.server.sending import LargeResponse
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -66,7 +66,7 @@ class HistoryStore:
 
     async def answer(self, work: Callable[[History], Json], status: int = 200) -> Response:
         """Answer with what `work` returns, as JSON, which is written in the same thread."""
-        return await self.run(lambda history: large_response(work(history), status))
+        return await self.run(lambda history: LargeResponse(work(history), status))
 
     async def run(self, work: Callable[[History], T]) -> T:
         """Return what `work` finds or changes, without holding up other requests."""

@@ -6,7 +6,7 @@ import httpx2 as httpx
 import msgspec
 import pytest
 
-from llm_lite.server import failures
+from llm_lite.server import sending
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
@@ -35,7 +35,7 @@ def test_it_is_written_a_message_at_a_time_and_not_in_the_loop(large, monkeypatc
         written.append((threading.current_thread().name, len(data)))
         return data
 
-    monkeypatch.setattr(failures.msgspec.json, "encode", noted)
+    monkeypatch.setattr(sending.msgspec.json, "encode", noted)
     found = httpx.get(f"{served.url}{at}", timeout=60).json()
     assert [one["text"] for one in found["messages"]] == [
         f"{number}" * SIZE for number in range(MESSAGES)
