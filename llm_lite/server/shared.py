@@ -164,8 +164,8 @@ class PassingBodies:
     get no place."""
 
     def __init__(self, most: int, *, oldest_first: bool = False) -> None:
-        """oldest_first: of a client's bodies the oldest is dropped, which it reads slowest; else
-        the largest."""
+        """Drop the largest of a client's bodies, or with `oldest_first` the one that it has not
+        read for longest."""
         self._most, self._oldest_first = most, oldest_first
         self._coming: dict[PassingBody, None] = {}  # in the order in which they came
 
