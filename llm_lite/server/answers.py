@@ -130,9 +130,7 @@ class Answers:
             before = self._next
             try:
                 work = partial(self._submit, post, room)
-                await self._shared.in_thread(
-                    self._call.client, work, is_large=self._keeps_a_form
-                )
+                await self._shared.in_thread(self._call.client, work, is_large=self._keeps_a_form)
             except LlmLiteError as error:
                 self._received.close(of_core(error))
             except Exception as error:  # a defect, for the task that waits for events
