@@ -182,7 +182,7 @@ def count_due(state: AppState) -> Result:
         texts = (message_text(message.whole, message.attachments) for message in before)
         wanted.append((("before", key), "\n\n".join((state.system_prompt, *texts))))
     if not wanted:
-        return replace(state, files=files), ()
+        return (state if files is state.files else replace(state, files=files)), ()
     return _count(replace(state, files=files), wanted)
 
 

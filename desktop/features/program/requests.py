@@ -217,7 +217,7 @@ def numbered(state: AppState, commands: tuple[Command, ...]) -> Result:
     """Give the answer and the reading that are asked for the number of the conversation in front: a
     new one has it once its first message is kept."""
     number = state.history.open
-    if number is None:
+    if number is None or not commands:
         return state, commands
     changed, running, reading = list(commands), state.running, state.reading
     for at, command in enumerate(commands):
@@ -227,6 +227,8 @@ def numbered(state: AppState, commands: tuple[Command, ...]) -> Result:
         elif reading is not None and command is reading.asked:
             reading = replace(reading, asked=replace(reading.asked, conversation=number))
             changed[at] = reading.asked
+    if running is state.running and reading is state.reading:
+        return state, commands
     return replace(state, running=running, reading=reading), tuple(changed)
 
 
