@@ -71,18 +71,19 @@ class HistoryState(Struct, frozen=True):
         return bool(self.query.strip())
 
     def with_rows(self, changed: Iterable[ConversationRow]) -> HistoryState:
-        """Put changed rows in their places and remove those of another part."""
+        """Put changed rows in their places, as far as rows are read, and remove those of another
+        part."""
         changed = tuple(changed)
         known = {row.id: row for row in self.rows}
         if all(known.get(row.id) == row for row in changed if row.part == self.part) and not any(
             row.id in known for row in changed if row.part != self.part
         ):
             return self
+        last = self.rows[-1].place if self.rows and self.more else None
         numbers = {row.id for row in changed}
         rows = [row for row in self.rows if row.id not in numbers]
-        last = rows[-1].place if rows and self.more else None
         rows += [
-            row for row in changed if row.part == self.part and (last is None or row.place > last)
+            row for row in changed if row.part == self.part and (last is None or row.place >= last)
         ]
         rows.sort(key=lambda row: row.place, reverse=True)
         return replace(self, rows=tuple(rows))

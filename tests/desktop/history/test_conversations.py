@@ -302,7 +302,11 @@ def test_rows_that_change_move_to_their_place_or_leave():
     assert state.with_rows([gone]).rows == (second, third, last)
     older = ConversationRow(1, "Of another page", NOW - 1e6)
     assert state.with_rows([older]).rows[-1] == older
-    assert older not in replace(state, more=True).with_rows([older]).rows
+    paged = replace(state, more=True)
+    assert older not in paged.with_rows([older]).rows
+    again = [replace(row, title="Again") for row in (*state.rows, older)]
+    assert list(paged.with_rows(again).rows) == again[:-1]  # the whole page stays, and only it
+    assert paged.with_rows([replace(row, part="deleted") for row in state.rows]).rows == ()
     assert state.without([first.id]).rows == (second, third, last)
 
 

@@ -25,9 +25,12 @@ from llm_lite.desktop.features.history.model import (
     PinConversation,
     RedoHistory,
     RenameConversation,
+    RowsChanged,
     ShowHistoryPart,
     UndoHistory,
+    WantMoreRows,
 )
+from llm_lite.desktop.features.history.state import ROWS
 from llm_lite.desktop.features.presets.model import Preset, UsePreset
 from llm_lite.desktop.features.program.requests import leave_answer
 from llm_lite.desktop.features.program.state import AppState, Message, Running
@@ -220,6 +223,45 @@ def test_a_fork_is_a_conversation_of_the_path_so_far(chat):
     one.do(RedoHistory())
     one.rows(lambda t: t == ["First (fork)", "First"])
     assert [m.text for m in one.open(fork).messages] == [m.text for m in before[:2]]
+
+
+def test_what_is_more_than_a_page_stays_in_the_list(chat, tmp_path):
+    """The page is read first, and word of each conversation that was saved follows."""
+    ages = [float(age) for age in range(2 * ROWS + 1)]
+    said = [{"parent": None, "role": "user", "text": "Kept?", "created": 1.0}]
+    talks = [
+        {"title": f"Talk {age:.0f}", "created": age, "updated": age, "messages": said}
+        for age in ages
+    ]
+    file = tmp_path / "many.json"
+    document = {"format": "llm-lite-conversations", "version": 1, "conversations": talks}
+    file.write_text(json.dumps(document))
+    one, told = chat(), []
+    do = one.program.do
+
+    def listen(action):
+        if isinstance(action, RowsChanged):
+            told.extend(row.id for row in action.rows if row.part == "all")
+        do(action)
+
+    one.program.do = listen
+
+    def all_are_listed():
+        one.wait(lambda s: len(set(told)) == len(talks))
+        assert [row.updated for row in one.state.history.rows] == ages[::-1][:ROWS]
+        while one.state.history.more:
+            known = len(one.state.history.rows)
+            one.program.do(WantMoreRows())
+            one.wait(lambda s, known=known: len(s.history.rows) > known or not s.history.more)
+        assert [row.updated for row in one.state.history.rows] == ages[::-1]
+        told.clear()
+
+    one.do(ImportConversations(str(file)))
+    all_are_listed()
+    one.do(DeleteAll())
+    one.rows(lambda t: not t)
+    one.do(UndoHistory())
+    all_are_listed()
 
 
 def test_an_import_and_delete_all_are_undone(chat, tmp_path):
