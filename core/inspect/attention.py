@@ -122,6 +122,11 @@ class AttendedSequence(Protocol):
         ...
 
     @property
+    def ring_rows(self) -> int:
+        """Return how many positions' queries are kept at most."""
+        ...
+
+    @property
     def rows(self) -> range:
         """Return the positions whose queries are kept; empty where none are."""
         ...

@@ -99,8 +99,8 @@ class AttentionRowsReader:
             return
         if request.direction == "from" and position not in rows:
             raise RequestError(
-                f"where token {position} looks is no longer known: of {rows.start} to "
-                f"{rows.stop - 1} it is; a larger query memory keeps more"
+                f"where token {position} looks is not known: of {rows.start} to "
+                f"{rows.stop - 1} it is; {_why_unkept(source, rows)}"
             )
 
     def _check_position(self, request: ReadAttentionRows) -> None:
@@ -171,6 +171,15 @@ class AttentionRowsReader:
         return _mean(parts)
 
 
+def _why_unkept(source: AttendedSequence, rows: range) -> str:
+    """Say why no row before `rows` is to be had."""
+    if rows.start > source.rows.start:
+        return "a layer with a window has lost the keys that earlier ones saw"
+    if source.length - source.rows.start >= source.ring_rows:
+        return "a larger query memory keeps more"
+    return "what was there before was not computed again, and has no queries"
+
+
 class Rollout:
     """Attention rollout (Abnar and Zuidema 2020): what reaches a token through all layers.
 
@@ -201,7 +210,7 @@ class Rollout:
         if self._done < min(rows, kept.start):
             raise RequestError(
                 "rollout needs the queries of all tokens, and those of the first "
-                f"{kept.start} are no longer kept; a larger query memory keeps more"
+                f"{kept.start} are not kept; {_why_unkept(self._source, kept)}"
             )
         end = time.perf_counter() + seconds
         while self._done < rows:

@@ -181,6 +181,10 @@ class ResponseRows:
     def length(self) -> int:
         return len(self._held.tokens)
 
+    @property
+    def ring_rows(self) -> int:
+        return self.length  # pages have as many rows of queries as of keys
+
     def first_held(self, layer: CacheLayer) -> int:
         """Return the first position whose key a layer's cache has."""
         return first_held(self._held, layer)

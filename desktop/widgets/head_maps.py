@@ -53,6 +53,11 @@ class HeadMaps(Protocol):
         ...
 
     @property
+    def ring_rows(self) -> int:
+        """Return how many positions' queries are held at most; 0: a server has them."""
+        ...
+
+    @property
     def layers(self) -> Sequence[AttentionLayer]: ...
 
     def column_tokens(self, layer: int) -> tuple[int, ...]:

@@ -342,7 +342,7 @@ def draw_row_details(
     title = tr("What “{label}” at {n:,} looks at most")
     text(ui, title.format(label=visible(label), n=row), bold=True)
     if row not in maps.rows:
-        wrapped(ui, tr("Not computed: the query of this token is no longer kept."))
+        wrapped(ui, tr("Not computed: the query of this token is not kept."))
         return choice, []
     if state.running and choice.row is None:
         wrapped(ui, tr(WRITING))
@@ -497,6 +497,15 @@ def is_unread(state: AppState, maps: HeadMaps) -> bool:
     return shown and bool(maps.layers) and maps.length < 2
 
 
+def lacks_queries(state: AppState, maps: HeadMaps) -> bool:
+    """Return whether maps lack rows of the conversation in front that they would have if it was
+    read again."""
+    here = state.model is not None and state.holds_conversations and not state.elsewhere
+    if not here or not state.messages or state.running or maps.problem or not maps.layers:
+        return False
+    return maps.rows.start > max(0, maps.length - maps.ring_rows)
+
+
 def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
     if state.encodes:
         wrapped(ui, tr(NO_TEXT))
@@ -517,4 +526,4 @@ def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
 
 def draw_read_again(ui: Ui, name: str) -> list[Action]:
     again = button(ui, f"{name}.read", tr("Read this conversation again"))
-    return [ReadAgain(afresh=True)] if again else []
+    return [ReadAgain()] if again else []

@@ -292,7 +292,7 @@ def value_words(can_look: bool, value: float | None, lost: bool) -> str:
     if not can_look:
         return tr("A token cannot look at what comes later.")
     if lost:
-        return tr("Not computed: the query of this token is no longer kept.")
+        return tr("Not computed: the query of this token is not kept.")
     if value is None:
         return "…"
     return f"{value:.1%}" if value >= 0.001 else f"{value * 100:.2g}%"

@@ -92,10 +92,8 @@ class LookAtState(Action, frozen=True):
 
 
 class ReadAgain(Action, frozen=True):
-    """Bring the conversation as it is shown back into the cache, to look into it; `afresh`, with
-    the queries of all its tokens."""
-
-    afresh: bool = False
+    """Bring the conversation as it is shown back into the cache, with the queries of all its
+    tokens, to look into it."""
 
 
 class Steer(Action, frozen=True):
@@ -198,7 +196,7 @@ def reread(action: ReadAgain, state: AppState, now: float) -> Result:
         problem = tr("A server reads the conversation with the next answer, when it is asked.")
     if problem:
         return notify(state, "warning", problem, now), ()
-    return read_again(state, action.afresh)
+    return read_again(state)
 
 
 def _answers(state: AppState, index: int) -> bool:

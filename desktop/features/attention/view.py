@@ -26,6 +26,7 @@ from llm_lite.desktop.features.attention.heads import (
     draw_read_again,
     draw_unkept,
     is_unread,
+    lacks_queries,
     problem_of,
 )
 from llm_lite.desktop.features.attention.map import draw_head_map, draw_missing, texture_of, whole
@@ -97,6 +98,8 @@ def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice
     choice = _draw_bar(choice, ui, maps)
     if maps.rows:
         actions = [*_draw_kept(state, ui, maps), *state_head.requests(state, choice)]
+        if lacks_queries(state, maps) and state.reading is None:
+            actions += draw_read_again(ui, "attention")
         choice = _draw_grid(state, choice, ui, maps)
     else:
         imgui.dummy(ImVec2(0, ui.u(1)))

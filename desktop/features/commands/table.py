@@ -425,7 +425,7 @@ LOOK = (
         when=lambda s, u: bool(s.attention.locked), words="attention",
     ),
     UserCommand(
-        "read_again", mark("Read the conversation again"), "look", lambda s, u: [ReadAgain()],
+        "read_again", mark("Read this conversation again"), "look", lambda s, u: [ReadAgain()],
         when=lambda s, u: bool(s.messages) and not obstacle(s), words="cache refill",
     ),
     UserCommand(

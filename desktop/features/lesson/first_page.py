@@ -181,7 +181,7 @@ def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
         return actions
     if state.messages and not state.context_used and not obstacle(state):
         imgui.dummy(ImVec2(0, ui.u(1)))
-        if button(ui, "lesson.read", tr("Read the conversation again"), enabled=not state.reading):
+        if button(ui, "lesson.read", tr("Read this conversation again"), enabled=not state.reading):
             actions.append(ReadAgain())
     elif state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))

@@ -167,12 +167,13 @@ def _cut(state: AppState, messages: int) -> AppState:
     return first_messages(state, messages)
 
 
-def read_again(state: AppState, afresh: bool = False) -> Result:
-    """Bring the conversation as it is shown back into the cache."""
+def read_again(state: AppState) -> Result:
+    """Bring the conversation as it is shown back into the cache, computed anew: what is reused has
+    no queries, and maps of it would be empty."""
     if state.reading or not state.messages:
         return state, ()
     prompt = conversation(state, state.messages)
-    asked = Read(prompt, state.thinking, tools=offered(state), afresh=afresh)
+    asked = Read(prompt, state.thinking, tools=offered(state), afresh=True)
     reading = Reading(asked, lead=len(prompt) - len(state.messages))
     return replace(state, reading=reading), (asked,)
 

@@ -257,6 +257,10 @@ class RemoteMaps:
         return self._source.rows if self._source else range(0)
 
     @property
+    def ring_rows(self) -> int:
+        return 0
+
+    @property
     def layers(self) -> Sequence[AttentionLayer]:
         return self._layers
 

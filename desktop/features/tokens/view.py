@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import stops
-from llm_lite.desktop.features.attention.model import ReadAgain, SetXRay
+from llm_lite.desktop.features.attention.heads import draw_read_again, lacks_queries
+from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.attention.state import SINK
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
@@ -22,7 +23,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, meter, text, tip
+from llm_lite.desktop.widgets.widgets import meter, text, tip
 
 SWITCH = mark("X-ray")
 XRAY = mark(
@@ -44,6 +45,7 @@ APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
 FIRST_TOKENS = 64  # of an answer, among which one with a probability is looked for
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
+UNKEPT = mark("Where the first {n:,} tokens look is not known: they were not computed here.")
 NO_ATTENTION = mark("The server does not report attention.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
@@ -152,7 +154,8 @@ def _beside(ui: Ui, label: str, edge: float) -> None:
 
 
 def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
-    """Draw the way back if the cache holds another text; return None if it holds all of this."""
+    """Draw the way back if the cache holds another text, or no queries of the beginning of this;
+    return None if it holds all."""
     reading = state.reading
     if reading is not None:
         words = tr("Reading {n:,} of {whole:,} tokens") if reading.total else tr("Reading")
@@ -167,13 +170,19 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
         return []
     spoken = [bool(message.whole) for message in state.messages]
     here = state.model is not None and not state.elsewhere
-    if state.running or not here or not unread(state.owners, spoken):
+    if state.running or not here:
         return None
-    text(ui, tr(ELSEWHERE), "muted", "small")
+    words, maps = "", ui.maps
+    if unread(state.owners, spoken):
+        words = tr(ELSEWHERE)
+    elif maps is not None and lacks_queries(state, maps):
+        words = tr(UNKEPT).format(n=maps.rows.start)
+    if not words:
+        return None
+    text(ui, words, "muted", "small")
     imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):
-        clicked = button(ui, "xray.read", tr("Read this conversation again"))
-    return [ReadAgain()] if clicked else []
+        return draw_read_again(ui, "xray")
 
 
 def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:

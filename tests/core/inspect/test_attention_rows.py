@@ -157,11 +157,27 @@ def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
     assert note == f"of the tokens that follow, 5 to {last} are told"
     assert not column[: kept.start].any()
     np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
-    match = f"token 4 looks is no longer known: of 5 to {last} it is"
+    match = f"token 4 looks is not known: of 5 to {last} it is; a larger query memory keeps more"
     with pytest.raises(RequestError, match=match):
         reader.read(ReadAttentionRows(4, "from", "layer-mean"))
-    with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
+    with pytest.raises(RequestError, match="those of the first 5 are not kept"):
         reader.read(ReadAttentionRows(last, "from", "rollout"))
+
+
+def test_what_was_reused_has_no_queries_and_no_memory_would_keep_them(parts):  # noqa: F811
+    source = source_of(parts, 1)
+    session, tokens = session_of(source), list(range(5, 15))
+    session.prefill(tokens)
+    session.take_in(session.take_out())  # as a prefix, or a cache that was kept on disk, comes back
+    session.prefill([*tokens, 20, 21])
+    assert source.rows.start >= len(tokens) - 1
+    for wanted in (
+        ReadAttentionRows(4, "from", "layer-mean"),
+        ReadAttentionRows(11, "from", "rollout"),
+    ):
+        with pytest.raises(RequestError, match="not computed again") as raised:
+            AttentionRowsReader(source).read(wanted)
+        assert "larger" not in str(raised.value)
 
 
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811

@@ -28,6 +28,7 @@ from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState, Message
+from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.widgets.head_maps import MapPicture
 from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -151,7 +152,7 @@ def test_what_the_pointer_says_of_a_pair():
     assert value_words(True, 0.123, False) == "12.3%"
     assert value_words(True, None, False) == "…"
     assert value_words(False, None, False) == "A token cannot look at what comes later."
-    assert "no longer kept" in value_words(True, None, True)
+    assert "not kept" in value_words(True, None, True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -178,9 +179,8 @@ def test_what_is_read_again_for_maps_is_read_afresh():
 
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
     state = AppState(model=MODEL, executor=EXECUTOR, tree=ConversationTree(messages))
-    for afresh in (False, True):
-        _, (command,) = act(ReadAgain(afresh), state, 0.0)
-        assert command.afresh is afresh and command.conversation == 0
+    _, (command,) = act(ReadAgain(), state, 0.0)
+    assert command.afresh and command.conversation == 0
 
 
 def test_rows_are_asked_one_head_after_the_other():
@@ -219,7 +219,7 @@ class NoRows:
     """Maps of a text whose queries are not kept, as after a change of the executor."""
 
     problem, pending, length, vanished = "", False, 40, 0
-    rows = range(40, 40)
+    rows, ring_rows = range(40, 40), 128
     memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
     layers = (AttentionLayer("q", "k", 9, 3, head_dim=8, scale=1.0, window=0),) * 2
 
@@ -249,7 +249,7 @@ def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, m
     assert set(said) == {heads.WHY}
     assert one.driver.shows("head.read")
     one.driver.click("attention.read")
-    assert one.did(ReadAgain) == [ReadAgain(afresh=True)], "all queries are made again"
+    assert one.did(ReadAgain) == [ReadAgain()], "all queries are made again"
     assert not one.driver.shows("attention.0.0") and not one.driver.shows("head.0.1")
 
 
@@ -273,7 +273,7 @@ def test_an_opened_conversation_is_read_before_it_has_maps(headless, monkeypatch
     one.driver.frames(2)
     assert set(drawn) == {heads.UNREAD}
     one.driver.click("attention.read")
-    assert one.did(ReadAgain) == [ReadAgain(afresh=True)]
+    assert one.did(ReadAgain) == [ReadAgain()]
 
 
 class SomeRows(NoRows):
@@ -290,6 +290,36 @@ class SomeRows(NoRows):
 
     def value(self, name, row, column):
         return None
+
+
+class LastRow(SomeRows):
+    """Maps of a text that came from the cache of prefixes: only its last query was computed."""
+
+    rows = range(39, 40)
+
+
+class LastRows(SomeRows):
+    """Maps of a text that is longer than the ring of queries."""
+
+    rows, ring_rows = range(8, 40), 32
+
+
+@pytest.mark.parametrize("maps", [SomeRows, LastRow, LastRows, NoRows])
+def test_a_text_without_its_queries_is_read_again_from_every_view(headless, maps):
+    """Not where reading it again would bring no more."""
+    messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    state = AppState(
+        model=MODEL, executor=EXECUTOR, context_used=40, tree=ConversationTree(messages),
+        owners=(0,) * 20 + (1,) * 20, xray=XRay(shown=True),
+    )  # fmt: skip
+    one = headless(state, size=(1600, 1000))
+    one.ui.maps = maps()
+    one.driver.click("tab.attention")
+    helps = maps in (LastRow, NoRows)
+    assert one.driver.shows("attention.read") == one.driver.shows("xray.read") == helps
+    if helps:
+        one.driver.click("xray.read")
+        assert one.did(ReadAgain) == [ReadAgain()]
 
 
 def test_columns_of_the_grid_are_numbered_and_no_head_is_a_click_from_one(headless):

@@ -167,7 +167,9 @@ def test_a_version_is_read_again():
     before = other_version()
     assert unread(before.owners, [True, True]) and not unread(answered().owners, [True, True])
     state, (command,) = play(before, inspecting.ReadAgain(), inspecting.ReadAgain())
-    assert command == Read((ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)))
+    assert command == Read(
+        (ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)), afresh=True
+    )
     state, _ = play(state, PrefillProgress(1, 4))
     assert (state.reading.done, state.reading.total, state.busy) == (1, 4, False)
     words = (PromptToken(1, "<s>", -1), PromptToken(2, "hi", 0), PromptToken(11, "one", 1))

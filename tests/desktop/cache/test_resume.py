@@ -98,7 +98,7 @@ def test_a_conversation_that_was_read_is_not_offered(chat):  # noqa: F811
     number = talked(one)
     one = chat()
     assert offered(one, number).phase == "ready"
-    one.do(ReadAgain(afresh=True))
+    one.do(ReadAgain())
     one.wait(lambda s: bool(s.owners) and s.reading is None)
     assert one.state.resume.offer is None
 
