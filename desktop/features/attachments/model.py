@@ -130,9 +130,9 @@ def is_counted(state: AppState) -> bool:
 
 def budget(state: AppState) -> DraftBudget | None:
     """Return the budget of a draft with files, or of a long one; None for another, and where there
-    is no model."""
+    is no model or none that tells how long its context is."""
     files = state.files
-    if not is_counted(state) or state.model is None:
+    if not is_counted(state) or state.model is None or not state.model.context:
         return None
     key = _before(state)
     known = tokens_in_front(state)

@@ -43,8 +43,10 @@ STAYS = mark("The whole conversation stays in the window; what the model no long
 
 
 def used_share(state: AppState) -> float:
-    """Return the share of the context that the conversation in front takes."""
-    return (tokens_in_front(state) or 0) / max(state.model.context, 1) if state.model else 0.0
+    """Return the share of the context that the conversation in front takes; 0 where a server does
+    not tell how long its context is."""
+    whole = state.model.context if state.model else 0
+    return (tokens_in_front(state) or 0) / whole if whole else 0.0
 
 
 def fullness(share: float) -> str:
@@ -94,7 +96,7 @@ def draw_meter(state: AppState, ui: Ui, right: float, y: float, room: float) -> 
     """Draw in small type, up to `right`, how full the context is, and how long it lasts as it
     fills."""
     share = used_share(state)
-    if state.model is None or not tokens_in_front(state):
+    if state.model is None or not state.model.context or not tokens_in_front(state):
         return
     phrases, color = _phrases(state, share)
     bar, height, draw = ui.u(12), ui.u(0.75), imgui.get_window_draw_list()

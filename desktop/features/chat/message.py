@@ -317,7 +317,7 @@ class MessageItem:
         font = ui.fonts["bold"]
         draw.add_text(font, small, at, ui.color("accent"), ICON_SPARKLES)
         spot = ImVec2(at.x + small + ui.u(1.5), at.y)
-        draw.add_text(font, small, spot, ui.color("muted"), writer(self.state, self.message))
+        draw.add_text(font, small, spot, ui.color("muted"), writer(self.message))
 
     def _draw_writing(self, x: float, y: float) -> None:
         """Draw the caret at the end of the text, or what is being waited for."""
@@ -424,10 +424,10 @@ def spent(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
-def writer(state: AppState, message: Message) -> str:
+def writer(message: Message) -> str:
     """Return who is named at the head of an answer."""
     known = message.written.model.name if message.written else ""
-    name = known or (state.model.name if state.model else tr("Assistant"))
+    name = known or tr("Assistant")  # imported, from a file that does not say
     return f"{name}  ·  {tr('edited by you')}" if message.edited else name
 
 

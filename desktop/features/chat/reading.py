@@ -137,8 +137,9 @@ class Forecast(Struct, frozen=True):
 
 
 def forecast(state: AppState) -> Forecast | None:
-    """Return the forecast; None before the first whole turn."""
-    if state.model is None:
+    """Return the forecast; None before the first whole turn, and for a context of unknown
+    length."""
+    if state.model is None or not state.model.context:
         return None
     if not state.cache.turns:
         return None

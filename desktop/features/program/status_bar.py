@@ -247,6 +247,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     if running:  # what it brings is told as soon as it is known, not what another answer brought
         prompt, first = 0.0, running.ttft_ms
     used, whole = tokens_in_front(state), state.model.context if state.model else 0
+    taken = "–" if used is None else f"{used:,}"
     return [
         *_from_disk(stats),
         (
@@ -266,7 +267,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
         ),
         (
             "context",
-            f"{'–' if used is None else f'{used:,}'} / {whole:,}" if whole else "–",
+            f"{taken} / {whole:,}" if whole else taken if used else "–",
             f"{tr('Tokens of this conversation, of those that the context takes.')} "
             f"{tr(WHEN_FULL[state.overflow])}",
         ),

@@ -4,10 +4,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attachments.model import budget, files_obstacle
 from llm_lite.desktop.features.cache.model import SetOverflow
-from llm_lite.desktop.features.cache.overflow import fullness, headroom
+from llm_lite.desktop.features.cache.overflow import fullness, headroom, shade, used_share
 from llm_lite.desktop.features.chat.reading import with_turns
+from llm_lite.desktop.features.program.requests import beside_messages
 from llm_lite.desktop.features.program.state import Counted, Message
+from llm_lite.desktop.features.program.status_bar import _measures
 from tests.desktop.cache_view import say
 from tests.desktop.headless import READY
 
@@ -49,3 +52,19 @@ def test_the_meter_warns_at_80_and_95_percent():
     for overflow, what in (("rolling", "oldest"), ("forget-middle", "middle")):
         full = taking(8000, overflow=overflow)
         assert headroom(full) == (f"with the next turn, the {what} is forgotten", "warning")
+
+
+def test_a_context_of_unknown_length_has_no_share(headless):
+    """Servers need not tell how long theirs is; the draft is sent, whatever its length."""
+    said = (Message("user", "x"), Message("assistant", "y", stop_reason="end"))
+    model = replace(READY.model, context=0)
+    state = with_turns(
+        replace(READY, model=model, tree=ConversationTree(said), owners=(0,) * 100 + (1,) * 900)
+    )
+    state = replace(state, counted=Counted(said, beside_messages(state), 1000))
+    assert (used_share(state), headroom(state), shade(state)) == (0.0, ("", "muted"), "accent")
+    assert {name: shown for name, shown, _ in _measures(state)}["context"] == "1,000"
+    long = replace(state, draft="word " * 400)
+    assert budget(long) is None and files_obstacle(long) == ""
+    one = headless(long)
+    assert not one.driver.shows("chat.context")

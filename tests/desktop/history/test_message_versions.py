@@ -1,13 +1,12 @@
 """Versions of messages in an opened conversation, who wrote them, and a message that was found."""
 
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import ModelIdentity
+from llm_lite.core.messages import AnswerRun, ModelIdentity
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SwitchVersion
+from llm_lite.desktop.features.chat.message import writer
 from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
-from llm_lite.desktop.features.history.model import (
-    Reveal,
-)
+from llm_lite.desktop.features.history.model import Reveal
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import Message
 from tests.desktop.headless import READY
@@ -47,6 +46,16 @@ def test_an_answer_of_another_model_says_which_and_offers_it(headless):
     one.driver.click("message.1.exactly")
     one.driver.click("chat.again.load")
     assert one.did(SetOptions)[0].options.mode == "int4"
+
+
+def test_an_answer_is_headed_by_what_wrote_it_and_by_nothing_else():
+    """An imported one does not say, whatever model is loaded now."""
+    other = replace(WROTE, model=ModelIdentity("Another", "/models/another.gguf"))
+    assert writer(replace(TALK[1], written=other)) == "Another"
+    assert writer(replace(TALK[1], written=None)) == "Assistant"
+    assert (
+        writer(replace(TALK[1], written=AnswerRun(), edited=True)) == "Assistant  ·  edited by you"
+    )
 
 
 def test_a_message_that_was_found_is_scrolled_to(headless):
