@@ -429,7 +429,10 @@ def decoded(
     if running is None or running.asked is not asked:
         return state
     arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
-    first = running.first_token if running.first_token is not None else now
+    first, behind = running.first_token, events
+    if first is None:  # what came with the first token took its time after it
+        behind = events[1:]
+        first = now - sum(event.step_ms for event in behind) / 1e3
     since = newest.step_ms / 1e3 if running.received is None else now - running.received
     ttft_ms = next((event.ttft_ms for event in events if event.ttft_ms), running.ttft_ms)
     running = replace(
@@ -456,7 +459,7 @@ def decoded(
         owners=(*state.owners, *[owner] * count),
         cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
     )
-    return speed.sampled(state, count, sum(event.step_ms for event in events), now)
+    return speed.sampled(state, len(behind), sum(event.step_ms for event in behind), now)
 
 
 def _generation_finished(

@@ -18,11 +18,13 @@ RATE_PERIOD = 0.2  # seconds of a span at least
 
 
 def sampled(state: AppState, count: int, step_ms: float, now: float) -> AppState:
-    """Add `count` tokens that came now, for which the model's steps took `step_ms`. The last span
-    grows until it is RATE_PERIOD long; the next one begins where it ended. The first token of an
-    answer, and what came with it, only begins a span."""
+    """Add `count` tokens behind the first that came now, for which the model's steps took
+    `step_ms`. The last span grows until it is RATE_PERIOD long; the next one begins where it
+    ended."""
     running = state.running
-    if running is None or running.first_token is None or now <= running.first_token:
+    if running is None or running.first_token is None or not count:
+        return state
+    if now <= running.first_token:
         return state
     last = _last(state.rates, running.started)
     if last is not None and (last.time - last.begin < RATE_PERIOD or now <= last.time):
@@ -40,19 +42,20 @@ def _last(rates: Sequence[RateSample], answer: float) -> RateSample | None:
 
 def completed(state: AppState, running: Running, stats: GenerationStats) -> AppState:
     """Close the spans of an answer that has ended. A short rest joins the span before it; an answer
-    that the window heard of all at once has the engine's mean."""
+    of one span, or that the window heard of all at once, has the engine's mean."""
     first, rate, rates = running.first_token, stats.decode_tok_s, state.rates
     last = _last(rates, running.started)
-    if last is not None:
-        before = _last(rates[:-1], running.started)
-        if before is None or last.time - last.begin >= RATE_PERIOD:
+    before = _last(rates[:-1], running.started) if last is not None else None
+    if last is not None and before is not None:
+        if last.time - last.begin >= RATE_PERIOD:
             return state
         return replace(state, rates=(*rates[:-2], _joined(before, last)))
     if first is None or rate <= 0 or stats.new_tokens < 2:
         return state
     behind = stats.new_tokens - 1
-    mean = RateSample(first, first + behind / rate, behind, 0.0, running.started)
-    return replace(state, rates=_kept((*rates, mean)))
+    step_ms = last.token_step_ms * behind if last is not None else 0.0
+    mean = RateSample(first, first + behind / rate, behind, step_ms, running.started)
+    return replace(state, rates=_kept((*(rates if last is None else rates[:-1]), mean)))
 
 
 def of_target(state: AppState, finished: TargetFinished, now: float) -> AppState:

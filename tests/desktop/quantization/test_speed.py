@@ -4,11 +4,13 @@ from itertools import pairwise
 
 import pytest
 
+from llm_lite.core.handles import Report
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Generate, GenerationFinished, GenerationStats, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.performance.speed import RATE_PERIOD, RATE_SAMPLES
 from llm_lite.desktop.features.performance.view import Strips, pace_of
+from llm_lite.desktop.features.program.apply import fold
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.language.units import percent
 from tests.desktop.reports import fold_reports
@@ -84,6 +86,25 @@ def test_an_answer_that_came_at_once_is_told_by_its_mean():
     state = answer(AppState(), 20, 0.0, 10.0)
     (mean,) = state.rates
     assert (mean.begin, mean.tokens, mean.rate) == (10.0, 19, pytest.approx(400.0))
+
+
+def test_tokens_that_came_with_the_first_count_too():
+    """An answer of which the window hears in two frames is as fast in the plot as in the table."""
+    state = ASKED
+
+    def came(state, numbers, now):
+        events = (TokenDecoded(number, "x", 1.0, number, step_ms=1.25) for number in numbers)
+        return fold([Report(event, state.running.asked) for event in events], state, now)
+
+    state = came(state, range(64), 10.0)
+    assert state.rates[0].rate == pytest.approx(800.0)
+    state = came(state, range(64, 80), 10.02)
+    assert state.rates[0].rate == pytest.approx(800.0, rel=0.02)
+    stats = replace(STATS, new_tokens=80, decode_tok_s=785.0)
+    state = fold_reports(state, GenerationFinished("end", stats), now=10.03)
+    (mean,) = state.rates
+    assert (mean.tokens, mean.rate) == (79, pytest.approx(785.0))
+    assert mean.token_step_ms == pytest.approx(1.25)
 
 
 def test_answers_that_follow_at_once_stand_apart():
