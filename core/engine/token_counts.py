@@ -6,7 +6,7 @@ import threading
 from collections import deque
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.generation.prompt import ChatFile, check_size, encode, is_open_answer
+from llm_lite.core.generation.prompt import ChatFile, check_size, encode, encode_raw, is_open_answer
 from llm_lite.core.handles import Handle
 from llm_lite.core.messages import CountTokens, TokensCounted
 from llm_lite.core.records import replace
@@ -54,6 +54,8 @@ def count_conversation(request: CountTokens, file: ChatFile, context: int) -> in
     """Count the tokens of a conversation as a `Read` brings it into the cache. LlmLiteError where
     the template refuses it, or where it is far too long."""
     check_size(file.tokenizer, request.messages, context)
+    if request.raw:
+        return len(encode_raw(file.tokenizer, request.messages).ids)
     spoken = is_open_answer(request.messages)
     return len(encode(file, request.messages, spoken, request.thinking, request.tools).ids)
 

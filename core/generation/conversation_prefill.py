@@ -10,7 +10,7 @@ from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
 from llm_lite.core.generation.answer import ChatRunner, Emit, cache_status, name_of
 from llm_lite.core.generation.prefill import Prefilled, PrefillOptions
-from llm_lite.core.generation.prompt import encode, is_open_answer
+from llm_lite.core.generation.prompt import encode, encode_raw, is_open_answer
 from llm_lite.core.generation.steps import prefill_steps
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read
@@ -33,7 +33,10 @@ class ConversationPrefill(Struct):
         file, session = runner.model_file, runner.session
         spoken = is_open_answer(messages)
         prompt.check_size(file.tokenizer, messages, session.context)
-        encoded = encode(file, messages, spoken, self.command.thinking, self.command.tools)
+        if self.command.raw:
+            encoded = encode_raw(file.tokenizer, messages)
+        else:
+            encoded = encode(file, messages, spoken, self.command.thinking, self.command.tools)
         conversation, afresh = self.command.conversation, self.command.afresh
         options = PrefillOptions(afresh=afresh, name=name_of(messages), conversation=conversation)
         prepared = session.prepare(encoded.ids, options)

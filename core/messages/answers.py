@@ -96,6 +96,7 @@ class Read(Command, frozen=True):
     conversation: int = 0  # as in `Generate`
     tools: tuple[ToolSpec, ...] = ()
     afresh: bool = False  # nothing is reused, so that queries of all tokens are kept
+    raw: bool = False  # as in `Generate`
 
 
 class PromptToken(Struct, frozen=True):

@@ -28,12 +28,12 @@ from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.features.attachments.host import FileReader
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.chat.reading import is_sentence_only
 from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
 from llm_lite.desktop.features.file_chooser.state import Purpose
 from llm_lite.desktop.features.history.model import ConversationBegun, TellHistory
 from llm_lite.desktop.features.host import Host
-from llm_lite.desktop.features.lesson.model import is_sentence_only
 from llm_lite.desktop.features.library.host_installer import Installer, catalogue
 from llm_lite.desktop.features.library.model import ChooseImport
 from llm_lite.desktop.features.program.act import act, due

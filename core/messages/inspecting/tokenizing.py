@@ -184,6 +184,7 @@ class CountTokens(StepRequest, frozen=True):
     messages: tuple[ChatMessage, ...] = ()
     thinking: bool = True
     tools: tuple[ToolSpec, ...] = ()
+    raw: bool = False  # as in `Generate`
 
 
 class TokensCounted(Event, frozen=True):

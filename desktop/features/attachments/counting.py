@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import offered
+from llm_lite.desktop.features.chat.reading import is_sentence_only, offered
 from llm_lite.desktop.features.program.requests import Result, beside_messages, conversation
 from llm_lite.desktop.features.program.state import AppState, Counted
 
@@ -19,5 +19,10 @@ def count_due(state: AppState) -> Result:
     if state.counted.is_of(state.messages, beside):
         return state, ()
     messages = conversation(state, state.messages)
-    asked = CountTokens(messages=messages, thinking=state.thinking, tools=offered(state))
+    asked = CountTokens(
+        messages=messages,
+        thinking=state.thinking,
+        tools=offered(state),
+        raw=is_sentence_only(state),
+    )
     return replace(state, counted=Counted(state.messages, beside, None, asked)), (asked,)

@@ -27,6 +27,14 @@ from llm_lite.desktop.features.tools.state import Approval, CallRound, approval_
 ROUNDS = 8  # of calls behind each other; then a person is asked
 
 
+def is_sentence_only(state: AppState, messages: Sequence[Message] | None = None) -> bool:
+    """Return whether these messages, by default those of the chat, are only the lesson's sentence
+    and the model's continuation: the history does not keep them, and the model reads them as they
+    are, without a template or a system prompt."""
+    count = len(state.messages if messages is None else messages)
+    return state.lesson.sentence_chat == state.chat and count <= 2
+
+
 def owner_of(message: int, lead: int) -> int:
     """Return the owner of a position: the index of a message of the conversation, TEMPLATE or
     SYSTEM. `message` is its number in what the engine was given, which had `lead` messages before

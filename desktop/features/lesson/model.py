@@ -113,12 +113,6 @@ def followed_position(state: AppState) -> int | None:
     return _default_position(state, length) if chosen is None else min(chosen, length - 1)
 
 
-def is_sentence_only(state: AppState) -> bool:
-    """Return whether the chat holds only the lesson's sentence and the model's continuation, which
-    the history does not keep."""
-    return state.lesson.sentence_chat == state.chat and len(state.messages) <= 2
-
-
 def traceable_tokens(state: AppState) -> int:
     """Return how many tokens can be followed: those of the conversation, of an encoder's text, or
     of a target once it is whole."""
@@ -345,12 +339,11 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     if state.writes_targets:
         return write_target(WriteTarget(text), _from_first_step(state), now)
     state, stop = turn_to(state) if state.messages else (state, ())
-    sampling, prompt = state.sampling, state.system_prompt
-    alone = replace(state.sampling, max_new_tokens=CONTINUATION)
-    state = replace(state, sampling=alone, system_prompt="")
-    state, asked = request_answer(state, (Message("user", text),), now, raw=True)
-    state = replace(state, sampling=sampling, system_prompt=prompt)
+    sampling = state.sampling
+    state = replace(state, sampling=replace(sampling, max_new_tokens=CONTINUATION))
     state = _with(_from_first_step(state), sentence_chat=state.chat)
+    state, asked = request_answer(state, (Message("user", text),), now)
+    state = replace(state, sampling=sampling)
     return state, (*stop, *asked)
 
 

@@ -18,7 +18,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.desktop.features.chat.reading import first_messages, offered
+from llm_lite.desktop.features.chat.reading import first_messages, is_sentence_only, offered
 from llm_lite.desktop.features.program.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr
@@ -64,14 +64,15 @@ def obstacle(state: AppState) -> str:
 
 def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
     """Return what the engine is given: the system prompt, where there is one, and the messages."""
-    prompt = state.system_prompt.strip()
+    prompt = "" if is_sentence_only(state, messages) else state.system_prompt.strip()
     system = (ChatMessage("system", prompt),) if prompt else ()
     return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
 
 
 def beside_messages(state: AppState) -> tuple[object, ...]:
     """Return what the engine is given of a conversation beside its messages."""
-    return (state.system_prompt.strip(), state.thinking, offered(state))
+    raw = is_sentence_only(state)
+    return (raw, "" if raw else state.system_prompt.strip(), state.thinking, offered(state))
 
 
 def own_tokens(state: AppState, message: Message) -> bool:
@@ -94,11 +95,10 @@ def request_answer(
     now: float,
     *,
     continue_last: bool = False,
-    raw: bool = False,
     again: int | None = None,
 ) -> Result:
-    """Start an answer to `messages`, `raw` without a chat template; a fresh, empty one is shown at
-    once, in the place of the one with the id `again`."""
+    """Start an answer to `messages`; a fresh, empty one is shown at once, in the place of the one
+    with the id `again`."""
     sampling = seeded(sampler(state), state, now)
     if continue_last:
         shown = messages
@@ -106,7 +106,7 @@ def request_answer(
         fresh = _answer(state, sampling)
         shown = (*messages, fresh if again is None else replace(fresh, id=again))
     prompt = conversation(state, messages)
-    return _send(state, shown, now, Generate(prompt, sampling, continue_last, raw))
+    return _send(state, shown, now, Generate(prompt, sampling, continue_last))
 
 
 def ask_again(
@@ -173,7 +173,8 @@ def read_again(state: AppState) -> Result:
     if state.reading or not state.messages:
         return state, ()
     prompt = conversation(state, state.messages)
-    asked = Read(prompt, state.thinking, tools=offered(state), afresh=True)
+    raw = is_sentence_only(state)
+    asked = Read(prompt, state.thinking, tools=offered(state), afresh=True, raw=raw)
     reading = Reading(asked, lead=len(prompt) - len(state.messages))
     return replace(state, reading=reading), (asked,)
 
@@ -207,11 +208,18 @@ def _send(
     lead = len(command.messages) - len(answered)  # the prompt has a system message before them
     tools = offered(state)
     style = state.model.tool_style if tools and state.model else ""
-    command = replace(command, overflow=state.overflow, thinking=state.thinking, tools=tools)
+    state = show(state, shown)
+    command = replace(
+        command,
+        raw=is_sentence_only(state),
+        overflow=state.overflow,
+        thinking=state.thinking,
+        tools=tools,
+    )
     running = Running(
         command, now, lead=lead, forced=forced, tool_style=style, beside=beside_messages(state)
     )
-    return replace(show(state, shown), running=running), (*commands, command)
+    return replace(state, running=running), (*commands, command)
 
 
 def numbered(state: AppState, commands: tuple[Command, ...]) -> Result:

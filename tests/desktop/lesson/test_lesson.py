@@ -11,6 +11,8 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import Generate, ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import TEMPERATURES
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import ReadAgain
+from llm_lite.desktop.features.chat.model import Regenerate, Send, SetSystemPrompt
 from llm_lite.desktop.features.lesson.animation import Animation
 from llm_lite.desktop.features.lesson.formulas import formula
 from llm_lite.desktop.features.lesson.model import (
@@ -28,10 +30,10 @@ from llm_lite.desktop.features.lesson.numbers import angle, token_shares
 from llm_lite.desktop.features.lesson.scene import ShownNumbers
 from llm_lite.desktop.features.lesson.state import STEPS
 from llm_lite.desktop.features.lesson.step_texts import explanation, texts_of
-from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel, SetLanguage, SetSwitch
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, Counted
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import tr, use
 from tests.desktop.headless import Headless
@@ -241,6 +243,31 @@ def test_a_sentence_is_read_as_it_is_and_the_settings_stay(tiny):
         assert (after.sampling, after.system_prompt) == (before[0], "Be kind.")
         assert after.chat == told.chat + 1  # the conversation that was there is kept
         assert after.lesson.trace is None and after.lesson.step == 0
+
+
+def test_all_that_is_asked_of_a_sentence_is_without_a_template(tiny):
+    """Its tokens are counted, read and answered again as they are, until it goes on as a chat."""
+    with lesson(tiny, "abc def") as app:
+        app.program.do(SetSystemPrompt("Be kind."))
+        app.program.do(RunSentence("ghi jkl"))
+        app.driver.wait("the answer", lambda s: not s.busy and s.context_used, pace=0)
+        tokens = app.program.engine.attention().tokens()
+        state = replace(app.state, counted=Counted())
+        _, (count,) = due(state)
+        _, (read,) = act(ReadAgain(), state, 0.0)
+        _, (again,) = act(Regenerate(1), state, 0.0)
+        assert count.raw and read.raw and again.raw
+        assert [m.role for m in (*count.messages, *again.messages)] == ["user", "assistant", "user"]
+        app.program.do(ReadAgain())
+        app.driver.wait("the reading", lambda s: s.reading is None, pace=0)
+        whole = app.program.engine.attention().tokens()
+        assert whole[: len(tokens)] == tokens
+        app.program.state = replace(app.state, counted=Counted())
+        app.driver.wait("the count", lambda s: s.counted.tokens, pace=0)
+        assert app.state.counted.tokens == len(whole)
+        _, (chat,) = act(Send("more"), app.state, 0.0)
+        assert not chat.raw
+        assert [m.role for m in chat.messages] == ["system", "user", "assistant", "user"]
 
 
 def test_another_model_forgets_the_trace(tiny):
