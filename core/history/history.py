@@ -203,6 +203,10 @@ class History:
         content = (text, thought, tokens, likelihoods)
         self.submit(change.WriteAnswer(answer.conversation, answer.id, *content))
 
+    def set_run(self, answer: StoredMessage, run: AnswerRun) -> None:
+        """Save how an answer is made, where that has changed since it began."""
+        self.submit(change.SetRun(answer.conversation, answer.id, run))
+
     def finish_answer(
         self,
         answer: StoredMessage,

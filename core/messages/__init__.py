@@ -175,7 +175,7 @@ from llm_lite.core.messages.options import (
     Speculate,
     in_force,
 )
-from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
+from llm_lite.core.messages.runs import AnswerRun, ModelIdentity, WeightSwitch
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
@@ -246,5 +246,5 @@ __all__ = [
     "TextTokenized", "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded",
     "TokenFollowed", "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall",
     "ToolSpec", "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit",
-    "VariantDropped", "VariantKept", "in_force",
+    "VariantDropped", "VariantKept", "WeightSwitch", "in_force",
 ]  # fmt: skip

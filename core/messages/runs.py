@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from llm_lite.core.messages.answers import Gains
 from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
 from llm_lite.core.messages.sampling_options import SamplingOptions
+from llm_lite.core.records import replace
 
 
 class ModelIdentity(Struct, frozen=True):
@@ -18,6 +19,15 @@ class ModelIdentity(Struct, frozen=True):
     bytes: int = 0
     modified: float = 0.0  # when the file was written last
     fingerprint: str = ""  # a hash, as `core.kv_cache.on_disk.Identity.model`
+
+
+class WeightSwitch(Struct, frozen=True):
+    """A change of how the model computes in the middle of an answer."""
+
+    token: int  # of the answer: the first one that was computed so
+    mode: str = ""  # of the weights
+    activations: str = ""
+    backend: str = ""
 
 
 class AnswerRun(Struct, frozen=True):
@@ -39,6 +49,7 @@ class AnswerRun(Struct, frozen=True):
     gains: Gains | None = None  # None: all are 1
     thinking: bool = True  # what the template's switch was set to
     tools: str = ""  # how its text marks calls (`core.tools.calls`); "": no functions were offered
+    switches: tuple[WeightSwitch, ...] = ()  # since it began, as told above
 
     @classmethod
     def by(
@@ -67,6 +78,15 @@ class AnswerRun(Struct, frozen=True):
             gains=gains,
             thinking=thinking,
         )
+
+    def switched(self, executor: ExecutorInfo, token: int) -> AnswerRun:
+        """Return the record of an answer whose tokens from `token` on an executor computes."""
+        now = (executor.mode, executor.activations, executor.backend)
+        last = self.switches[-1] if self.switches else self
+        if now == (last.mode, last.activations, last.backend):
+            return self
+        before = tuple(switch for switch in self.switches if switch.token < token)
+        return replace(self, switches=(*before, WeightSwitch(token, *now)))
 
     def is_like(self, other: AnswerRun | None) -> bool:
         """Return True if the other would compute the same, with the same gains."""

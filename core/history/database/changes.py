@@ -22,6 +22,7 @@ from llm_lite.core.history.records import (
     StoredMessage,
     TitleSource,
 )
+from llm_lite.core.messages import AnswerRun
 
 
 class AddConversation(Struct, frozen=True):
@@ -96,6 +97,24 @@ class WriteAnswer(Struct, frozen=True):
             "UPDATE messages SET text = ?, thought = ?, tokens = ?, likelihoods = ? "
             "WHERE id = ? AND NOT finished",
             (*content, rows.likelihoods_to_blob(self.likelihoods), self.message),
+        )
+
+
+class SetRun(Struct, frozen=True):
+    """Saves how an answer is made, where that has changed since it began."""
+
+    conversation: int
+    message: int
+    run: AnswerRun
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE answers SET run = ? WHERE message = ?",
+            (rows.run_to_json(self.run), self.message),
         )
 
 
@@ -308,6 +327,7 @@ Change = (
     AddConversation
     | AddMessage
     | WriteAnswer
+    | SetRun
     | FinishAnswer
     | ContinueAnswer
     | SelectVersion

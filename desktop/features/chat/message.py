@@ -20,7 +20,7 @@ from llm_lite.desktop.features.chat.model import (
     Regenerate,
     UnfoldThought,
 )
-from llm_lite.desktop.features.chat.panels import open_other_writer
+from llm_lite.desktop.features.chat.panels import open_other_writer, switch_words
 from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.history.model import ForkConversation
@@ -428,7 +428,8 @@ def writer(message: Message) -> str:
     """Return who is named at the head of an answer."""
     known = message.written.model.name if message.written else ""
     name = known or tr("Assistant")  # imported, from a file that does not say
-    return f"{name}  ·  {tr('edited by you')}" if message.edited else name
+    parts = [name, *(switch_words(message.written) if message.written else ())]
+    return "  ·  ".join([*parts, tr("edited by you")] if message.edited else parts)
 
 
 def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]:

@@ -200,6 +200,7 @@ def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
 def other_writer(state: AppState, written: AnswerRun) -> str:
     how = ", ".join(filter(None, (written.mode, written.activations)))
     how = written.device if written.backend == "remote" else how
+    how = "; ".join([how, *switch_words(written)])
     now = AnswerRun.by(state.model, state.executor)
     there = tr("No model is loaded.")
     if now is not None and now.backend == "remote":
@@ -212,6 +213,17 @@ def other_writer(state: AppState, written: AnswerRun) -> str:
         there = there.format(model=now.model.name, mode=now.mode, activations=now.activations)
     wrote = tr("{model} wrote it ({how}).").format(model=written.model.name, how=how)
     return f"{wrote} {there} {tr('Load what wrote it, then ask again.')}"
+
+
+def switch_words(written: AnswerRun) -> list[str]:
+    """Say from which of an answer's tokens on it was computed in another way, counted from 1."""
+    words, before, backend = list[str](), written.mode, written.backend
+    for switch in written.switches:
+        how = switch.mode if switch.mode != before else switch.activations
+        how = switch.backend if switch.backend != backend else how
+        words.append(tr("{how} from token {n:,}").format(how=how, n=switch.token + 1))
+        before, backend = switch.mode, switch.backend
+    return words
 
 
 def _load(state: AppState, written: AnswerRun) -> list[Action]:

@@ -199,6 +199,9 @@ class Recorder:
         if message.role != "assistant":
             return
         answer = self._answer
+        switched = message.written is not None and message.written != before.written
+        if answer is not None and answer.stored.id == message.id and switched:
+            self._history.set_run(answer.stored, run_of(message))
         if message.stop_reason is None:
             if answer is None:  # one that had ended goes on
                 assert self.conversation is not None

@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.notices import add_log, notify
+from llm_lite.desktop.features.program.requests import with_message
 from llm_lite.desktop.features.program.scopes import next_model
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Lens, Load, LogLine
 from llm_lite.desktop.features.quantization import model as quantizing
@@ -98,6 +99,7 @@ def _executor_changed(
     cache = replace(state.cache, measured=None, asked=None)
     state = quantizing.without_account(state)
     state = replace(state, executor=event.executor, model=event.model, cache=cache)
+    state = _marked_switch(state)
     known = state.load
     if known is not None and asked is not known.asked:
         # Something else changed it meanwhile; what a person wants now is still to come.
@@ -113,6 +115,16 @@ def _executor_changed(
     state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
+
+
+def _marked_switch(state: AppState) -> AppState:
+    """Record in the answer that is being written how its next tokens are computed."""
+    answer, executor = state.answering, state.executor
+    if answer is None or answer.written is None or executor is None or state.elsewhere:
+        return state
+    written = answer.written.switched(executor, len(answer.tokens))
+    index = len(state.messages) - 1
+    return with_message(state, index, replace(answer, written=written))
 
 
 def _file_damaged(event: FileDamaged, state: AppState, now: float) -> AppState:

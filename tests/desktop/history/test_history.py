@@ -15,7 +15,9 @@ from llm_lite.core.history import (
     StoredMessage,
     history_path,
 )
-from llm_lite.core.messages import LoadModel
+from llm_lite.core.history.exchange.importing import read_conversations
+from llm_lite.core.messages import ExecutorChanged, LoadModel
+from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
 from llm_lite.desktop.features.attention.model import SwitchVersion
@@ -44,12 +46,14 @@ from llm_lite.desktop.features.history.model import (
     ShowHistoryPart,
     UndoHistory,
 )
+from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import SYSTEM
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.children import PATIENCE
 from tests.desktop.fake_answers import ANSWER, OTHER_ID
 from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 
 class Chat:
@@ -272,6 +276,25 @@ def test_the_list_follows_what_is_done_and_taken_back(chat):
     one.wait(lambda s: s.history.read and not s.history.rows)
     one.do(UndoHistory())
     one.rows(lambda t: t == ["One"])
+
+
+def test_a_switch_of_weights_within_an_answer_is_kept(chat, tmp_path):
+    one = chat(delay=0.002)
+    one.program.do(Send("Why is the sky blue?"))
+    one.wait(lambda s: len(s.messages[-1].tokens) > 2)
+    one.program.state = apply(
+        ExecutorChanged(replace(EXECUTOR, mode="int4"), MODEL), one.state, time.monotonic()
+    )
+    one.wait(lambda s: not s.busy)
+    written, number = one.state.messages[1].written, one.state.history.open
+    assert [switch.mode for switch in written.switches] == ["int4"]
+    path = tmp_path / "kept.json"
+    one.do(ExportConversation(number, "json", str(path)))
+    one.wait(lambda s: path.exists())
+    one = chat()
+    assert one.open(number).messages[1].written.switches == written.switches
+    (again,) = read_conversations(path).conversations
+    assert again.messages[1].run.switches == written.switches
 
 
 def test_a_conversation_leaves_and_comes_back_as_a_file(chat, tmp_path):

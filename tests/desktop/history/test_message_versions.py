@@ -1,14 +1,26 @@
 """Versions of messages in an opened conversation, who wrote them, and a message that was found."""
 
+from llm_lite.core.handles import Report
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import AnswerRun, ModelIdentity
+from llm_lite.core.messages import (
+    AnswerRun,
+    ChatMessage,
+    ExecutorChanged,
+    Generate,
+    ModelIdentity,
+    TokenDecoded,
+    WeightSwitch,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SwitchVersion
 from llm_lite.desktop.features.chat.message import writer
 from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
+from llm_lite.desktop.features.chat.panels import other_writer
 from llm_lite.desktop.features.history.model import Reveal
+from llm_lite.desktop.features.program.apply import apply, fold
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
-from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.program.state import Message, Running
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.history.test_conversations import TALK, TREE, WROTE
 
@@ -69,3 +81,29 @@ def test_a_message_that_was_found_is_scrolled_to(headless):
     one.driver.frames(5)
     assert one.driver.shows("message.3")
     assert one.state.history.reveal is None
+
+
+def test_a_switch_of_weights_in_an_answer_is_recorded_where_it_was():
+    asked = Generate((ChatMessage("user", "hello"),))
+    running = Running(asked, 0.0)
+    answer = Message("assistant", "", written=AnswerRun.by(MODEL, EXECUTOR))
+    talk = (Message("user", "hello"), answer)
+    state = replace(READY, tree=ConversationTree(talk), running=running)
+
+    def said(state, count):
+        events = (TokenDecoded(n, "x", 1.0, n) for n in range(count))
+        return fold([Report(event, asked) for event in events], state, 1.0)
+
+    def switched(state, **changes):
+        return apply(ExecutorChanged(replace(EXECUTOR, **changes), MODEL), state, 1.0)
+
+    state = switched(said(state, 3), mode="int4")
+    state = switched(said(switched(state, mode="int8"), 2), mode="int8", backend="vulkan")
+    state = switched(said(state, 1), mode="int8", backend="vulkan", threads=2)
+    (answer,) = state.messages[1:]
+    assert answer.written.switches == (
+        WeightSwitch(3, "int8", "a8", "cpu"),
+        WeightSwitch(5, "int8", "a8", "vulkan"),
+    )
+    assert writer(answer) == f"{MODEL.name}  ·  int8 from token 4  ·  vulkan from token 6"
+    assert "as-stored, a8; int8 from token 4" in other_writer(state, answer.written)
