@@ -31,6 +31,7 @@ from llm_lite.desktop.features.feature import View
 from llm_lite.desktop.features.history.model import UndoHistory
 from llm_lite.desktop.features.history.view import focus_search
 from llm_lite.desktop.features.layouts.model import KeepSizes
+from llm_lite.desktop.features.layouts.state import Sizes
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.palette.view import draw as draw_palette
@@ -114,7 +115,9 @@ class Interface:
         self._guard = Guard()
         self._missing: dict[str, int] = {}  # what the remembered layout does not place
         self._laid: object = None  # the layout that panels have their sizes of
+        self._shown: layout.Shown | None = None  # the side panels of the frame before
         self._drags = False  # a panel is made wider or narrower
+        self._measured: Sizes | None = None  # of the panels, before that
         # A text that was refused as it was read is "", whatever version it had.
         self._build_layout = settings.layout_version != LAYOUT_VERSION or not settings.layout
         if not self._build_layout:
@@ -139,6 +142,7 @@ class Interface:
         at = ("attention",) if state.attention.large else ()
         wide = imgui.get_io().display_size.x / ui.theme.text
         ui.shows_list = state.layouts.shows_list(wide)
+        ui.shows_inspector = state.layouts.shows_inspector(wide)
         self._turns.begin(following, self._relies_on(state), at)
         ui.now, ui.redraw_at = now, math.inf
         pointer = imgui.get_io().mouse_pos
@@ -234,7 +238,7 @@ class Interface:
             case "beside":
                 return state.layouts.name == "compare"
             case "upper right" | "lower right":
-                return state.layouts.shows_inspector
+                return self.ui.shows_inspector
         return True
 
     def _draw_middle(
@@ -271,21 +275,29 @@ class Interface:
 
     def _use_sizes(self, state: AppState, width: float) -> None:
         """Apply the sizes of the layout in use, when it or what it shows has changed."""
-        layouts, lists = state.layouts, self.ui.shows_list
-        laid = (layouts.name, lists, layouts.shows_inspector, round(width))
+        layouts, text = state.layouts, self.ui.theme.text
+        shown = layout.Shown(self.ui.shows_list, self.ui.shows_inspector)
+        laid = (layouts.name, layouts.sides.sizes, shown, round(width), text)
         if laid != self._laid and imgui.internal.find_window_by_name(VIEWS[0].window) is not None:
-            done = layout.apply(layouts, self.ui.theme.text, width, lists)
-            self._laid = laid if done else None
+            done = layout.apply(layouts, text, self.scale, width, shown)
+            self._laid = (
+                laid if done and shown == self._shown else None
+            )  # a panel comes a frame late
+            self._shown = shown
 
     def _keep_sizes(self, state: AppState) -> list[Action]:
         """Return an action with the sizes to which a person has just dragged the panels."""
         down, cursor = imgui.is_mouse_down(0), imgui.get_mouse_cursor()
         resizes = (imgui.MouseCursor_.resize_ew, imgui.MouseCursor_.resize_ns)
         dragged, self._drags = self._drags, down and (self._drags or cursor in resizes)
-        if self._drags or not dragged:
+        if self._drags == dragged:
             return []
-        found = layout.measured(state.layouts, self.ui.theme.text)
+        now = layout.measured(state.layouts, self.ui.theme.text, self.ui.shows_inspector)
+        before, self._measured = self._measured, now
+        if before is None or self._drags:
+            return []
         known = state.layouts.sides.sizes
+        found = layout.changed(known, before, now)
         return [] if found == known else [KeepSizes(state.layouts.name, found)]
 
     def _draw_views(self, state: AppState) -> list[Action]:

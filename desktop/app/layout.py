@@ -10,10 +10,12 @@ import re
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.feature import View
-from llm_lite.desktop.features.layouts.state import Layouts, Sizes
+from llm_lite.desktop.features.layouts.state import LEAST_INSPECTOR, LEAST_LIST, Layouts, Sizes
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.widgets.theme import UNIT
 
@@ -23,10 +25,25 @@ LIST_SHARE = 0.17  # of the width
 LIST_WIDTH = (13.0, 20.0)  # text sizes: at least, at most
 NARROW = 60.0  # text sizes: below, the right side gets less
 RUNS_SHARE = 0.62  # of chat and runs together
-LEAST_CHAT = 24.0  # text sizes
+MOST_INSPECTOR = 140 * UNIT  # text sizes: the panels need no more on a wide screen
+LEAST_CHAT, LEAST_PIXELS = 28.0, 420.0  # text sizes; logical pixels
 LEAST_RUNS = 28.0  # text sizes: of a narrow window, two runs get their share before the chat
-LEAST_INSPECTOR, LEAST_LIST = 15.0, 12.0  # text sizes: the list gives way to the inspector
 MOST_LIST = 0.4  # of the width
+
+
+class Shown(Struct, frozen=True):
+    """The side panels that have room in the window."""
+
+    list: bool
+    inspector: bool
+
+
+def automatic(width: float, text: float) -> tuple[float, float]:
+    """Return the widths of list and inspector in a room of `width` pixels, where a person has not
+    chosen any."""
+    narrow, wide = (one * text for one in LIST_WIDTH)
+    share = 1 - CHAT_SHARE if width > NARROW * text else 0.34
+    return min(max(LIST_SHARE * width, narrow), wide), min(share * width, MOST_INSPECTOR * text)
 
 
 def build_layout(root: int, size: ImVec2, text: float) -> None:
@@ -35,10 +52,7 @@ def build_layout(root: int, size: ImVec2, text: float) -> None:
     dock.dock_builder_remove_node(root)
     dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)
     dock.dock_builder_set_node_size(root, size)
-    share = 1 - CHAT_SHARE if size.x > NARROW * text else 0.34
-    wanted = min(share, 140 * UNIT * text / size.x)  # the panels need no more on a wide screen
-    narrow, wide = (width * text / size.x for width in LIST_WIDTH)
-    listed = min(max(LIST_SHARE, narrow), wide)
+    listed, wanted = (one / size.x for one in automatic(size.x, text))
     left, rest = _split(root, imgui.Dir.left, listed)
     right, middle = _split(rest, imgui.Dir.right, wanted / (1 - listed))
     lower, upper = _split(right, imgui.Dir.down, 0.5)
@@ -134,7 +148,14 @@ def _split(node: int, direction: Any, share: float) -> tuple[int, int]:
     return result.id_at_dir, result.id_at_opposite_dir
 
 
-def measured(layouts: Layouts, text: float) -> Sizes:
+def changed(known: Sizes, before: Sizes, now: Sizes) -> Sizes:
+    """Return the sizes that a person has chosen, after a border was dragged: those of the panels
+    that it made larger or smaller, and what was known of the others."""
+    pairs = zip(Sizes.__struct_fields__, astuple(before), astuple(now), strict=True)
+    return replace(known, **{name: b for name, a, b in pairs if a != b})
+
+
+def measured(layouts: Layouts, text: float, shows_inspector: bool) -> Sizes:
     """Return the sizes of the panels that are shown, in text sizes; the others keep theirs."""
     known = layouts.sides.sizes
     left, right, runs = _side("conversations"), _side("attention"), _side("runs")
@@ -142,29 +163,33 @@ def measured(layouts: Layouts, text: float) -> Sizes:
     found = replace(known, list_width=_width(left, text, known.list_width))
     if layouts.name == "compare":
         found = replace(found, runs_width=_width(runs, text, known.runs_width))
-    if not layouts.shows_inspector:
+    if not shows_inspector:
         return found
     if upper is not None and lower is not None and upper.id_ != lower.id_ and right is not None:
         found = replace(found, upper_share=round(upper.size.y / max(right.size.y, 1.0), 3))
     return replace(found, inspector_width=_width(right, text, known.inspector_width))
 
 
-def apply(layouts: Layouts, text: float, width: float, shows_list: bool) -> bool:
+def apply(layouts: Layouts, text: float, scale: float, width: float, shown: Shown) -> bool:
     """Give the panels the sizes of the layout in use, from the next frame on; `width` in pixels.
-    Where a person never chose one, the panel stays as it is, and runs get most of the room. False
-    while a panel has not been drawn yet: then once more."""
-    sizes = layouts.sides.sizes
+    Those that a person never chose follow the width. The conversation keeps its least: first the
+    inspector gives way, then the list. Runs get most of the room. False while a panel has not been
+    drawn yet: then once more."""
+    sizes, (left, right) = layouts.sides.sizes, automatic(width, text)
     listed, inspector = _side("conversations"), _side("attention")
-    left = min(sizes.list_width * text, MOST_LIST * width)
-    if layouts.shows_inspector:
-        room = width - (LEAST_CHAT + LEAST_INSPECTOR) * text
-        left = min(left, max(room, LEAST_LIST * text))
+    left = min(sizes.list_width * text or left, MOST_LIST * width)
+    right = sizes.inspector_width * text or right
+    borders = 2 * imgui.get_style().docking_separator_size
+    room = width - max(LEAST_CHAT * text, LEAST_PIXELS * scale) - borders
+    least = LEAST_INSPECTOR * text if shown.inspector else 0.0
+    left = min(left, max(room - least, LEAST_LIST * text))
+    beside = left if shown.list else 0.0
+    right = min(right, max(room - beside, LEAST_INSPECTOR * text))
     _set(listed, left)
-    beside = (left or _now(listed)) if shows_list else 0.0
-    _set(inspector, min(sizes.inspector_width * text, width - beside - LEAST_CHAT * text))
+    _set(inspector, right)
     _share(sizes.upper_share)
     if layouts.name == "compare":
-        taken = beside + (_now(inspector) if layouts.shows_inspector else 0.0)
+        taken = beside + (right if shown.inspector else 0.0)
         room = max(width - taken, 1.0)
         wanted = sizes.runs_width * text or RUNS_SHARE * room
         runs = _side("runs")
@@ -210,10 +235,6 @@ def _set(node: Any, width: float) -> None:
     if node is not None and width > 0:
         size = ImVec2(round(width), max(node.size_ref.y, 1.0))
         imgui.internal.dock_builder_set_node_size(node.id_, size)
-
-
-def _now(node: Any) -> float:
-    return float(node.size_ref.x) if node is not None else 0.0
 
 
 def _share(share: float) -> None:

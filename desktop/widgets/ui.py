@@ -41,6 +41,7 @@ class Ui(Struct):
     redraw_at: float = math.inf  # when what is shown changes by itself
     requests: list[str] = field(default_factory=list)  # of the window by commands, in order
     shows_list: bool = False  # of conversations
+    shows_inspector: bool = False  # the views of the model, at the right
     sizes: set[tuple[Face, float]] = field(default_factory=set)  # that were drawn with, in pixels
     reaching: str = ""  # the control that is to have the keyboard, by name
     notices_height: float = 0.0  # pixels, of the last frame's notices with the gaps between

@@ -344,7 +344,7 @@ def _set_theme(appearance: Appearance) -> Run:
 
 
 def _toggle_inspector(state: AppState, ui: Ui) -> list[Action]:
-    return [ShowInspector(not state.layouts.shows_inspector)]
+    return [ShowInspector(not ui.shows_inspector)]
 
 
 def _larger(by: float) -> Run:

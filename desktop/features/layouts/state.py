@@ -15,7 +15,10 @@ LayoutName = Literal["read", "inspect", "compare"]
 Panel = Literal["auto", "shown", "hidden"]  # a side panel; auto: where the window has room for it
 LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
 ROOM: dict[LayoutName, float] = {"read": 56.0, "inspect": 72.0, "compare": 150.0}  # for the list
-
+# In text sizes. The inspector gives way to the conversation first, then the list does.
+LEAST_INSPECTOR, LEAST_LIST = 15.0, 12.0
+TIGHT_CHAT = 20.0  # what a window must have left for the conversation beside a panel
+RAIL = 4.0
 
 _Width = Annotated[float, Meta(ge=0, le=1000)]  # logical pixels
 
@@ -81,10 +84,19 @@ class Layouts(Struct, frozen=True):
     def shows_list(self, width: float) -> bool:
         """Return whether the conversations are listed in a window of this width in text sizes."""
         panel = self.sides.list
-        return panel == "shown" or (panel == "auto" and width >= ROOM[self.name])
+        wanted = panel == "shown" or (panel == "auto" and width >= ROOM[self.name])
+        return wanted and width >= RAIL + TIGHT_CHAT + LEAST_LIST
+
+    def shows_inspector(self, width: float) -> bool:
+        """Return whether the views of the model are shown in a window of this width in text
+        sizes."""
+        beside = LEAST_LIST if self.shows_list(width) else 0.0
+        fits = width >= RAIL + TIGHT_CHAT + LEAST_INSPECTOR + beside
+        return self.wants_inspector and fits
 
     @property
-    def shows_inspector(self) -> bool:
+    def wants_inspector(self) -> bool:
+        """Return whether the views of the model are shown where the window has room for them."""
         panel = self.sides.inspector
         return panel == "shown" or (panel == "auto" and self.name == "inspect")
 

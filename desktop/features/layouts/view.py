@@ -31,7 +31,7 @@ ROOMY = 190.0  # spacing units: a header so wide has room for labels
 def show_view(name: str, state: AppState, ui: Ui) -> list[Action]:
     """Bring a view of the inspector to the front."""
     ui.request(f"view:{name}")
-    if state.layouts.shows_inspector:
+    if ui.shows_inspector:
         return []
     return [UseLayout("inspect"), ShowInspector(True)]
 
@@ -80,7 +80,7 @@ def _segment(ui: Ui, label: str, header: float) -> float:
 
 
 def _draw_inspector(state: AppState, ui: Ui) -> list[Action]:
-    shown = state.layouts.shows_inspector
+    shown = ui.shows_inspector
     hint = with_keys(tr("Hide the inspector") if shown else tr("Show the inspector"), "inspector")
     if icon_button(ui, "layout.inspector", ICON_PANEL_RIGHT, hint, side=ui.u(7)):
         return [ShowInspector(not shown)]

@@ -114,7 +114,7 @@ def open_view(view: OtherView, state: AppState, ui: Ui) -> list[Action]:
             state.xray, shown=True, by="head", layer=trace.layer, head=chosen[1], at=trace.position
         )
         return [*actions, SetXRay(xray)]
-    if not state.layouts.shows_inspector:
+    if not ui.shows_inspector:
         actions.append(ShowInspector(True))
     if view == "cache":
         actions.append(PointAt(trace.position))

@@ -107,7 +107,7 @@ def test_sizes_are_kept_for_each_layout_and_over_a_restart(headless):
     _, y0, x1, y1 = one.driver.rect("view.conversations")
     drag(one, x1 + 0.5, (y0 + y1) / 2, -60)
     narrower = width(one, "conversations")
-    assert narrower == pytest.approx(wider - 60, abs=4)
+    assert narrower == pytest.approx(first - 60, abs=4), "of this layout, which had its own"
     one.driver.press(KEY.mod_ctrl, KEY._2)
     one.driver.frames(4)
     assert width(one, "conversations") == pytest.approx(wider, abs=4)
@@ -192,6 +192,57 @@ def test_sizes_of_a_screen_hold_on_a_smaller_one(headless):
         one.driver.press(KEY.mod_ctrl, key)
         one.driver.frames(5)
         assert width(one, "chat") > 40
+
+
+def resize(one, width, height=1000):
+    imgui.get_io().display_size = imgui.ImVec2(width, height)
+    one.driver.frames(5)
+
+
+def widths(one):
+    return [width(one, name) for name in ("conversations", "chat", "attention")]
+
+
+def test_widths_that_nobody_chose_follow_the_window(headless):
+    """As in a window that had this size at first, however it came to it."""
+    sides = Sides("shown", "shown")
+    state = replace(READY, layouts=Layouts("inspect", "inspect", sides, sides, sides))
+    sizes = (960, 1280, 2560)
+    fresh = {size: widths(headless(state, size=(size, 1000))) for size in sizes}
+    assert fresh[2560][2] > fresh[1280][2] > fresh[960][2] > 200
+    one = headless(state, size=(1600, 1000))
+    for size in (960, 2560, 1280, 960, 1280, 2560):
+        resize(one, size)
+        assert widths(one) == pytest.approx(fresh[size], abs=3)
+
+
+@pytest.mark.parametrize("text", [13, 15, 20])
+@pytest.mark.parametrize("size", [960, 1000, 1100, 1280])
+def test_the_chat_keeps_its_room(headless, size, text):
+    """420 pixels at least, whatever was dragged where the window was large."""
+    sides = Sides("shown", "shown", Sizes(list_width=25.0, inspector_width=60.0))
+    state = replace(READY, layouts=Layouts("inspect", "inspect", sides, sides, sides))
+    one = headless(replace(state, font_size=text), size=(1900, 1000))
+    resize(one, size)
+    assert width(one, "chat") >= 419
+    for name in ("conversations", "attention"):
+        assert not one.driver.shows(f"view.{name}") or width(one, name) >= 12 * text - 2
+    resize(one, 2560)
+    assert width(one, "conversations") == pytest.approx(25 * text, abs=4), "the person's again"
+    assert width(one, "attention") == pytest.approx(60 * text, abs=4)
+
+
+def test_a_drag_is_of_the_border_that_was_dragged(headless):
+    one = headless(**WIDE)
+    before = widths(one)
+    _, y0, x1, y1 = one.driver.rect("view.conversations")
+    drag(one, x1 + 0.5, (y0 + y1) / 2, 60)
+    (kept,) = one.did(KeepSizes)
+    assert kept.sizes.list_width == pytest.approx((before[0] + 60) / 15, abs=0.3)
+    assert kept.sizes.inspector_width == 0.0, "which still follows the window"
+    resize(one, 1400)
+    assert width(one, "conversations") == pytest.approx(before[0] + 60, abs=4)
+    assert width(one, "attention") < before[2]
 
 
 def test_a_wide_list_gives_way_to_the_inspector(headless):

@@ -6,13 +6,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import FollowToken, LoadModel
 from llm_lite.desktop.features.chat.model import Send
+from llm_lite.desktop.features.chat.reading import is_sentence_only
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.lesson.glossary import meaning_of, operands_of, terms_in
 from llm_lite.desktop.features.lesson.model import (
     GoToStep,
     RunSentence,
     ShowLesson,
-    is_sentence_only,
 )
 from llm_lite.desktop.features.lesson.numbers import Number
 from llm_lite.desktop.features.lesson.other_views import EXPLANATIONS, VIEWS_OF_STEPS

@@ -601,7 +601,7 @@ def shown_settings(state: AppState) -> dict[str, object]:
         record = state.xray if hasattr(state.xray, name) else state.attention
         shown[f"looks.{name}"] = getattr(record, name)
     del shown["options.draft_model"]  # of one model: it is not kept
-    shown["layouts"] = (state.layouts.name, state.layouts.shows_inspector)
+    shown["layouts"] = (state.layouts.name, state.layouts.wants_inspector)
     shown["titles"] = state.history.titles
     shown["resume"] = state.resume.mode, state.resume.budget
     shown["serving"] = state.serving.choice
