@@ -148,6 +148,7 @@ def goes_to_input(state: AppState, ui: Ui) -> bool:
         or state.lesson.shown
         or state.library.shown
         or not state.holds_conversations
+        or (state.history.renaming is not None and ui.shows_list)  # its field comes with this frame
     )
 
 

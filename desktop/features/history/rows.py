@@ -18,7 +18,7 @@ from llm_lite.desktop.features.history.model import (
     RenameConversation,
     WantMoreRows,
 )
-from llm_lite.desktop.features.history.state import ConversationRow
+from llm_lite.desktop.features.history.state import ConversationRow, HistoryState
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, number, tr
@@ -109,10 +109,25 @@ def _start(day: date) -> float:
     return datetime(day.year, day.month, day.day).timestamp()
 
 
+def lists(history: HistoryState, number: int) -> bool:
+    """Return whether a conversation is in the list that is shown."""
+    return not history.searching and any(row.id == number for row in history.rows)
+
+
+def title_of(history: HistoryState) -> str:
+    """Return the title of the conversation that is renamed; "" where none is read."""
+    every = (
+        *((row.id, row.title) for row in history.rows),
+        *((found.conversation, found.title) for found in history.found),
+    )
+    return next((title for number, title in every if number == history.renaming), "")
+
+
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """Draw the list in a child window that scrolls."""
     history, actions = state.history, list[Action]()
     listing = _listing(history.rows, ui)
+    _reveal_renamed(history, listing, ui)
     low = imgui.get_scroll_y()
     first = max(0, bisect_right(listing.tops, low) - 1)
     last = bisect_left(listing.tops, low + imgui.get_window_height())
@@ -124,7 +139,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         if entry.row is None:
             _draw_heading(ui, entry.label)
         elif entry.row.id == history.renaming:
-            actions += _draw_rename(ui, entry.row)
+            actions += draw_rename(ui, entry.row.id, entry.row.title)
         else:
             actions += _draw_row(state, ui, entry.row)
     imgui.set_cursor_pos(ImVec2(0, listing.height))
@@ -132,6 +147,21 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if history.more and last + AHEAD >= len(listing.entries):
         actions.append(WantMoreRows())
     return actions
+
+
+def _reveal_renamed(history: HistoryState, listing: Listing, ui: Ui) -> None:
+    """Scroll to the row whose title is to be edited, until its field is there."""
+    held = ui.local(RowControls).renamed
+    if history.renaming is None or (held is not None and held[0] == history.renaming):
+        return
+    if not lists(history, history.renaming):
+        return
+    numbers = [entry.row.id if entry.row else None for entry in listing.entries]
+    top = listing.tops[numbers.index(history.renaming)]
+    low, room = imgui.get_scroll_y(), imgui.get_window_height()
+    if not low <= top <= low + room - ui.u(8):
+        imgui.set_scroll_y(max(0.0, top - room / 2))
+        ui.redraw_in(0.0)
 
 
 def _listing(rows: tuple[ConversationRow, ...], ui: Ui) -> Listing:
@@ -224,12 +254,12 @@ def fitted(ui: Ui, title: str, width: float) -> str:
     return known[key]
 
 
-def _draw_rename(ui: Ui, row: ConversationRow) -> list[Action]:
-    """Draw the title as a field; Enter keeps the new title, Esc the old one."""
+def draw_rename(ui: Ui, number: int, title: str) -> list[Action]:
+    """Draw a conversation's title as a field; Enter keeps the new title, Esc the old one."""
     controls = ui.local(RowControls)
     held = controls.renamed
-    fresh = held is None or held[0] != row.id
-    words = row.title if held is None or fresh else held[1]
+    fresh = held is None or held[0] != number
+    words = title if held is None or fresh else held[1]
     if fresh:
         imgui.set_keyboard_focus_here()
     size, height = ui.theme.size("small"), ui.u(8)
@@ -240,9 +270,9 @@ def _draw_rename(ui: Ui, row: ConversationRow) -> list[Action]:
         ui.styled(frame_padding=(ui.u(2), (height - size) / 2), frame_border_size=ui.u(0.35)),
     ):
         flags = imgui.InputTextFlags_.enter_returns_true | imgui.InputTextFlags_.auto_select_all
-        entered, words = imgui.input_text(f"##rename.{row.id}", words, flags)
+        entered, words = imgui.input_text(f"##rename.{number}", words, flags)
     ui.mark("history.rename")
-    controls.renamed = (row.id, words)
+    controls.renamed = (number, words)
     escaped = imgui.is_key_pressed(imgui.Key.escape, False)
     if not entered and (escaped or not imgui.is_item_deactivated()):
         if escaped:
@@ -250,4 +280,4 @@ def _draw_rename(ui: Ui, row: ConversationRow) -> list[Action]:
             return [BeginRename(None)]
         return []
     controls.renamed = None
-    return [RenameConversation(row.id, words)]
+    return [RenameConversation(number, words)]

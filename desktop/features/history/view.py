@@ -59,6 +59,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions = _draw_head(history, ui)
         if history.part != "all" and not history.searching:
             actions += _draw_history_part(history, ui)
+        if history.renaming is not None and not rows.lists(history, history.renaming):
+            actions += rows.draw_rename(ui, history.renaming, rows.title_of(history))
         flags = imgui.WindowFlags_.no_saved_settings
         with ui.styled(window_padding=(0.0, 0.0), scrollbar_size=ui.u(2)):
             imgui.begin_child("history.rows", ImVec2(0, 0), FLAT, flags)
@@ -117,6 +119,11 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
             query = ""
     if escaped and was_active:
         query = ""
+    entered = imgui.is_key_pressed(imgui.Key.enter, False)
+    entered = entered or imgui.is_key_pressed(imgui.Key.keypad_enter, False)
+    if entered and was_active and history.found and history.found_for == query:
+        first = history.found[0]
+        actions.append(OpenConversation(first.conversation, first.message))
     if query != history.query:
         actions.append(SearchHistory(query))
     imgui.set_cursor_screen_pos(ImVec2(high.x + ui.u(1), at.y))

@@ -8,7 +8,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import AnswerRun
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.model import NewChat
+from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     BeginRename,
@@ -369,3 +369,60 @@ def test_the_open_conversation_is_exported_by_the_palette(listed):
     (action,) = one.did(ExportConversation)
     assert (action.id, action.kind) == (999, "json")
     assert action.path.endswith("Talk number 1.json")
+
+
+def press_f2(one):
+    one.program.state = replace(one.state, history=replace(one.state.history, open=1000))
+    one.driver.press(KEY.f2)
+    one.driver.frames(2)
+
+
+def named(one):
+    """Type a name, and see that it goes there and nowhere else."""
+    one.driver.type("A better name")
+    one.driver.press(KEY.enter)
+    assert one.did(RenameConversation) == [RenameConversation(1000, "A better name")]
+    assert one.state.draft == "" and not one.did(Send) and one.state.history.renaming is None
+
+
+def test_a_conversation_is_renamed_while_a_search_is_shown(listed):
+    one = listed()
+    one.program.do(SearchHistory("other"))
+    found = (FoundRow(998, "Another", 7, NOW, "other words", ((0, 5),)),)
+    one.program.do(SearchAnswered("other", found, True))
+    one.driver.frames(2)
+    press_f2(one)
+    named(one)
+
+
+def test_a_conversation_is_renamed_that_is_far_down_in_the_list(listed):
+    one = listed()
+    old = ConversationRow(1000, "Old", NOW - 1e7)
+    shown = replace(one.state.history, rows=(*rows(120)[1:], old))
+    one.program.state = replace(one.state, history=shown)
+    one.driver.frames(2)
+    assert not one.driver.shows("history.row.1000")
+    press_f2(one)
+    assert one.driver.shows("history.rename")
+    named(one)
+
+
+def test_a_conversation_is_renamed_that_the_list_does_not_show(listed):
+    """As one of another page, or of those that are archived."""
+    one = listed(rows(4)[1:])
+    press_f2(one)
+    named(one)
+
+
+def test_enter_opens_the_first_that_a_search_found(listed):
+    one = listed()
+    one.driver.click("history.search")
+    one.driver.type("other")
+    one.driver.press(KEY.enter)
+    assert not one.did(OpenConversation), "nothing is found yet"
+    found = (FoundRow(998, "Another", 7, NOW, "other words", ((0, 5),)),)
+    one.program.do(SearchAnswered("other", found, True))
+    one.driver.frames(2)
+    one.driver.click("history.search")
+    one.driver.press(KEY.enter)
+    assert one.did(OpenConversation) == [OpenConversation(998, 7)]
