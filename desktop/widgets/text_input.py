@@ -20,17 +20,31 @@ class Input(Struct):
     touched: bool = False  # something was typed, which the field itself can undo
     begun: tuple[int, bool] = (0, False)  # the chat's number, and whether there was a model
     to_end: bool = True  # a new field begins with the caret at the start; it belongs at the end
+    caret: int = 0  # where it was last, in bytes
+    active: bool = False  # it had the keyboard in the frame before
 
     def renew(self, text: str) -> None:
         self.text, self.generation = text, self.generation + 1
         self.focus = self.to_end = True
         self.touched = False
 
+    def again(self) -> None:
+        """Give the field a new identity with its text and its caret."""
+        self.generation += 1
+        self.focus, self.active = True, False
+
     def place_caret(self, data: Any) -> int:
-        """Place the caret: the callback of the field while it has the focus."""
-        if self.to_end:
-            data.cursor_pos = data.selection_start = data.selection_end = data.buf_text_len
+        """Place the caret: the callback of the field while it has the focus. It comes back to its
+        place where the keyboard comes back without a click: the library forgets it as soon as
+        another field had one."""
+        returns = not self.active and not imgui.is_mouse_down(0)
+        if self.to_end or returns:
+            at = data.buf_text_len if self.to_end else min(self.caret, data.buf_text_len)
+            data.cursor_pos = data.selection_start = data.selection_end = at
             self.to_end = False
+        if not imgui.is_key_pressed(imgui.Key.escape, False):  # which takes the text back, and it
+            self.caret = data.cursor_pos
+        self.active = True
         return 0
 
 

@@ -92,6 +92,10 @@ class PasteText(Action, frozen=True):
     pasted: Pasted
 
 
+class TellNoText(Action, frozen=True):
+    """What was to be pasted is no text."""
+
+
 class IntoText(Action, frozen=True):
     """Put the text of a file behind the draft's words, in the place of the file."""
 
@@ -335,6 +339,16 @@ def _paste(action: PasteText, state: AppState, now: float) -> Result:
     return replace(state, draft=one.before + one.after, files=files), ()
 
 
+def _no_text(action: TellNoText, state: AppState, now: float) -> Result:
+    words = tr("The clipboard holds no text, and no model here reads pictures.")
+    if state.model is not None:
+        words = tr("The clipboard holds no text, and {name} reads no pictures.")
+        words = words.format(name=state.model.name)
+    if any(notice.text == words for notice in state.notices):  # a key that is held down
+        return state, ()
+    return notify(state, "info", words, now), ()
+
+
 def _into_text(action: IntoText, state: AppState, now: float) -> Result:
     file = _file(state, action.key)
     if file is None or file.attached is None or not file.attached.text:
@@ -361,6 +375,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     FitFiles: _fit,
     AttachWhole: _whole,
     PasteText: _paste,
+    TellNoText: _no_text,
     IntoText: _into_text,
     UnfoldAttachment: _unfold,
 }

@@ -7,6 +7,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.features.attachments.model import (
     PasteText,
+    TellNoText,
     files_obstacle,
     pasted,
     takes_pastes,
@@ -21,6 +22,7 @@ from llm_lite.desktop.features.chat.input_card import (
     escape_is_free,
     held_input,
     lines_height,
+    pastes_no_text,
 )
 from llm_lite.desktop.features.chat.model import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
@@ -95,11 +97,13 @@ def _draw_field(
     )
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
-        held.renew(held.text)
+        held.again()
         return [] if slash.dismiss() else _escape(state)
     if free:
         return _escape(state)
     actions = slash.draw(at, width, active=was_active or ui.local(InputKeys).active)
+    if was_active and words == held.text and pastes_no_text():
+        actions.append(TellNoText())
     if written.sent and slash.is_open:
         held.focus = True
         return actions + slash.choose()

@@ -74,11 +74,11 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
             flags.ctrl_enter_for_new_line
             | flags.enter_returns_true
             | flags.word_wrap
-            | (flags.callback_always if held.to_end else 0),
-            held.place_caret if held.to_end else None,
+            | flags.callback_always,
+            held.place_caret,
         )
     ui.mark(name)
-    ui.local(InputKeys).active = imgui.is_item_active()
+    ui.local(InputKeys).active = held.active = imgui.is_item_active()
     held.touched |= words != held.text
     ui.local(InputKeys).untouched = imgui.is_item_active() and not held.touched and not held.text
     if not held.text and not words:
@@ -86,6 +86,15 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
         shown = fit(hint, size.x - ui.u(3))  # buttons stand beside the field
         imgui.get_window_draw_list().add_text(place, ui.color("muted"), shown)
     return Written(words, sent, escaped)
+
+
+def pastes_no_text() -> bool:
+    """Return whether the keys that paste were pressed, and the clipboard has no text: a picture,
+    or nothing."""
+    keys = imgui.Key
+    chords = (int(keys.mod_ctrl) | int(keys.v), int(keys.mod_shift) | int(keys.insert))
+    pressed = any(imgui.is_key_chord_pressed(chord) for chord in chords)
+    return pressed and not imgui.get_clipboard_text()
 
 
 def draw_send(ui: Ui, name: str, side: float, ready: bool, hint: str) -> bool:

@@ -247,3 +247,54 @@ def test_every_field_of_several_lines_is_one_of_these():
         if "imgui.input_text_multiline(" in file.read_text("utf-8")
     ]
     assert calls == ["desktop/widgets/text_input.py"]
+
+
+@pytest.mark.parametrize("away", ["palette", "panel", "search"])
+def test_the_caret_comes_back_to_its_place(chat, away):
+    """After a list, a panel or another field; where a person clicks, it is where they clicked."""
+    one = chat()
+    one.driver.click("chat.input")
+    one.driver.type("half a draft")
+    for _ in range(5):
+        one.driver.press(KEY.left_arrow)
+    if away == "palette":
+        one.driver.press(KEY.mod_ctrl, KEY.k)
+        one.driver.type("attention")
+        one.driver.press(KEY.escape)
+    elif away == "panel":
+        one.driver.click("rail.system_prompt")
+        one.driver.type("Be kind.")
+        one.driver.press(KEY.escape)
+    else:
+        one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.f)
+        one.driver.frames(3)
+        one.driver.type("words")
+        one.driver.press(KEY.escape)
+    one.driver.frames(4)
+    one.driver.type("X")
+    one.driver.frames(3)
+    assert one.state.draft == "half a Xdraft"
+
+
+def test_the_caret_stays_where_escape_is_pressed(chat):
+    one = chat()
+    one.driver.click("chat.input")
+    one.driver.type("half a draft")
+    for _ in range(5):
+        one.driver.press(KEY.left_arrow)
+    one.driver.press(KEY.escape)
+    one.driver.frames(3)
+    one.driver.type("X")
+    one.driver.frames(3)
+    assert one.state.draft == "half a Xdraft"
+
+
+def test_a_picture_that_is_pasted_is_no_text_and_that_is_said(chat):
+    one = chat()
+    one.driver.click("chat.input")
+    paste(one, "")
+    paste(one, "")
+    (notice,) = one.state.notices
+    assert "no text" in notice.text and MODEL.name in notice.text
+    paste(one, "words")
+    assert len(one.state.notices) == 1 and one.state.draft == "words"
