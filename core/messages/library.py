@@ -106,6 +106,7 @@ class Fit(Struct, frozen=True):
     # Of experts that stay in their file: of the parts are those that a token reads. 0: none do.
     in_file: int = 0
     rounded_again: float = 0.0  # share of the weights: see `ModelInfo`
+    writes: bool = True  # tokens, one after the other: `speed` is of that
 
     @property
     def fits(self) -> bool:

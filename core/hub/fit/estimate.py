@@ -62,6 +62,7 @@ class Planned(Struct, frozen=True):
     program: Program
     beside: tuple[Program, ...] = ()  # of the same weights: an encoder-decoder's encoder, a beam
     accelerator: Accelerator | None = None  # that runs what it takes beside C++
+    writes: bool = True  # tokens, one after the other; an encoder does not
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -99,7 +100,15 @@ def planned(
     loaded = description.loaded(options.mode, on_disk)
     specs = {name: one.spec for name, one in loaded.items()}
     model = read_model(description.metadata, specs, description.path)
-    return Planned(description, options, build, loaded, model.build(build), beside(model))
+    return Planned(
+        description,
+        options,
+        build,
+        loaded,
+        model.build(build),
+        beside(model),
+        writes=not model.embeds,
+    )
 
 
 def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
@@ -111,6 +120,8 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
     memory was measured to read.
     """
     memory = _executor_memory(plan, machine)
+    if not plan.writes:  # what an encoder keeps of a text is gone with the next one
+        memory = replace(memory, scratch=memory.scratch + memory.cache, cache=0)
     parts = _parts(plan, machine, memory)
     heap = sum(part.device for part in parts)
     if machine.is_unified:
@@ -129,6 +140,7 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
         speed=speed_of(plan.program, gb_s),
         active_bytes=active_bytes(plan.program.plans[0]),
         in_file=sum(plan.loaded[name].stored_bytes for name in plan.in_file),
+        writes=plan.writes,
     )
 
 

@@ -11,7 +11,7 @@ from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.messages.library import Fit, LocalModel, MemoryPart
 from llm_lite.core.quant.modes import again_sentence
 from llm_lite.desktop.features.library.model import SetFitOptions
-from llm_lite.desktop.features.library.state import FitAnswer, LibraryState, modes_of
+from llm_lite.desktop.features.library.state import FitAnswer, LibraryState, fitting, modes_of
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr
@@ -66,16 +66,14 @@ def draw_options(
     hints = [tr(hint) for hint in MODE_HINTS]
     modes = [(mode, f"{mode}{_sign(fits.get(mode))}") for mode in MODES]
     mode = chooser(ui, "library.fit.mode", modes, library.mode, hints)
-    most = trained or CONTEXTS[-1]
-    sizes = sorted(
-        {*(c for c in CONTEXTS if c <= most), library.context, *((trained,) * bool(trained))}
-    )
+    most, context = trained or CONTEXTS[-1], fitting(library.context, trained)
+    sizes = sorted({*(c for c in CONTEXTS if c <= most), context, *((trained,) * bool(trained))})
     options = [(str(count), tokens_of(count)) for count in sizes]
     width = min(imgui.get_content_region_avail().x, ui.u(60))
     hint = tr("How many tokens the model can use at once")
-    chosen = picker(ui, "library.fit.context", options, str(library.context), width, hint)
-    if mode != library.mode or int(chosen) != library.context:
-        return [SetFitOptions(mode, int(chosen))]
+    chosen = picker(ui, "library.fit.context", options, str(context), width, hint)
+    if mode != library.mode or int(chosen) != context:
+        return [SetFitOptions(mode, library.context if int(chosen) == context else int(chosen))]
     return []
 
 
@@ -197,6 +195,8 @@ def _draw_speed(ui: Ui, fit: Fit) -> None:
             "does not hold comes from the disk when it is chosen."
         )
         wrapped(ui, words.format(size=size(fit.in_file)), "warning")
+    if not fit.writes:
+        return
     if fit.speed is None:
         wrapped(ui, tr("Speed: unknown, as this machine's memory was not measured yet."))
         return

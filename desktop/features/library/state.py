@@ -139,12 +139,21 @@ class LibraryState(Struct, frozen=True):
         return replace(self, checking="", checked=MappingProxyType(known))
 
 
+def fitting(context: int, trained: int) -> int:
+    """Return a context that a model takes which was trained for so many tokens; 0: unknown."""
+    return min(context, trained) if trained else context
+
+
 def fit_of_local(state: LibraryState, name: str) -> FitQuestion:
-    return FitQuestion(name, "", "", state.mode, state.context)
+    model = state.model(name)
+    context = fitting(state.context, model.context if model else 0)
+    return FitQuestion(name, "", "", state.mode, context)
 
 
 def fit_of_file(state: LibraryState, repo: str, file: HubFile) -> FitQuestion:
-    return FitQuestion("", repo, file.name, state.mode, state.context)
+    model = state.hub_model(repo)
+    context = fitting(state.context, model.context if model else 0)
+    return FitQuestion("", repo, file.name, state.mode, context)
 
 
 def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:

@@ -91,7 +91,7 @@ def _row(fit: Fit, recommended: bool) -> tuple[str, ...]:
         fit.mode,
         *(amount(sizes[name]) for name in _PARTS),
         amount(total(fit)),
-        "-" if fit.speed is None else f"{fit.speed:.0f}",
+        "-" if fit.speed is None or not fit.writes else f"{fit.speed:.0f}",
         mark,
     )
 

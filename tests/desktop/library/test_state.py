@@ -20,6 +20,7 @@ from llm_lite.desktop.features.library.model import (
     TellModels,
     TellRepo,
     TellVerified,
+    with_library,
 )
 from llm_lite.desktop.features.library.state import (
     MOST_CHECKED,
@@ -107,6 +108,15 @@ def test_what_keeps_a_repository_from_being_read_is_told_where_it_is_shown():
     assert state.library.repo_problem == "is gone"
     state = did(state, ChooseRepo("c/d"), TellRepo("a/b", None, "is gone"))
     assert state.library.repo_problem == ""
+
+
+def test_a_fit_is_asked_for_a_context_that_the_model_has():
+    small = replace(LOCAL[1], context=256)
+    shown = did(listed(), ChooseLocal(small.name))
+    state = with_library(shown, local=(LOCAL[0], small))
+    assert {q.context for q in wanted_fits(state.library)} == {256}
+    unknown = with_library(shown, local=(LOCAL[0], replace(small, context=0)))
+    assert {q.context for q in wanted_fits(unknown.library)} == {4096}
 
 
 def test_fits_are_wanted_of_what_is_shown_and_only_once():

@@ -15,6 +15,8 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions
 from llm_lite.core.processor import emulated_isas
 from llm_lite.core.records import replace
+from tests.encoder_checks import write_case as write_encoder
+from tests.encoder_families import family_of as encoder_family
 from tests.families import family_of
 from tests.family_checks import write_case as write_mixture
 from tests.fixtures.seq2seq import marian
@@ -194,6 +196,20 @@ def test_an_encoder_decoder_counts_its_encoder_and_its_beam(tmp_path, device):
         executors = (runner.executor, *runner.beside)
         buffers = [buffer[0] for one in executors for buffer in one._state.values()]
         assert on_device.cache + on_device.maps == sum({b.handle: b.size for b in buffers}.values())
+    opened.close()
+
+
+def test_an_encoder_has_no_cache_and_no_speed(tmp_path):
+    """What it holds of a text counts among what a step takes."""
+    family = encoder_family("bert")
+    opened = open_source(write_encoder(family, next(iter(family.cases)), tmp_path))
+    options = EngineOptions(backend="cpu", context=4096)
+    plan = planned(opened, options, backends.ExecutorChoice("cpu", ""), Machine(None))
+    fit, memory = estimate(plan, Machine(None), 10.0), cpu_memory(plan.programs, plan.loaded, True)
+    assert not fit.writes and fit.context < 4096
+    parts = {part.name: part.host for part in fit.parts}
+    assert memory.cache > 0 == parts["cache"]
+    assert parts["scratch"] == memory.scratch + memory.cache
     opened.close()
 
 
