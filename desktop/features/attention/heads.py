@@ -65,7 +65,9 @@ WHY = mark(
     "once it is read again."
 )
 NO_TEXT = mark("No queries are stored yet: write a text, and its maps appear.")
-UNREAD = mark("The cache does not hold this conversation: its maps appear once it is read.")
+UNREAD = mark(
+    "The cache does not hold this conversation: what its tokens do appears once it is read."
+)
 
 
 class Fitted(Struct, frozen=True):
@@ -492,9 +494,13 @@ def labels_of(state: AppState) -> AxisLabels:
 
 def is_unread(state: AppState, maps: HeadMaps) -> bool:
     """Return whether a conversation is shown that the cache does not hold."""
+    return lacks_text(state) and bool(maps.layers) and maps.length < 2
+
+
+def lacks_text(state: AppState) -> bool:
+    """Return whether a conversation is shown of which the model here has read nothing."""
     here = state.model is not None and state.holds_conversations and not state.elsewhere
-    shown = here and bool(state.messages) and not state.running
-    return shown and bool(maps.layers) and maps.length < 2
+    return here and bool(state.messages) and not state.running and not state.owners
 
 
 def lacks_queries(state: AppState, maps: HeadMaps) -> bool:

@@ -316,7 +316,7 @@ def draw_headline(state: AppState, ui: Ui) -> None:
         _draw_forecast(state, ui, words, color, (end + ui.u(3), top), right)
     if other := others(state):
         words = tr("The cache also holds {n:,} tokens that are not of this conversation.")
-        text(ui, words.format(n=other), "muted", "small")
+        wrapped(ui, words.format(n=other))
         ui.mark("kv_cache.others")
 
 
@@ -381,7 +381,7 @@ def draw_totals(state: AppState, ui: Ui) -> None:
         ),
     ]
     status = state.cache.status
-    if status is not None:
+    if status is not None and state.cache.prompt:  # else what another conversation reused
         whose = f"{size(status.saved_bytes)}, {tokens(status.reused)}"
         rows.insert(1, (tr("Saved by reuse"), whose, tr(SAVED)))
     facts(ui, "kv", rows)

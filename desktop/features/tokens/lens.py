@@ -8,6 +8,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.messages import Alternative, LensResult, LensRow
+from llm_lite.desktop.features.attention.heads import UNREAD, draw_read_again, lacks_text
 from llm_lite.desktop.features.attention.model import ShowLens
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -59,6 +60,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     position = _position(state)
     text(ui, tr("Logit lens"), bold=True)
     help_mark(ui, tr(ABOUT))
+    if position is None and lacks_text(state):
+        wrapped(ui, tr(UNREAD))
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        return draw_read_again(ui, "lens") if state.reading is None else []
     if position is None:
         wrapped(ui, tr(EMPTY))
         imgui.dummy(ImVec2(0, ui.u(1)))
@@ -76,8 +81,14 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _position(state: AppState) -> int | None:
-    """Return the position of the selected token, else of the newest; None while there is none."""
-    last = state.context_used - 1
+    """Return the position of the selected token, else of the newest that the cache holds: of an
+    answer that is written, the last token comes there with the next one. None while there is
+    none."""
+    running = state.running
+    held = state.context_used
+    if running is not None:
+        held = held - 1 if running.phase == "decode" else running.done
+    last = held - 1
     if last < 0 or state.model is None:
         return None
     row = state.attention.row

@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Alternative,
     Generate,
@@ -11,15 +12,17 @@ from llm_lite.core.messages import (
     LoadModel,
     SetGains,
 )
-from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import ReadAgain, Steer
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.conversation import first_difference
 from llm_lite.desktop.features.program.model import SetAttention
-from llm_lite.desktop.features.program.state import AppState, Message, Token
-from llm_lite.desktop.features.tokens.lens import leads_words, settled
+from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
+from llm_lite.desktop.features.tokens.lens import _position, leads_words, settled
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.headless import sent
+from tests.desktop.fake_model import MODEL
+from tests.desktop.headless import READY, sent
 from tests.desktop.other_versions import others
 from tests.desktop.tokens import test_token_views
 from tests.desktop.tokens.test_token_views import ask
@@ -106,6 +109,31 @@ def test_where_answers_part():
     assert first_difference(said(1, 2), said(1, 2)) is None
     assert first_difference(said(1, 2), said(1)) == 1
     assert first_difference(said(1, 2), said(1, reason=None)) is None, "not yet"
+
+
+@pytest.mark.parametrize(
+    ("running", "newest"),
+    [
+        (None, 28),
+        (Running(Generate(()), 0.0, phase="decode"), 27),
+        (Running(Generate(()), 0.0, phase="prefill", done=12), 11),
+        (Running(Generate(()), 0.0), None),
+    ],
+)
+def test_the_lens_asks_only_of_what_the_cache_holds(running, newest):
+    """The newest token of an answer comes into the cache with the one behind it."""
+    state = AppState(model=MODEL, context_used=29, running=running)
+    assert _position(state) == newest
+    held = replace(state, attention=AttentionChoice(row=28))
+    assert _position(held) == newest
+
+
+def test_a_conversation_that_was_opened_again_is_read_from_the_lens(headless):
+    said = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    one = headless(replace(READY, tree=ConversationTree(said)))
+    one.driver.click("tab.lens")
+    one.driver.click("lens.read")
+    assert one.did(ReadAgain) == [ReadAgain()]
 
 
 def test_the_lens_asks_of_the_token_that_is_held(talk):

@@ -10,7 +10,7 @@ from tests.desktop.headless import READY
 
 
 @pytest.mark.parametrize(
-    ("font_size", "size", "is_cut"), [(15.0, (900, 600), False), (26.0, (700, 600), True)]
+    ("font_size", "size", "is_cut"), [(15.0, (900, 600), False), (32.0, (600, 600), True)]
 )
 def test_the_hint_ends_before_the_buttons(headless, monkeypatch, font_size, size, is_cut):
     shown = []
