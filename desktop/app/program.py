@@ -28,6 +28,7 @@ from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.features.attachments.host import FileReader
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.chat.model import queued_message
 from llm_lite.desktop.features.chat.reading import is_sentence_only
 from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
@@ -124,6 +125,8 @@ class Program:
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
+        if (message := queued_message(self.state)) is not None:
+            self.do(message)
         for action in self.idle.poll(self.state, now) if self.history else ():
             self.do(action)
         self._note()

@@ -24,11 +24,11 @@ from llm_lite.desktop.features.chat.input_card import (
     lines_height,
     pastes_no_text,
 )
-from llm_lite.desktop.features.chat.model import CancelEdit, Send, SetDraft, StopAnswer
+from llm_lite.desktop.features.chat.model import CancelEdit, KeepDraft, Send, SetDraft, StopAnswer
 from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
 from llm_lite.desktop.features.layouts.view import show_view
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.requests import obstacle
+from llm_lite.desktop.features.program.requests import obstacle, waits_for_model
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.slash import Slash
 from llm_lite.desktop.features.prompts.view import draw_prompts
@@ -87,14 +87,9 @@ def _draw_field(
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.local(InputKeys).active
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
-    written = draw_field(
-        ui,
-        held,
-        "chat.input",
-        spot,
-        size,
-        tr("Write how it goes on") if completes(state) else tr("Ask something"),
-    )
+    hint = tr("Write how it goes on") if completes(state) else tr("Ask something")
+    with ui.colored(text="faint" if state.queued else "text"):
+        written = draw_field(ui, held, "chat.input", spot, size, hint)
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.again()
@@ -124,6 +119,8 @@ def _draw_field(
 def _escape(state: AppState) -> list[Action]:
     if state.busy:
         return [StopAnswer()]
+    if state.queued:
+        return [KeepDraft()]
     return [CancelEdit()] if state.editing is not None else []
 
 
@@ -137,9 +134,11 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
         stopped = draw_stop(ui, "chat.stop", side, state.running.stopping)
         return [*actions, StopAnswer()] if stopped else actions
     has_content = bool(held.text.strip() or state.files.files)
-    hindrance = obstacle(state) or files_obstacle(state)
-    ready = has_content and not hindrance
-    hint = (hindrance if has_content else "") or with_keys(tr("Send"), "send")
+    waits = waits_for_model(state)
+    hindrance = "" if waits else obstacle(state) or files_obstacle(state)
+    ready = has_content and not hindrance and not state.queued
+    words = tr("Send as soon as the model is loaded") if waits else tr("Send")
+    hint = (hindrance if has_content else "") or with_keys(words, "send")
     clicked = draw_send(ui, "chat.send", side, ready, hint)
     if clicked:
         held.focus = True
@@ -169,7 +168,11 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> lis
     words = tr("{send} sends  ·  {broken} breaks the line").format(send=send, broken=broken)
     if state.busy:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
-    form, gains = "" if state.busy else _form(state), steered(state)
+    if state.queued:
+        words = tr("Sent as soon as the model is loaded  ·  {keys} keeps it here")
+        words = words.format(keys=keys_of("escape"))
+    plain = state.busy or state.queued
+    form, gains = "" if plain else _form(state), steered(state)
     warned = cannot_draw(ui, state.draft)
     actions, at, end = list[Action](), ImVec2(round(x + ui.u(1)), y), x + width
     with ui.font(style="small"):
@@ -177,7 +180,7 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> lis
             hint = tr("Set under Sampling. Click to change it.")
             if _draw_link(ui, "chat.form", form, hint, at, end):
                 ui.show_popover("sampler", "sampler.form")
-        elif state.busy or warned or not gains:
+        elif plain or warned or not gains:
             words = fit(warned or words, width - ui.u(2))
             imgui.get_window_draw_list().add_text(at, ui.color("faint"), words)
             at.x += imgui.calc_text_size(words).x + ui.u(3)

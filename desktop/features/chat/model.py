@@ -45,6 +45,7 @@ from llm_lite.desktop.features.program.requests import (
     obstacle,
     request_answer,
     show,
+    waits_for_model,
     with_message,
     wrote,
 )
@@ -118,6 +119,10 @@ class ResetSampling(Action, frozen=True):
     """Nothing is set any more: the model's own defaults hold, or else the program's."""
 
 
+class KeepDraft(Action, frozen=True):
+    """Do not send the draft once the model is loaded: it stays in the input."""
+
+
 class SetForm(Action, frozen=True):
     """Let the conversation that is about to begin be a chat, or a text that the model continues."""
 
@@ -141,10 +146,21 @@ def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:
     if len(action.text) > TYPED:
         words = tr("The input holds at most {most:,} characters: the rest was left out.")
         state = notify(state, "warning", words.format(most=TYPED), now)
-    return replace(state, draft=typed(action.text)), ()
+    draft = typed(action.text)
+    return replace(state, draft=draft, queued=state.queued and draft == state.draft), ()
+
+
+def queued_message(state: AppState) -> Send | None:
+    """Return the draft that waited for the model, once that is loaded or will not be."""
+    return Send(state.draft) if state.queued and state.load is None else None
+
+
+def _keep_draft(action: KeepDraft, state: AppState, now: float) -> Result:
+    return replace(state, queued=False), ()
 
 
 def _send(action: Send, state: AppState, now: float) -> Result:
+    state = replace(state, queued=False)
     text, at = typed(action.text.strip()), state.editing
     if completes(state) and text:
         text = typed(action.text)  # the text goes on as it is, with its spaces and lines
@@ -153,6 +169,8 @@ def _send(action: Send, state: AppState, now: float) -> Result:
     edited = state.messages[at] if at is not None and at < len(state.messages) else None
     if edited is not None and edited.role == "assistant":
         return _send_answer(action, state, text, now)
+    if waits_for_model(state):
+        return replace(state, draft=typed(action.text), queued=True), ()
     if problem := obstacle(state) or files_obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
     new_role: Role = "text" if completes(state) else "user"
@@ -536,6 +554,7 @@ def _with_answer(state: AppState, answer: Message) -> AppState:
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetDraft: _set_draft,
     Send: _send,
+    KeepDraft: _keep_draft,
     StopAnswer: _stop_answer,
     ContinueAnswer: _continue_answer,
     Regenerate: _regenerate,

@@ -11,7 +11,7 @@ from llm_lite.desktop.features.encoder.view import draw as draw_encoding
 from llm_lite.desktop.features.layouts import view as layouts
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import CancelLoading, OpenModel
-from llm_lite.desktop.features.program.requests import obstacle
+from llm_lite.desktop.features.program.requests import obstacle, waits_for_model
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.view import draw_strip, strip_height
 from llm_lite.desktop.features.sampling.model import completes, has_template
@@ -266,7 +266,8 @@ def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
     for number, (verb, prompt) in enumerate(BEGINNINGS if goes_on else EXAMPLES):
         prompt = tr(prompt)
         if _example(ui, f"example.{number}", tr(verb), prompt, width):
-            actions.append(SetDraft(prompt) if obstacle(state) else Send(prompt))
+            can_send = waits_for_model(state) or not obstacle(state)
+            actions.append(Send(prompt) if can_send else SetDraft(prompt))
     return actions
 
 

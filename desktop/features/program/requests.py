@@ -33,10 +33,15 @@ def hindrance(state: AppState) -> str:
     if state.quantization.work:
         return tr("Something is being measured. Stop it first, or wait until it ends.")
     if state.load:
-        return tr("The model is still loading. The message stays in the input.")
+        return tr("The model is still loading.")
     if state.model is None:
         return tr("No model is loaded. Choose one first; the message stays in the input.")
     return ""
+
+
+def waits_for_model(state: AppState) -> bool:
+    """Return whether a message can be asked as soon as the model is loaded, and not before."""
+    return state.load is not None and not state.busy and not state.quantization.work
 
 
 def under_way(state: AppState) -> tuple[Command, ...]:

@@ -323,6 +323,7 @@ class AppState(Switches, frozen=True):
     editing: int | None = of("conversation", None)
     aside: str = of("conversation", "")  # the draft of before, which comes back when the edit ends
     files: DraftFiles = divided(DraftFiles)  # that go with the draft
+    queued: bool = of("conversation", False)  # the draft is sent once the model is loaded
     new_draft: NewDraft = made("program", NewDraft)  # of new chats, while another is in front
     running: Running | None = of("conversation", None)
     reading: Reading | None = of("conversation", None)

@@ -3,6 +3,7 @@
 import pytest
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages import Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import (
     LONG,
@@ -15,11 +16,13 @@ from llm_lite.desktop.features.attachments.model import (
     pasted,
 )
 from llm_lite.desktop.features.chat.model import SetDraft, SetForm
+from llm_lite.desktop.features.program.model import OpenModel
+from llm_lite.desktop.features.program.state import AppState, Load
 from llm_lite.desktop.language.incoming import TYPED
 from llm_lite.desktop.widgets.text_input import lines_field
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
-from tests.desktop.headless import READY
+from tests.desktop.headless import READY, sent
 from tests.paths import ROOT
 
 KEY = imgui.Key
@@ -298,3 +301,54 @@ def test_a_picture_that_is_pasted_is_no_text_and_that_is_said(chat):
     assert "no text" in notice.text and MODEL.name in notice.text
     paste(one, "words")
     assert len(one.state.notices) == 1 and one.state.draft == "words"
+
+
+@pytest.fixture
+def loading(headless):
+    """A window whose model comes when the test says so."""
+    one, engine = headless(AppState()), FakeEngine(0.0)
+    one.program.start(engine)
+    one.program.do(OpenModel(None))
+    one.program.state = replace(one.state, load=Load("slow", asked=one.state.load.asked))
+    events = one.program.engine.poll
+    held = []
+    engine.poll = lambda: held.extend(events()) or []
+    one.driver.click("chat.input")
+    one.driver.type("Why?")
+    one.driver.press(KEY.enter)
+    one.driver.frames(2)
+
+    def arrive():
+        engine.poll = lambda: [held.pop(0) for _ in range(len(held))] or events()
+
+    return one, engine, arrive
+
+
+def test_a_message_waits_for_the_model(loading):
+    one, engine, arrive = loading
+    assert one.state.queued and one.state.draft == "Why?" and not one.state.notices
+    assert sent(engine, Generate) == []
+    arrive()
+    one.driver.wait("the answer", lambda s: len(s.messages) == 2 and not s.busy, pace=0)
+    assert one.state.messages[0].text == "Why?"
+    assert (one.state.draft, one.state.queued) == ("", False)
+    assert len(sent(engine, Generate)) == 1
+
+
+@pytest.mark.parametrize("how", ["escape", "typing"])
+def test_it_waits_no_more_where_a_person_goes_on_writing(loading, how):
+    one, engine, arrive = loading
+    one.driver.press(KEY.escape) if how == "escape" else one.driver.type(" And how?")
+    one.driver.frames(2)
+    assert not one.state.queued and one.state.draft.startswith("Why?")
+    arrive()
+    one.driver.wait("the model", lambda s: s.model is not None and s.load is None, pace=0)
+    one.driver.frames(3)
+    assert sent(engine, Generate) == [] and one.state.draft.startswith("Why?")
+
+
+def test_it_stays_in_the_input_where_no_model_came(loading):
+    one, _, _ = loading
+    one.program.state = replace(one.state, load=None)
+    one.driver.frames(3)
+    assert one.state.draft == "Why?" and not one.state.queued and len(one.state.notices) == 1

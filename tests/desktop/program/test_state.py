@@ -36,6 +36,7 @@ from llm_lite.desktop.features.chat.model import (
     Regenerate,
     Send,
     StopAnswer,
+    queued_message,
 )
 from llm_lite.desktop.features.performance.speed import RATE_SAMPLES
 from llm_lite.desktop.features.program.act import act, due
@@ -119,11 +120,21 @@ def test_answer_is_collected_with_tokens_and_statistics():
     assert state.decode_rate == 40.0
 
 
+LOADING = replace(READY, load=play(READY, OpenModel("x"))[0].load)
+
+
+def test_a_message_waits_for_a_model_that_is_loading():
+    after, commands = play(replace(LOADING, draft="my text"), Send("my text"))
+    assert commands == [] and after.queued and queued_message(after) is None
+    assert (after.draft, after.messages, after.notices) == ("my text", (), ())
+    assert queued_message(replace(after, load=None)) == Send("my text")
+
+
 @pytest.mark.parametrize(
     ("state", "word"),
     [
         (asked(), "being written"),
-        (replace(READY, load=play(READY, OpenModel("x"))[0].load), "loading"),
+        (replace(LOADING, running=asked().running), "being written"),
         (AppState(), "No model"),
     ],
 )
