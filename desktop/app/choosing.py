@@ -10,12 +10,14 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.attachments.model import AttachFiles
 from llm_lite.desktop.features.file_chooser.host import (
     ATTACHMENTS,
+    CONVERSATIONS,
     IMPORT,
     MODEL,
     FileDialog,
     NoDialogError,
     Wish,
 )
+from llm_lite.desktop.features.history.model import ImportConversations
 from llm_lite.desktop.features.library.model import ImportLocal
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.prompts.model import ImportPrompts
@@ -46,6 +48,9 @@ class FileChoice:
     def choose_import(self) -> None:
         self._choose(IMPORT)
 
+    def choose_conversations(self) -> None:
+        self._choose(CONVERSATIONS)
+
     def poll(self) -> None:
         """Open or attach the files that the dialog returned, if it was answered."""
         try:
@@ -57,6 +62,9 @@ class FileChoice:
             self._open(chosen[0])
         elif chosen and self._dialog.wish is IMPORT:
             self._program.do(ImportLocal(str(chosen[0])))
+            self._on_given()
+        elif chosen and self._dialog.wish is CONVERSATIONS:
+            self._program.do(ImportConversations(str(chosen[0])))
             self._on_given()
         elif chosen:
             self._attach(chosen)
@@ -77,7 +85,7 @@ class FileChoice:
 
     def _choose(self, wish: Wish) -> None:
         """Open the system's dialog, or the window's own where there is none."""
-        recent = self._program.state.recent
+        recent = self._program.state.recent if wish.purpose in ("model", "import") else ()
         try:
             self._dialog.show(Path(recent[0]).parent if recent else None, wish)
         except NoDialogError:

@@ -33,7 +33,11 @@ from llm_lite.desktop.features.chat.reading import is_sentence_only
 from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
 from llm_lite.desktop.features.file_chooser.state import Purpose
-from llm_lite.desktop.features.history.model import ConversationBegun, TellHistory
+from llm_lite.desktop.features.history.model import (
+    ChooseConversations,
+    ConversationBegun,
+    TellHistory,
+)
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.host_installer import Installer, catalogue
 from llm_lite.desktop.features.library.model import ChooseImport
@@ -82,6 +86,9 @@ class Program:
         self.on_choose_file: Callable[[], None] = partial(self.choose_here, "model")
         self.on_choose_attachments: Callable[[], None] = partial(self.choose_here, "attach")
         self.on_choose_import: Callable[[], None] = partial(self.choose_here, "import")
+        self.on_choose_conversations: Callable[[], None] = partial(
+            self.choose_here, "conversations"
+        )
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -205,6 +212,8 @@ class Program:
             self.on_choose_attachments()
         elif isinstance(action, ChooseImport):
             self.on_choose_import()
+        elif isinstance(action, ChooseConversations):
+            self.on_choose_conversations()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):

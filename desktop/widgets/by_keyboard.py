@@ -11,6 +11,12 @@ FLAT = imgui.ChildFlags_.nav_flattened  # a part of a window whose controls are 
 _FOCUSED = imgui.FocusedFlags_.root_and_child_windows
 
 
+def is_entered() -> bool:
+    """Return whether Enter was pressed, of the letters or of the digits."""
+    keys = imgui.Key
+    return imgui.is_key_pressed(keys.enter, False) or imgui.is_key_pressed(keys.keypad_enter, False)
+
+
 def press_area(name: str, size: ImVec2) -> bool:
     """Draw a place to press; return whether it was pressed by the mouse, Space or Enter."""
     return bool(imgui.invisible_button(name, size, imgui.ButtonFlags_.enable_nav))

@@ -19,6 +19,7 @@ from llm_lite.core.errors import DeviceError, FileError, RequestError
 from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.desktop.features.file_chooser.model import BrowseFolder, FolderRead, ShowFiles
 from llm_lite.desktop.features.file_chooser.state import (
+    CONVERSATION_PATTERNS,
     MODEL_PATTERNS,
     MOST_ENTRIES,
     FileEntry,
@@ -53,6 +54,11 @@ class Wish(Struct, frozen=True):
 
 MODEL = Wish(mark("Open a model"), ((mark("Models"), _MODELS), (mark("All files"), "*")))
 IMPORT = Wish(mark("Import a model"), MODEL.kinds, "import")
+CONVERSATIONS = Wish(
+    mark("Import conversations"),
+    ((mark("Conversations"), " ".join(CONVERSATION_PATTERNS)), MODEL.kinds[1]),
+    "conversations",
+)
 ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), "attach")
 
 
@@ -245,7 +251,8 @@ def begin_choosing(purpose: Purpose, state: AppState) -> ShowFiles:
     of the person's folders that is there."""
     places = _places()
     wanted = [*map(Path, state.chooser.recent[:1])]
-    wanted += [Path(path).parent for path in state.recent[:1] if purpose != "attach"]
+    of_models = purpose in ("model", "import")
+    wanted += [Path(path).parent for path in state.recent[:1] if of_models]
     wanted += [Path(folder) for _, folder in places]
     found = (str(place) for place in wanted if place.is_absolute() and place.is_dir())
     return ShowFiles(purpose, next(found, os.sep), places)

@@ -9,8 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 Place = Literal["home", "documents", "downloads"]
-Purpose = Literal["model", "import", "attach"]
+Purpose = Literal["model", "import", "attach", "conversations"]
 MODEL_PATTERNS = ("*.gguf", "*.safetensors", "config.json", "variant.json", "slice.json")
+CONVERSATION_PATTERNS = ("*.json",)
 MOST_ENTRIES = 20_000  # of a folder that are listed
 MOST_FOLDERS = 6  # that were chosen from last
 
@@ -33,7 +34,7 @@ class FilesState(Struct, frozen=True):
     named: str = ""  # the file of `folder` whose path was asked for
     problem: str = ""  # why the folder that was asked for cannot be listed
     hidden: bool = False  # hidden entries are shown
-    all_kinds: bool = False  # files that are no models are shown too
+    all_kinds: bool = False  # files of other kinds than those that are wanted are shown too
     places: tuple[tuple[Place, str], ...] = ()  # folders to begin with, and what they are
     recent: tuple[str, ...] = ()  # folders that files were chosen from, the last one first
 
@@ -56,7 +57,8 @@ class FilesState(Struct, frozen=True):
     def _is_of_kind(self, name: str) -> bool:
         if self.purpose == "attach" or self.all_kinds:
             return True
-        return any(fnmatch(name.lower(), pattern) for pattern in MODEL_PATTERNS)
+        known = CONVERSATION_PATTERNS if self.purpose == "conversations" else MODEL_PATTERNS
+        return any(fnmatch(name.lower(), pattern) for pattern in known)
 
     def chose_from(self, folder: str) -> tuple[str, ...]:
         """The recent folders once something was chosen from `folder`."""

@@ -18,6 +18,7 @@ from llm_lite.desktop.features.file_chooser.state import (
     Purpose,
     parent_of,
 )
+from llm_lite.desktop.features.history.model import ImportConversations
 from llm_lite.desktop.features.library.model import ImportLocal
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenModel
@@ -25,6 +26,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.incoming import shown_path
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.language.units import size
+from llm_lite.desktop.widgets.by_keyboard import is_entered
 from llm_lite.desktop.widgets.controls import toggle
 from llm_lite.desktop.widgets.icons import (
     ICON_CHECK,
@@ -51,6 +53,7 @@ TITLES: dict[Purpose, str] = {
     "model": mark("Open a model"),
     "import": mark("Import a model"),
     "attach": mark("Attach files"),
+    "conversations": mark("Import conversations"),
 }
 PLACES: dict[Place, str] = {
     "home": mark("Home"),
@@ -127,11 +130,11 @@ def _draw_inside(files: FilesState, ui: Ui) -> list[Action]:
     opened = _draw_rows(files, ui, held, listed, max(room - used, ui.u(12)))
     imgui.end_group()
     actions += _draw_foot(files, ui)
-    if _is_entered() and _is_path(held.query):
+    if is_entered() and _is_path(held.query):
         asked = held.query.strip()
         held.query, held.field = "", held.field + 1
         return [BrowseFolder(asked)]
-    if opened is None and _is_entered() and listed:
+    if opened is None and is_entered() and listed:
         opened = listed[held.at]
     if opened is not None and opened.is_folder:
         return [BrowseFolder(_path(files, opened))]
@@ -161,10 +164,6 @@ def _is_path(query: str) -> bool:
     return query.lstrip().startswith("~") or Path(query.strip()).is_absolute()
 
 
-def _is_entered() -> bool:
-    return imgui.is_key_pressed(KEY.enter, False) or imgui.is_key_pressed(KEY.keypad_enter, False)
-
-
 def _end(ui: Ui, actions: list[Action]) -> list[Action]:
     imgui.close_current_popup()
     ui.request("input")
@@ -186,6 +185,8 @@ def _given(purpose: Purpose, paths: list[str]) -> list[Action]:
         done = OpenModel(paths[0])
     elif purpose == "import":
         done = ImportLocal(paths[0])
+    elif purpose == "conversations":
+        done = ImportConversations(paths[0])
     else:
         done = AttachFiles(tuple(paths))
     return [CloseFiles(tuple(paths)), done]
@@ -359,8 +360,9 @@ def _draw_open(files: FilesState, ui: Ui, paths: list[str]) -> bool:
     pressed."""
     label = tr("Open")
     if files.takes_many:
-        count = max(len(paths), 1)
+        count = len(paths)
         label = trn("Attach {n} file", "Attach {n} files", count).format(n=count)
+        label = label if count else tr("Attach")
     width = imgui.calc_text_size(label).x + ui.u(8)
     imgui.same_line(ui.right(width))
     return primary_button(ui, "files.open", label, enabled=bool(paths), width=width)

@@ -12,6 +12,7 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     BeginRename,
+    ChooseConversations,
     DeleteAll,
     DeleteConversation,
     EmptyTrash,
@@ -27,12 +28,13 @@ from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.widgets.by_keyboard import press_area
+from llm_lite.desktop.widgets.by_keyboard import is_entered, press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_ARCHIVE,
     ICON_CHAT,
     ICON_DOWNLOAD,
     ICON_EDIT,
+    ICON_FOLDER_OPEN,
     ICON_PIN,
     ICON_TRASH,
     ICON_UNDO,
@@ -191,13 +193,14 @@ def _place(ui: Ui) -> ImVec2:
     return ImVec2(low.x + size.x + ui.u(2), low.y + ui.u(12))
 
 
-def _path(ui: Ui, name: str, path: str) -> str:
+def _path(ui: Ui, name: str, path: str) -> tuple[str, bool]:
+    """Draw the field of a path; return it, and whether Enter was pressed there."""
     imgui.set_next_item_width(-1)
     if imgui.is_window_appearing():
         imgui.set_keyboard_focus_here()
     _, path = imgui.input_text_with_hint(f"##{name}.path", tr("Path of a file"), path)
     ui.mark(f"{name}.path")
-    return path[:LONGEST]
+    return path[:LONGEST], is_entered() and (imgui.is_item_active() or imgui.is_item_deactivated())
 
 
 def _proposed(row: ConversationRow) -> str:
@@ -216,7 +219,7 @@ def _draw_export(ui: Ui) -> list[Action]:
         wrapped(ui, tr(EXPORT_NOTE))
         if menus.export_path is None:
             menus.export_path = _proposed(row)
-        menus.export_path = _path(ui, EXPORT, menus.export_path)
+        menus.export_path, _ = _path(ui, EXPORT, menus.export_path)
         path, actions = menus.export_path.strip(), list[Action]()
         for kind, ending, label in KINDS:
             if kind != KINDS[0][0]:
@@ -234,11 +237,17 @@ def _draw_import(ui: Ui) -> list[Action]:
             return []
         wrapped(ui, tr(IMPORT_NOTE))
         menus = ui.local(HistoryMenus)
-        menus.import_path = _path(ui, IMPORT, menus.import_path)
+        menus.import_path, entered = _path(ui, IMPORT, menus.import_path)
         path = menus.import_path.strip()
-        if primary_button(ui, f"{IMPORT}.go", tr("Import"), enabled=bool(path)):
+        if primary_button(ui, f"{IMPORT}.go", tr("Import"), enabled=bool(path)) or (
+            entered and path
+        ):
             imgui.close_current_popup()
             return [ImportConversations(path)]
+        imgui.same_line(0, ui.u(2))
+        if button(ui, f"{IMPORT}.choose", tr("Choose a file"), ICON_FOLDER_OPEN):
+            imgui.close_current_popup()
+            return [ChooseConversations()]
         return []
 
 

@@ -114,6 +114,10 @@ class ExportConversation(HostAction, frozen=True):
     path: str
 
 
+class ChooseConversations(HostAction, frozen=True):
+    """Open the dialog for a file of conversations to import."""
+
+
 class ImportConversations(HostAction, frozen=True):
     path: str
 

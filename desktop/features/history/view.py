@@ -17,7 +17,7 @@ from llm_lite.desktop.features.history.state import FoundRow, HistoryPart, Histo
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
+from llm_lite.desktop.widgets.by_keyboard import FLAT, is_entered, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CLOSE, ICON_MORE, ICON_SEARCH
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, text, wrap_lines
@@ -119,9 +119,7 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
             query = ""
     if escaped and was_active:
         query = ""
-    entered = imgui.is_key_pressed(imgui.Key.enter, False)
-    entered = entered or imgui.is_key_pressed(imgui.Key.keypad_enter, False)
-    if entered and was_active and history.found and history.found_for == query:
+    if is_entered() and was_active and history.found and history.found_for == query:
         first = history.found[0]
         actions.append(OpenConversation(first.conversation, first.message))
     if query != history.query:

@@ -12,6 +12,7 @@ from llm_lite.desktop.features.attachments.model import AttachFiles, ChooseAttac
 from llm_lite.desktop.features.file_chooser import host as dialogs
 from llm_lite.desktop.features.file_chooser.model import BrowseFolder, CloseFiles, ShowFiles
 from llm_lite.desktop.features.file_chooser.state import FileEntry, FilesState, parent_of
+from llm_lite.desktop.features.history.model import ChooseConversations, ImportConversations
 from llm_lite.desktop.features.library.model import ChooseImport, ImportLocal
 from llm_lite.desktop.features.program.model import ChooseFile, OpenModel
 from tests.desktop.headless import READY
@@ -189,7 +190,9 @@ def test_it_stays_inside_the_window(chooser, size, font):
         assert x0 <= one_of[0] and one_of[2] <= x1 and y0 <= one_of[1] and one_of[3] <= y1
 
 
-@pytest.mark.parametrize("action", [ChooseFile(), ChooseAttachments(), ChooseImport()])
+@pytest.mark.parametrize(
+    "action", [ChooseFile(), ChooseAttachments(), ChooseImport(), ChooseConversations()]
+)
 def test_it_is_used_where_the_system_has_no_dialog(headless, monkeypatch, action):
     monkeypatch.setattr(dialogs, "LINUX_HELPERS", ("no-such-program",))
     monkeypatch.setattr(dialogs.sys, "platform", "linux")
@@ -198,9 +201,28 @@ def test_it_is_used_where_the_system_has_no_dialog(headless, monkeypatch, action
     one.program.on_choose_file = choice.choose_model
     one.program.on_choose_attachments = choice.choose_attachments
     one.program.on_choose_import = choice.choose_import
+    one.program.on_choose_conversations = choice.choose_conversations
     one.program.do(action)
     one.driver.wait("a folder", lambda s: s.chooser.folder and not s.chooser.wanted)
     one.driver.frames(2)
     assert one.driver.shows("files") and not one.state.notices
-    purposes = {ChooseFile: "model", ChooseAttachments: "attach", ChooseImport: "import"}
+    purposes = {
+        ChooseFile: "model",
+        ChooseAttachments: "attach",
+        ChooseImport: "import",
+        ChooseConversations: "conversations",
+    }
     assert one.state.chooser.purpose == purposes[type(action)]
+
+
+def test_a_file_of_conversations_is_chosen_among_such_files(headless, tmp_path):
+    for name in ("talks.json", "notes.txt", "model.gguf"):
+        (tmp_path / name).write_text("x")
+    one = headless(READY)
+    one.program.do(ShowFiles("conversations", str(tmp_path)))
+    one.driver.wait("the folder", lambda s: s.chooser.entries)
+    one.driver.frames(2)
+    assert [entry.name for entry in one.state.chooser.listed("")] == ["talks.json"]
+    one.driver.click("files.row.0")
+    one.driver.click("files.open")
+    assert one.did(ImportConversations) == [ImportConversations(str(tmp_path / "talks.json"))]

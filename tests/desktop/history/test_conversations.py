@@ -12,6 +12,7 @@ from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     BeginRename,
+    ChooseConversations,
     DeleteAll,
     DeleteConversation,
     ExportConversation,
@@ -426,3 +427,20 @@ def test_enter_opens_the_first_that_a_search_found(listed):
     one.driver.click("history.search")
     one.driver.press(KEY.enter)
     assert one.did(OpenConversation) == [OpenConversation(998, 7)]
+
+
+def test_enter_imports_the_path_and_a_file_can_be_chosen(listed):
+    one = listed()
+    one.driver.click("history.more")
+    one.driver.click("history.list.import")
+    one.driver.frames(3)
+    one.driver.press(KEY.enter)
+    assert not one.did(ImportConversations), "no path is typed"
+    one.driver.click("history.import.path")
+    one.driver.type("/tmp/talks.json")
+    one.driver.press(KEY.enter)
+    assert one.did(ImportConversations) == [ImportConversations("/tmp/talks.json")]
+    one.driver.click("history.more")
+    one.driver.click("history.list.import")
+    one.driver.click("history.import.choose")
+    assert one.did(ChooseConversations) and not one.driver.shows("history.import.path")

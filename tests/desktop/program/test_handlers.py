@@ -10,6 +10,7 @@ from llm_lite.core.messages import Event, TitleMade
 from llm_lite.desktop import features
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.history.model import ChooseConversations
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.model import ChooseImport
 from llm_lite.desktop.features.program.act import ACTIONS
@@ -18,7 +19,10 @@ from llm_lite.desktop.features.program.apply import EVENTS, REPLIES
 from llm_lite.desktop.features.program.model import ChooseFile, OpenLink, ResetLayout, SaveText
 from llm_lite.desktop.features.registry import FEATURES, joined
 
-OF_THE_PROGRAM = {AskFreeMemory, ChooseAttachments, ChooseFile, ChooseImport, OpenLink, SaveText}
+OF_THE_PROGRAM = {
+    AskFreeMemory, ChooseAttachments, ChooseConversations, ChooseFile, ChooseImport, OpenLink,
+    SaveText,
+}  # fmt: skip
 OF_THE_INTERFACE = {ResetLayout}
 
 
