@@ -397,7 +397,8 @@ def _answer_replied(event: Event, asked: Generate, state: AppState, now: float) 
         case Ended():
             failed = GenerationFinished("error", GenerationStats(), event.failure)
             state = _generation_finished(failed, state, running, now)
-            return notify(state, "error", event.failure, now)
+            hidden = state.lesson.shown or state.library.shown  # else the answer says it
+            return notify(state, "error", event.failure, now) if hidden else state
     return state
 
 

@@ -127,11 +127,17 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
         if effect is not None and not math.isnan(effect.kl) and effect_is_shown(state):
             where = tr("KL {kl} nats at the last token")
             if state.holds_conversations:
-                where = tr("KL {kl} nats at the next token")
+                where = tr("KL {kl} nats at the next token alone")
             words += "  ·  " + where.format(kl=divergence(effect.kl))
     imgui.same_line(0, ui.u(3))
-    imgui.align_text_to_frame_padding()
-    text(ui, words, "text" if changed else "muted", "small")
+    with ui.font(style="small"):
+        beside = imgui.calc_text_size(words).x <= imgui.get_content_region_avail().x
+    if beside:
+        imgui.align_text_to_frame_padding()
+        text(ui, words, "text" if changed else "muted", "small")
+    else:
+        imgui.new_line()
+        wrapped(ui, words, "text" if changed else "muted")
     ui.mark("steer.effect")
     explained = state.holds_conversations or (state.writes_targets and effect is not None)
     tip(ui, tr(KL_TARGET if state.writes_targets else KL) if explained else "")

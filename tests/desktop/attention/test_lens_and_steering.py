@@ -6,6 +6,7 @@ from imgui_bundle import imgui
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Alternative,
+    GainsEffect,
     Generate,
     Inspect,
     LensRow,
@@ -16,6 +17,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import ReadAgain, Steer
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.conversation import first_difference
+from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
 from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
 from llm_lite.desktop.features.tokens.lens import _position, leads_words, settled
@@ -167,3 +169,19 @@ def test_the_lens_says_from_which_layer_on_a_token_leads():
     assert (
         leads_words(late, 2) == "Only the last layer, at the top, finds “<|endoftext|>” likeliest."
     )
+
+
+@pytest.mark.parametrize("wide", [16.0, 40.0])
+def test_the_effect_of_gains_is_told_whole(headless, wide):
+    """On a line of its own where it has no room beside the buttons."""
+    sides = Sides(sizes=Sizes(list_width=12.0, inspector_width=wide))
+    state = replace(READY, layouts=Layouts("inspect", "inspect", sides, sides, sides))
+    gains = ((0.5,) * MODEL.heads,) * MODEL.layers
+    one = headless(state, size=(1600, 900))
+    one.driver.click("tab.steer")
+    one.program.do(Steer(gains))
+    steering = replace(one.state.steering, effect=GainsEffect(1.25))
+    one.program.state = replace(one.state, steering=steering)
+    one.driver.frames(3)
+    _, _, right, _ = one.driver.rect("view.steer")
+    assert one.driver.rect("steer.effect")[2] <= right

@@ -38,6 +38,7 @@ from llm_lite.desktop.features.chat.model import (
     StopAnswer,
     queued_message,
 )
+from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.performance.speed import RATE_SAMPLES
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.action import Action
@@ -245,7 +246,10 @@ def test_an_answer_that_fails_says_why_and_keeps_what_was_said():
     state, _ = play(state, TokenDecoded(3, "so far", 1.0, 3), failed)
     last = state.messages[-1]
     assert (last.text, last.stop_reason, last.problem) == ("so far", "error", "the device is gone")
-    assert not state.busy and state.notices[-1].text == "The device is gone."
+    assert not state.busy and state.notices == (), "it is said once, at the answer"
+    away = replace(asked(), lesson=LessonState(shown=True))
+    failed = (Ended("the device is gone"), away.running.asked)
+    assert play(away, failed)[0].notices[-1].text == "The device is gone.", "which is not in sight"
 
 
 def test_load_and_cancel():
