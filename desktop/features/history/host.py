@@ -170,6 +170,7 @@ class HistoryHost(Host):
         self._cursor: PageCursor | None = None  # where the rows end that were read
         self._last: int | None = None  # and their last one
         self._paging = False
+        self._told: set[int] = set()  # conversations of which it was said who else wrote them
         self._query = ""
         self._palette_query = ""
         self._thread = threading.Thread(target=self._work, name="history", daemon=True)
@@ -275,6 +276,7 @@ class HistoryHost(Host):
                 self._submit(lambda: self._rows_of(numbers))
             case HistoryChangedElsewhere():
                 self._submit(self._first_rows)
+                self._submit(self._written_elsewhere)
             case HistoryOpened(message):
                 self._submit(self._first_rows)
                 if message:
@@ -323,6 +325,23 @@ class HistoryHost(Host):
         self._cursor = page.next
         rows = tuple(map(row_of, page.conversations))
         return [does.RowsRead(part, rows, page.next is not None, last)]
+
+    def _written_elsewhere(self) -> Iterable[Act]:
+        """Tell, once, that another window wrote to the conversation in the chat."""
+        number = self.recorder.conversation
+        if number is None or number in self._told:
+            return ()
+        stored = self.history.conversation(number)
+        if stored is None or all(self.recorder.has(one.id) for one in stored.messages):
+            return ()
+        if number != self.recorder.conversation:
+            return ()
+        self._told.add(number)
+        words = tr(
+            "Another window wrote to this conversation too. What it wrote is kept beside yours: "
+            "open another conversation and then this one to see it."
+        )
+        return [does.TellHistory("info", words)]
 
     def _rows_of(self, numbers: Collection[int]) -> Iterable[Act]:
         known = {number: self.history.summary(number) for number in numbers}

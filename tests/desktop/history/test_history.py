@@ -15,6 +15,7 @@ from llm_lite.core.history import (
     StoredMessage,
     history_path,
 )
+from llm_lite.core.history.database import writer
 from llm_lite.core.history.exchange.importing import read_conversations
 from llm_lite.core.messages import ExecutorChanged, LoadModel
 from llm_lite.core.records import replace
@@ -276,6 +277,26 @@ def test_the_list_follows_what_is_done_and_taken_back(chat):
     one.wait(lambda s: s.history.read and not s.history.rows)
     one.do(UndoHistory())
     one.rows(lambda t: t == ["One"])
+
+
+def test_another_window_that_writes_to_the_same_conversation_is_told_of(chat, monkeypatch):
+    monkeypatch.setattr(writer, "LOOK", 0.02)
+    one = chat()
+    one.do(Send("One?"))
+    number = one.state.history.open
+    assert one.history.flush()
+    other = History(one.path)
+    assert other.wait_until_open()
+    other.set_title(number, "By another")
+    assert other.flush()
+    one.rows(lambda titles: titles == ["By another"])
+    assert not any("Another window" in notice.text for notice in one.state.notices)
+    for text in ("From elsewhere", "And more"):
+        other.add_message(number, one.state.messages[-1].id, text)
+        assert other.flush()
+        one.wait(lambda s: any("Another window" in notice.text for notice in s.notices))
+    assert other.close()
+    assert sum("Another window" in notice.text for notice in one.state.notices) == 1
 
 
 def test_a_switch_of_weights_within_an_answer_is_kept(chat, tmp_path):
