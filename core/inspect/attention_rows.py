@@ -172,7 +172,7 @@ class AttentionRowsReader:
 
 
 def _why_unkept(source: AttendedSequence, rows: range) -> str:
-    """Say why no row before `rows` is to be had."""
+    """Return why no row before `rows` is there, as a part of a sentence."""
     if rows.start > source.rows.start:
         return "a layer with a window has lost the keys that earlier ones saw"
     if source.length - source.rows.start >= source.ring_rows:

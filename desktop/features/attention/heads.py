@@ -498,7 +498,7 @@ def is_unread(state: AppState, maps: HeadMaps) -> bool:
 
 
 def lacks_text(state: AppState) -> bool:
-    """Return whether a conversation is shown of which the model here has read nothing."""
+    """Return whether the model here has read nothing of the conversation that is shown."""
     here = state.model is not None and state.holds_conversations and not state.elsewhere
     return here and bool(state.messages) and not state.running and not state.owners
 

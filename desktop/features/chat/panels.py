@@ -216,7 +216,7 @@ def other_writer(state: AppState, written: AnswerRun) -> str:
 
 
 def switch_words(written: AnswerRun) -> list[str]:
-    """Say from which of an answer's tokens on it was computed in another way, counted from 1."""
+    """Return, for each switch within an answer, how its tokens are computed from which one on."""
     words, before, backend = list[str](), written.mode, written.backend
     for switch in written.switches:
         how = switch.mode if switch.mode != before else switch.activations

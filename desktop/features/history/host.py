@@ -170,7 +170,7 @@ class HistoryHost(Host):
         self._cursor: PageCursor | None = None  # where the rows end that were read
         self._last: int | None = None  # and their last one
         self._paging = False
-        self._told: set[int] = set()  # conversations of which it was said who else wrote them
+        self._shared: set[int] = set()  # conversations that another window was found to write to
         self._query = ""
         self._palette_query = ""
         self._thread = threading.Thread(target=self._work, name="history", daemon=True)
@@ -329,14 +329,14 @@ class HistoryHost(Host):
     def _written_elsewhere(self) -> Iterable[Act]:
         """Tell, once, that another window wrote to the conversation in the chat."""
         number = self.recorder.conversation
-        if number is None or number in self._told:
+        if number is None or number in self._shared:
             return ()
         stored = self.history.conversation(number)
         if stored is None or all(self.recorder.has(one.id) for one in stored.messages):
             return ()
         if number != self.recorder.conversation:
             return ()
-        self._told.add(number)
+        self._shared.add(number)
         words = tr(
             "Another window wrote to this conversation too. What it wrote is kept beside yours: "
             "open another conversation and then this one to see it."

@@ -150,7 +150,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _reveal_renamed(history: HistoryState, listing: Listing, ui: Ui) -> None:
-    """Scroll to the row whose title is to be edited, until its field is there."""
+    """Show the row whose title is edited, where the list is scrolled away from it."""
     held = ui.local(RowControls).renamed
     if history.renaming is None or (held is not None and held[0] == history.renaming):
         return
