@@ -59,6 +59,9 @@ EMPTY = mark(
 LITTLE = 16  # less than this part of the rows is not worth a line
 
 
+LAST_SCORES = 3.0  # seconds without a new one, after which none is waited for
+
+
 class GridControls(Struct):
     """The heads that pass the filters, kept with the layers and filters that they follow from."""
 
@@ -66,6 +69,8 @@ class GridControls(Struct):
     layers: Sequence[AttentionLayer] | None = None
     filters: tuple[int | None, int | None] = (None, None)
     heads: list[Head] = field(default_factory=list)
+    scored: tuple[int, int] = (0, 0)  # rows with scores, and tokens, of the last frame
+    scored_at: float = 0.0  # when these changed
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -246,13 +251,22 @@ def _heads(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> list[Head]:
     return controls.heads
 
 
+def _follow_scores(ui: Ui, maps: HeadMaps, *, known: bool) -> None:
+    """Ask for a frame while scores come in: rows without a query never have any."""
+    controls, now = ui.local(GridControls), (maps.scored_rows, maps.length)
+    if controls.scored != now:
+        controls.scored, controls.scored_at = now, ui.now
+    every = sum(layer.heads for layer in maps.layers) * len(maps.rows)
+    comes = maps.pending or ui.now - controls.scored_at < LAST_SCORES
+    if maps.scored_rows < every and comes:
+        ui.redraw_in(0.7 if known else 0.05)
+
+
 def _scores(name: str, ui: Ui, maps: HeadMaps) -> dict[Head, float]:
-    """Return a score by head, nan where none is known; ask for a frame while it may still
-    change."""
+    """Return a score by head, nan where none is known."""
     heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
     scores = maps.scores(of_all=True)
-    if maps.scored_rows < len(heads) * maps.length:
-        ui.redraw_in(0.7 if scores else 0.05)  # rows are missing still
+    _follow_scores(ui, maps, known=scores is not None)
     if scores is None:
         return dict.fromkeys(heads, math.nan)
     return dict(zip(heads, scores[name].tolist(), strict=True))
@@ -419,7 +433,7 @@ def draw_cell(
 def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> None:
     """Draw the same map in a tooltip, larger, with its scores."""
     scores = maps.scores()
-    ui.redraw_in(0.7 if scores else 0.05)
+    _follow_scores(ui, maps, known=scores is not None)
     with ui.styled(window_padding=(ui.u(3), ui.u(3))):
         if not imgui.begin_tooltip():
             return

@@ -322,6 +322,32 @@ def test_a_text_without_its_queries_is_read_again_from_every_view(headless, maps
         assert one.did(ReadAgain) == [ReadAgain()]
 
 
+class Scored(SomeRows):
+    """Maps whose scores are of the rows that have queries; `pending`: more are computed."""
+
+    rows, ring_rows, scored_rows = range(30, 40), 128, 180
+
+    def scores(self, of_all=False):
+        return {name: np.zeros(18) for name, _ in grid.ORDERS[1:]}
+
+
+@pytest.mark.parametrize(("scored", "pending", "waits"), [
+    (180, False, False), (90, True, True), (90, False, True), (0, False, True),
+])  # fmt: skip
+def test_no_frame_waits_for_scores_that_never_come(headless, monkeypatch, scored, pending, waits):
+    """Rows whose queries are gone have none; what is not computed for long, neither."""
+    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
+    maps = one.ui.maps = Scored()
+    maps.scored_rows, maps.pending = scored, pending
+    one.driver.click("tab.attention")
+    one.program.do(SetAttention(replace(one.state.attention, order=grid.ORDERS[1][0])))
+    one.driver.frames(3)
+    assert (one.ui.redraw_at < np.inf) == waits
+    monkeypatch.setattr(grid, "LAST_SCORES", 0.0)
+    one.driver.frames(2)
+    assert (one.ui.redraw_at < np.inf) == pending
+
+
 def test_columns_of_the_grid_are_numbered_and_no_head_is_a_click_from_one(headless):
     one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
     one.ui.maps = SomeRows()
