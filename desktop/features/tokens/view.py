@@ -179,6 +179,8 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
         words = tr(UNKEPT).format(n=maps.rows.start)
     if not words:
         return None
+    with ui.font(style="small"):
+        imgui.align_text_to_frame_padding()
     text(ui, words, "muted", "small")
     imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):

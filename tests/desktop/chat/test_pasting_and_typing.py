@@ -338,13 +338,32 @@ def test_a_message_waits_for_the_model(loading):
 @pytest.mark.parametrize("how", ["escape", "typing"])
 def test_it_waits_no_more_where_a_person_goes_on_writing(loading, how):
     one, engine, arrive = loading
+    for _ in range(3):
+        one.driver.press(KEY.left_arrow)
     one.driver.press(KEY.escape) if how == "escape" else one.driver.type(" And how?")
     one.driver.frames(2)
-    assert not one.state.queued and one.state.draft.startswith("Why?")
+    assert not one.state.queued and one.driver.shows("chat.input")
+    draft = one.state.draft
+    assert draft == ("Why?" if how == "escape" else "W And how?hy?")
     arrive()
     one.driver.wait("the model", lambda s: s.model is not None and s.load is None, pace=0)
     one.driver.frames(3)
-    assert sent(engine, Generate) == [] and one.state.draft.startswith("Why?")
+    assert sent(engine, Generate) == [] and one.state.draft == draft
+    one.driver.type("X")
+    one.driver.frames(2)
+    assert one.state.draft.index("X") == 1 + len(draft) - len("Why?"), "the caret is where it was"
+
+
+def test_a_draft_that_comes_back_has_the_caret_at_its_end(chat):
+    one = chat()
+    one.driver.click("chat.input")
+    one.driver.type("other words")
+    one.driver.press(KEY.home)
+    one.program.state = replace(one.state, draft="half a draft")  # as of another conversation
+    one.driver.frames(3)
+    one.driver.type("X")
+    one.driver.frames(2)
+    assert one.state.draft == "half a draftX"
 
 
 def test_it_stays_in_the_input_where_no_model_came(loading):
