@@ -8,7 +8,7 @@ from msgspec import Struct
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.features.commands.keys import with_keys
-from llm_lite.desktop.features.library.model import InstallModel, ShowLibrary
+from llm_lite.desktop.features.library.model import InstallModel, ListModels, ShowLibrary
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.state import AppState, CatalogueEntry
@@ -21,9 +21,12 @@ from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD, ICON_FOLDER_OPEN, ICON
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
+MOST_OTHERS = 5  # models of this machine that are listed at once
+
 
 class PathField(Struct):
     path: str = ""
+    wanted: str = ""  # a part of a model's name
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -61,7 +64,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(ShowLibrary(True))
         imgui.close_current_popup()
     wrapped(ui, tr("Or drop a file on the window, or type its path:"))
-    return actions + _draw_path(ui)
+    actions += _draw_path(ui)
+    return actions if is_open(state, ui) else actions + _draw_others(state, ui)
 
 
 def _draw_load(state: AppState, ui: Ui) -> list[Action]:
@@ -163,6 +167,37 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         chosen = path == current
         if row_button(ui, f"models.recent.{number}", short_name(path), shown_path(path), chosen):
             actions.append(OpenModel(path))
+    return actions
+
+
+def _draw_others(state: AppState, ui: Ui) -> list[Action]:
+    """Draw the other models of this machine, the first MOST_OTHERS that a word picks. They stand
+    last: nothing moves as they come."""
+    library, shown = state.library, {*(entry.path for entry in state.catalogue), *state.recent}
+    if library.local is None:  # they are looked for when the popover is first shown
+        waits = library.listing or bool(library.list_problem)
+        return [] if waits else [ListModels()]
+    usable = (model for model in library.local if model.runnable and not model.problem)
+    others = [model for model in usable if str(model.path) not in shown]
+    if not others:
+        return []
+    field = ui.local(PathField)
+    imgui.separator()
+    text(ui, tr("On this machine"), "muted", "small")
+    if len(others) > MOST_OTHERS:
+        imgui.set_next_item_width(-1)
+        _, field.wanted = imgui.input_text_with_hint("##wanted", tr("Search"), field.wanted)
+        ui.mark("models.search")
+    wanted = field.wanted.strip().casefold() if len(others) > MOST_OTHERS else ""
+    found = [model for model in others if wanted in model.name.casefold()]
+    actions: list[Action] = []
+    for number, model in enumerate(found[:MOST_OTHERS]):
+        note, path = f"{model.format}  ·  {size(model.size)}", str(model.path)
+        current = state.model is not None and state.model.path == path
+        if row_button(ui, f"models.local.{number}", model.name, note, current):
+            actions.append(OpenModel(path))
+    if more := len(found[MOST_OTHERS:]):
+        wrapped(ui, tr("{n:,} more: type a part of a name.").format(n=more))
     return actions
 
 

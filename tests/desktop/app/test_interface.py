@@ -1,6 +1,7 @@
 """The whole interface, clicked and typed into through ImGui's input queue."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from imgui_bundle import imgui
@@ -10,11 +11,13 @@ from llm_lite.core.messages import Cancel, Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import Send, StopAnswer
 from llm_lite.desktop.features.chat.places import Scroll, Stack
+from llm_lite.desktop.features.library.model import ListModels, TellModels
 from llm_lite.desktop.features.program.model import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.features.program.rail import PANELS, icon_style
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.features.registry import VIEWS
+from llm_lite.desktop.tour.example_models import LOCAL
 from llm_lite.desktop.tour.input_driver import InputDriverError
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.fake_answers import ANSWER
@@ -303,6 +306,27 @@ def test_model_path_can_be_typed(headless):
     one.driver.type("/some/model.gguf")
     one.driver.press(KEY.enter)
     assert one.did(OpenModel) == [OpenModel("/some/model.gguf")]
+
+
+def test_the_models_of_this_machine_are_chosen_by_name(headless):
+    """All that run, but for those that are listed above; a few at once."""
+    models = tuple(
+        replace(LOCAL[0], name=f"model {n}", path=Path(f"/models/{n}.gguf"), problem="")
+        for n in range(12)
+    )
+    broken = replace(models[0], name="broken", path=Path("/models/b.gguf"), problem="is cut short")
+    one = headless(replace(READY, recent=("/models/0.gguf",)), size=(1280, 1200))
+    one.driver.click("chat.model")
+    assert one.did(ListModels) and not one.driver.shows("models.local.0")
+    one.program.do(TellModels((*models, broken), None))
+    one.driver.frames(3)
+    assert sum(name.startswith("models.local.") for name in one.ui.rects) == 5
+    one.driver.click("models.search")
+    one.driver.type("model 1")
+    one.driver.frames(3)
+    assert sum(name.startswith("models.local.") for name in one.ui.rects) == 3  # 1, 10 and 11
+    one.driver.click("models.local.2")
+    assert one.did(OpenModel) == [OpenModel("/models/11.gguf")]
 
 
 def test_sampler_sliders_change_the_sampling(headless):
