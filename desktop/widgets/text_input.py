@@ -57,13 +57,13 @@ def lines_field(
 ) -> tuple[bool, str]:
     """Draw a field of several lines, and return whether its words changed (or Enter was pressed, by
     its flags) and these."""
-    if _pastes():  # or Dear ImGui drops the tabs; at other times the key would not leave the field
+    if pastes():  # or Dear ImGui drops the tabs; at other times the key would not leave the field
         flags |= imgui.InputTextFlags_.allow_tab_input
     changed, words = imgui.input_text_multiline(label, words, size, flags, callback)
     return bool(changed), str(words)
 
 
-def _pastes() -> bool:
+def pastes() -> bool:
     """Return whether the keys that paste are pressed just now: those that Dear ImGui knows."""
     io, key = imgui.get_io(), imgui.Key
     return (io.key_ctrl and imgui.is_key_pressed(key.v)) or (

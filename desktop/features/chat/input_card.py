@@ -12,7 +12,7 @@ from llm_lite.desktop.features.selection.find import is_find_open
 from llm_lite.desktop.features.selection.selection import selection
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
-from llm_lite.desktop.widgets.text_input import Input, lines_field
+from llm_lite.desktop.widgets.text_input import Input, lines_field, pastes
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, tip
 
@@ -91,10 +91,7 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
 def pastes_no_text() -> bool:
     """Return whether the keys that paste were pressed, and the clipboard has no text: a picture,
     or nothing."""
-    keys = imgui.Key
-    chords = (int(keys.mod_ctrl) | int(keys.v), int(keys.mod_shift) | int(keys.insert))
-    pressed = any(imgui.is_key_chord_pressed(chord) for chord in chords)
-    return pressed and not imgui.get_clipboard_text()
+    return pastes() and not imgui.get_clipboard_text()
 
 
 def draw_send(ui: Ui, name: str, side: float, ready: bool, hint: str) -> bool:
