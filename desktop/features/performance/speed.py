@@ -47,8 +47,9 @@ def completed(state: AppState, running: Running, stats: GenerationStats) -> AppS
     last = _last(rates, running.started)
     before = _last(rates[:-1], running.started) if last is not None else None
     if last is not None and before is not None:
+        last = _ended(last, next(one for one in rates if one.answer == last.answer), stats)
         if last.time - last.begin >= RATE_PERIOD:
-            return state
+            return replace(state, rates=(*rates[:-1], last))
         return replace(state, rates=(*rates[:-2], _joined(before, last)))
     if first is None or rate <= 0 or stats.new_tokens < 2:
         return state
@@ -56,6 +57,14 @@ def completed(state: AppState, running: Running, stats: GenerationStats) -> AppS
     step_ms = last.token_step_ms * behind if last is not None else 0.0
     mean = RateSample(first, first + behind / rate, behind, step_ms, running.started)
     return replace(state, rates=_kept((*(rates if last is None else rates[:-1]), mean)))
+
+
+def _ended(last: RateSample, first: RateSample, stats: GenerationStats) -> RateSample:
+    """Return the last span as long as the engine took: a busy window hears of its end later."""
+    if stats.decode_tok_s <= 0:
+        return last
+    end = first.begin + (stats.new_tokens - 1) / stats.decode_tok_s
+    return replace(last, time=end) if last.begin < end < last.time else last
 
 
 def of_target(state: AppState, finished: TargetFinished, now: float) -> AppState:

@@ -107,6 +107,19 @@ def test_tokens_that_came_with_the_first_count_too():
     assert mean.token_step_ms == pytest.approx(1.25)
 
 
+def test_an_answer_ends_when_the_engine_says_so():
+    """Not when a busy window hears of its last token."""
+    state = ASKED
+    times = [10 + n * 0.05 for n in range(20)] + [12.5]
+    for number, now in enumerate(times):
+        state = fold_reports(state, TokenDecoded(number, "x", 1.0, number, step_ms=40.0), now=now)
+    stats = replace(STATS, new_tokens=21, decode_tok_s=20.0)
+    state = fold_reports(state, GenerationFinished("end", stats), now=12.6)
+    assert state.rates[-1].time == pytest.approx(11.0)
+    assert all(span.rate == pytest.approx(20.0, rel=0.1) for span in state.rates)
+    assert sum(span.tokens for span in state.rates) == 20
+
+
 def test_answers_that_follow_at_once_stand_apart():
     state = answer(answer(AppState(), 101, 0.01, 10.0), 101, 0.01, 11.1)
     strips = Strips.of(state.rates)
