@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.leftovers import temporary
+from llm_lite.core.files.private import tighten
 from llm_lite.core.files.renaming import rename_free, rename_new
 from llm_lite.core.files.writing import reason, sync_folder
 from llm_lite.core.history.database import connection as connections
@@ -87,6 +88,8 @@ def _moved_aside(path: Path) -> Path | None:
     for end in ("-wal", "-shm"):
         with suppress(OSError):
             rename_new(Path(f"{path}{end}"), Path(f"{kept_as}{end}"))
+    for end in ("", "-wal", "-shm"):
+        tighten(Path(f"{kept_as}{end}"))
     return kept_as
 
 

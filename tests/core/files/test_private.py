@@ -121,6 +121,16 @@ def test_what_was_open_to_others_is_tightened_when_it_is_written(tmp_path, name)
 
 
 @posix
+def test_what_is_set_aside_is_tightened(tmp_path):
+    for name, read in (("history.db", _history), ("settings.json", load)):
+        (tmp_path / name).write_bytes(b"{ damaged " * 1000)
+        (tmp_path / name).chmod(0o644)
+        read(tmp_path / name)
+    (history,) = tmp_path.glob("history-damaged-*.db")
+    assert mode(history) == mode(tmp_path / "settings.json.broken") == 0o600
+
+
+@posix
 def test_folders_of_private_files_become_private_and_others_stay(tmp_path):
     for folder in ("caches", "data"):
         (tmp_path / folder).mkdir(0o755)

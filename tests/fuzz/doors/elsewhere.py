@@ -34,6 +34,7 @@ from llm_lite.core.remote.inspection import RemoteInspection
 from llm_lite.core.remote.sse import EventReader
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message, Running
+from tests.core.remote.habits import HABITS
 from tests.core.remote.servers import ScriptedServer
 from tests.fuzz.door import Case, Door, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, to_json
@@ -64,6 +65,9 @@ OURS = {
 }
 
 
+_HABITS = [habit for habit in HABITS.values() if not habit.headers]
+
+
 @dataclass
 class Scripted(Client):
     """A server's bytes in the place of a network."""
@@ -85,7 +89,9 @@ class Scripted(Client):
     ) -> Iterator[str]:
         rows = [self._changed(event) for event in self.form.events(body)]
         raw = b"".join(b"data: " + row + b"\n\n" for row in rows) + b"data: [DONE]\n\n"
-        if self.rng.random() < 0.2:
+        if self.rng.random() < 0.3:  # as some server was seen to send it
+            raw = b"".join(self.rng.choice(_HABITS).pieces)
+        if self.rng.random() < 0.4:
             raw = mutate_bytes(raw, self.rng)
         size = self.rng.choice((1, 7, 64, 65536))
         return reader.read(raw[at : at + size] for at in range(0, len(raw), size))

@@ -1,5 +1,5 @@
-"""What tool servers and models say of functions: tools with their schemas, calls with arguments,
-and the file that keeps servers and declarations."""
+"""What tool servers and models say of functions: tools with their schemas, lines and results, calls
+with arguments, and the file that keeps servers and declarations."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.declared import checked, offered, read_functions
 from llm_lite.core.tools.json_values import JsonProblem
+from llm_lite.core.tools.received import MessageReader, result_of
 from llm_lite.desktop.features.tools import host as files
 from llm_lite.desktop.features.tools.state import approval_of
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
@@ -41,6 +42,17 @@ _SCHEMA = {
 TOOL = {"name": "weather", "description": "Of a city.", "inputSchema": _SCHEMA}
 ARGUMENTS = {"city": "Oslo", "days": 3, "at": [1.5, 2]}
 SERVER = {"name": "s", "command": "a 'b c'", "environment": {"KEY": "x"}, "start_seconds": 10}
+LINES = (
+    {"jsonrpc": "2.0", "id": 1, "result": {"tools": [TOOL]}},
+    {"jsonrpc": "2.0", "id": 2, "error": {"code": -1, "message": "no"}},
+    {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"},
+    {"id": "3", "result": {"content": [
+        {"type": "text", "text": "12"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "a:b", "blob": "AAAA", "mimeType": "text/x"}},
+        {"type": "resource_link", "uri": "a:b", "name": "b", "size": 3},
+    ], "structuredContent": {"result": 12}, "isError": False}},
+    {"level": "info", "msg": "started"},
+)  # fmt: skip
 SAID = (
     'I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
     "<tool_call><function=weather><parameter=city>Oslo</parameter></function></tool_call>",
@@ -75,6 +87,8 @@ def use(case: Case) -> Result | None:
         return _kept(case)
     if kind < 0.45:
         return _said(case.rng) if kind < 0.38 else _thought(case.rng)
+    if kind < 0.6:
+        return _heard(case.rng)
     try:
         spec = _declared(case.rng)
     except JsonProblem as problem:
@@ -87,6 +101,19 @@ def use(case: Case) -> Result | None:
         assert not (wrong := problem_of_sentence(sentence)), f"{wrong}: {sentence!r}"
     coerced(call, spec)
     return None
+
+
+def _heard(rng: random.Random) -> None:
+    """A server's lines become messages and strays; what they say reaches a model as text."""
+    raw = b"".join(_mutated(rng.choice(LINES), rng) + b"\n" for _ in range(rng.randint(1, 4)))
+    raw = raw.replace(b"\n", rng.choice((b"\n", b"\r\n", b"", b" words ")))
+    stray: list[str] = []
+    reader = MessageReader(stray.append)
+    for line in raw.split(b"\n"):
+        for message in reader.read(line):
+            assert message["jsonrpc"] == "2.0" and ("method" in message or "id" in message)
+            if isinstance(message.get("result"), dict):
+                result_of(message["result"])[0].encode()
 
 
 def _declared(rng: random.Random) -> ToolSpec:
