@@ -18,10 +18,13 @@ from llm_lite.core.messages import (
     ReadStates,
     SamplingOptions,
     StartServing,
+    TokenDecoded,
 )
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import replace
 from llm_lite.core.serving import response_tokens
+from llm_lite.core.serving.scheduler import Scheduler
 from tests.core.serving.clients import Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -247,3 +250,32 @@ def test_states_count_in_the_budget(client, recurrent_folder):
     assert fewer < pages
     with pytest.raises(OutOfMemoryError):
         room_for(runner, StartServing(parallel=2, cache_budget=8 * state))
+
+
+def test_an_answer_that_gives_its_place_up_goes_on_from_its_state(
+    client, each_recurrent_folder, alone, monkeypatch
+):
+    """Two of one client give theirs up to small ones of others, and lose nothing."""
+    given, give = [], Scheduler._giver
+
+    def noted(scheduler, answer):
+        found = give(scheduler, answer)
+        given.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Scheduler, "_giver", noted)
+    client.load(each_recurrent_folder, exact("numpy"))
+    service = serve(client, parallel=2)
+    long = replace(SEVERAL, max_new_tokens=60)
+    prompts = [SYSTEM + end for end in ENDS]
+    many = [Asked(service, tokens=p, sampling=long, client="10.0.0.1 many") for p in prompts[:2]]
+    while not all(any(isinstance(e, TokenDecoded) for e in one.events) for one in many):
+        assert not any(one.done.is_set() for one in many)
+        many[0].done.wait(0.001)
+    small = [
+        Asked(service, tokens=p, sampling=SEVERAL, client=f"10.0.0.{n} small")
+        for n, p in enumerate(prompts[2:], 2)
+    ]
+    for prompt, one in zip(prompts, (*many, *small), strict=True):
+        alone(prompt, one.tokens())
+    assert sum(given) >= 1
