@@ -40,7 +40,7 @@ def _authors(family: str) -> str:
 
 FAMILIES: tuple[Family, ...] = (  # the first one whose pattern is found
     # Of 48 everyday answers, long stories among them, 11 repeat themselves with a window of 64
-    # tokens, of 54 4 with one of 256, which is more than a paragraph.
+    # tokens, 4 with one of 256, which is more than a paragraph.
     Family(
         r"smollm2.*135m.*instruct",
         _card("SmolLM2-Instruct"),
