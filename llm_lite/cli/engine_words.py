@@ -173,7 +173,8 @@ def add_sampling(sampling: argparse._ArgumentGroup) -> None:
             case "number":
                 sampling.add_argument(word, type=float, metavar="X", help=what)
             case "whole":
-                sampling.add_argument(word, type=at_least(int(row.least)), metavar="N", help=what)
+                whole = at_least(int(row.low), minus_one=-1 if row.least < row.low else None)
+                sampling.add_argument(word, type=whole, metavar="N", help=what)
             case "flag":
                 usual = "on" if row.default else "off"
                 help_text = f"{what}; by default it is {usual}"

@@ -13,6 +13,7 @@ MODULES = sorted(
 # Installed for a script alone.
 NEED = ("torch", "transformers", "llama_cpp", "accelerate", "gguf")
 NEED += ("sentencepiece", "sentence_transformers", "tiktoken", "ik_llama_cpp")
+NEED += ("agents", "langchain_core", "langchain_openai")
 
 
 def test_they_can_be_imported():

@@ -123,7 +123,8 @@ def test_what_a_model_takes(tiny_llama, home, capsys):  # noqa: F811
     assert main(["models", "fit", str(tiny_llama), "--backend", "cpu", "--ctx", "100"]) == 0
     shown = lines(capsys)
     assert "GB/s; context 100 tokens" in shown[0] and shown[1].startswith("free: ")
-    assert [line.split()[0] for line in shown[3:]] == list(MODES)
+    assert [line.split()[0] for line in shown[3:-1]] == list(MODES)
+    assert shown[-1].startswith("int4: ") and "to round them once more" in shown[-1]
     assert [line.split()[0] for line in shown if line.endswith("recommended")] == ["as-stored"]
     words = ["models", "fit", str(tiny_llama), "--backend", "cpu", "--json"]
     assert main(words) == 0

@@ -113,12 +113,12 @@ def test_mixed_files_say_each_type_once(tmp_path):
     )
 
 
-def test_native_types_and_other_modes_have_nothing_to_say(tmp_path):
+def test_native_types_have_nothing_to_say_and_other_modes_do_not_tell_of_them(tmp_path):
     native = write_mixed(tmp_path / "n.gguf", "q4_0", "q8_0", "f16")
     assert logits(native, exact("cpu"))[1].note == ""
     mixed = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
     runner = logits(mixed, exact("cpu", mode="int4"))[1]
-    assert runner.note == ""
+    assert "iq2_xs" not in runner.note and "to round them once more" in runner.note
     assert "iq2_xs" in runner.model_info.conversion
 
 

@@ -152,7 +152,7 @@ def test_heads_that_do_not_divide_the_width():
     )
 
 
-@pytest.mark.parametrize("factor", [0.0, float("nan"), "4"])
+@pytest.mark.parametrize("factor", [-1.0, float("nan"), "4"])
 def test_a_bad_scaling_factor(factor):
     metadata, weights = parts()
     metadata |= {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": factor}

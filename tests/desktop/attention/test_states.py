@@ -36,6 +36,7 @@ STATE = AppState(
 
 class WithStates(SomeRows):
     layers = (RECURRENT, SomeRows.layers[0], RECURRENT, SomeRows.layers[0])
+    scored_rows = 0
 
     def scores(self):
         return None

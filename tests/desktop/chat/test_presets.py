@@ -71,7 +71,7 @@ BROKEN = {
     '{"sampling": 5}': "sampling: expected an object",
     '{"sampling": {"temperature": "hot"}}': "sampling.temperature: cannot be",
     '{"sampling": {"temperature": 1e400}}': "not valid JSON",
-    '{"sampling": {"top_k": -1}}': "sampling.top_k: cannot be",
+    '{"sampling": {"top_k": -2}}': "sampling.top_k: cannot be",
     '{"sampling": {"stop": "a"}}': "sampling.stop: expected a list",
     '{"sampling": {"logit_bias": [[1]]}}': "sampling.logit_bias: expected a list",
     '{"sampling": {"tempreature": 1}}': "sampling has a field 'tempreature'",
