@@ -261,6 +261,20 @@ def llama_tensors(size: TinyLlama) -> dict[str, Tensor]:
     return tensors
 
 
+def write_endless_llama(path: Path, **sizes: int) -> Path:
+    """A model with no token that ends an answer and no mark of another's turn."""
+    size = TinyLlama(seed=2, context=100_000, **sizes)  # type: ignore[arg-type]
+    metadata = llama_metadata(size)
+    names = [f"word{n}" for n in range(len(SPECIAL_TOKENS))]  # those of end tokens are known
+    tokens, _ = tiny_vocabulary(size.vocab)
+    metadata["tokenizer.ggml.tokens"] = [*names, *tokens[len(names) :]]
+    metadata["tokenizer.ggml.token_type"] = [1] * size.vocab
+    metadata["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }} {% endfor %}"
+    del metadata["tokenizer.ggml.eos_token_id"]
+    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
+    return path
+
+
 def write_tiny_llama(
     path: str | Path, metadata: Mapping[str, object] = MappingProxyType({}), **sizes: object
 ) -> Path:

@@ -10,7 +10,13 @@ import pytest
 
 from llm_lite.cli.conversation.commands import COMMANDS
 from tests.cli.terminal_runs import GREEDY, NUMPY
-from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.make_gguf import (
+    TinyLlama,
+    build_gguf,
+    llama_metadata,
+    llama_tensors,
+    write_endless_llama,
+)
 
 if sys.platform == "win32":
     pytest.skip("terminals of this kind are Unix'", allow_module_level=True)
@@ -31,14 +37,7 @@ def talk(tiny_llama, tmp_path):
 
 @pytest.fixture
 def endless(tmp_path):
-    """No token ends its answers, and no mark of another's turn."""
-    size = TinyLlama(seed=2, context=100_000)
-    metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
-    metadata["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }} {% endfor %}"
-    del metadata["tokenizer.ggml.eos_token_id"]
-    path = tmp_path / "endless.gguf"
-    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
-    return path
+    return write_endless_llama(tmp_path / "endless.gguf")
 
 
 def say(terminal, line):

@@ -14,20 +14,13 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import TokenDecoded
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, NUMPY, spawn
-from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.make_gguf import write_endless_llama
 from tests.runners import BACKENDS
 
 
 @pytest.fixture(scope="module")
 def endless_llama(tmp_path_factory):
-    """No token ends its answers, and no mark of another's turn."""
-    size = TinyLlama(seed=2, context=100_000)
-    metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
-    metadata["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }} {% endfor %}"
-    del metadata["tokenizer.ggml.eos_token_id"]
-    path = tmp_path_factory.mktemp("models") / "endless.gguf"
-    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
-    return path
+    return write_endless_llama(tmp_path_factory.mktemp("models") / "endless.gguf")
 
 
 ENDLESS = ("-p", "Hello there", "--max-new-tokens", "90000", "--ctx", "95000")

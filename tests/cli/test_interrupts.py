@@ -11,7 +11,7 @@ import pytest
 from llm_lite.cli.terminal import interrupts
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, ROOT, spawn
-from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.make_gguf import write_endless_llama
 
 ROUNDS = 6
 GAPS = (0.0, 0.005, 0.05, 0.1)  # seconds, at most
@@ -19,14 +19,9 @@ GAPS = (0.0, 0.005, 0.05, 0.1)  # seconds, at most
 
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory):
-    """No token ends its answers; steps in C++ that take a while."""
-    size = TinyLlama(seed=2, context=100_000, layers=8, width=256, ffn=512)
-    metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
-    metadata["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }} {% endfor %}"
-    del metadata["tokenizer.ggml.eos_token_id"]
+    """Its steps in C++ take a while."""
     path = tmp_path_factory.mktemp("models") / "endless.gguf"
-    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
-    return path
+    return write_endless_llama(path, layers=8, width=256, ffn=512)
 
 
 def interrupt(process, chance):

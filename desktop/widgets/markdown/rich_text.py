@@ -54,8 +54,9 @@ class _Pagination(Struct):
         """Return how many first blocks are the same ones, at the same places."""
         if setting != self.setting:
             return 0
-        pairs = zip(self.blocks, blocks, strict=False)
-        return next((n for n, (a, b) in enumerate(pairs) if a is not b), len(self.placed))
+        pairs = enumerate(zip(self.blocks, blocks, strict=False))
+        both = min(len(self.blocks), len(blocks))
+        return next((n for n, (a, b) in pairs if a is not b), both)
 
     def keep(self, count: int) -> None:
         for kept in (self.placed, self.widest, self.full, self.math):
