@@ -94,7 +94,7 @@ class _Guarded:
 
     def runner(self, program: Program, weights: Mapping[str, TensorData]) -> OpRunner:
         made = _called(self.name, lambda: self._of.runner(program, weights))
-        missing = [one for one in _OF_RUNNERS if not hasattr(made, one)]
+        missing = _called(self.name, lambda: [n for n in _OF_RUNNERS if not hasattr(made, n)])
         if missing:
             raise _wrong(self.name, "runner", f"one with {', '.join(missing)}", made)
         return _GuardedRunner(self.name, made)

@@ -72,9 +72,12 @@ class Endings(Generic[Item]):
         return [shown for one in run for shown in self._feed(*one, is_chosen=True)]
 
     def _feed(self, item: Item, token: int, text: str, is_chosen: bool) -> list[tuple[Item, str]]:
+        if self._stops.reason is not None:  # in what was held back before this token
+            self._stops.dropped += 1
+            return []
         shown = self._stops.feed(item, text)
         if is_chosen and self._guard is not None and self._stops.reason is None:
-            self._repeats = self._guard.feed(token, text)
+            self._repeats = self._guard.feed(token, text) or self._repeats
         return shown
 
     def flush(self) -> list[tuple[Item, str]]:

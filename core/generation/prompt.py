@@ -40,8 +40,7 @@ from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.continued import is_text, pieces
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
-from llm_lite.core.tools.declared import offered
-from llm_lite.core.tools.json_values import read_json
+from llm_lite.core.tools.declared import offered, schema_of
 
 _BETWEEN = "\0"  # arguments of calls: JSON has none
 _MARK = "\uf8ff"  # a private-use character
@@ -143,7 +142,8 @@ def check_size(
     if overflow != "stop":
         most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
     found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
-    found += sum(utf8_bytes(call.arguments) for m in messages for call in m.calls)
+    found += sum(utf8_bytes(m.name) for m in messages)
+    found += sum(utf8_bytes(call.name + call.arguments) for m in messages for call in m.calls)
     if found > most:
         raise TooLongError(
             f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
@@ -286,6 +286,7 @@ class _Rendering:
         self._values = values
 
     def turns_of(self, messages: Sequence[ChatMessage]) -> TemplateTurns:
+        check_names(messages, self._tokenizer.control_tokens)
         return turns_for(
             self._template,
             messages,
@@ -473,6 +474,18 @@ def check_values(values: Mapping[str, Any], control_tokens: Collection[str]) -> 
             )
 
 
+def check_names(messages: Sequence[ChatMessage], control_tokens: Collection[str]) -> None:
+    """Raise RequestError if a name of a function in the conversation contains a control token:
+    templates write names as their own text."""
+    for message in messages:
+        for name in (message.name, *(call.name for call in message.calls)):
+            if token := next((token for token in control_tokens if token in name), ""):
+                raise RequestError(
+                    f"messages: the name of a function has {token!r} in it, which this model takes "
+                    "for a control token; change it"
+                )
+
+
 def tools_for(
     template: ChatTemplate, tools: Sequence[ToolSpec], control_tokens: Collection[str]
 ) -> list[dict[str, Any]]:
@@ -484,12 +497,13 @@ def tools_for(
     if not template.tools_variable:
         return []
     for spec in tools:
-        texts = (spec.description, json.dumps(read_json(spec.parameters), ensure_ascii=False))
+        texts = (spec.name, spec.description, json.dumps(schema_of(spec), ensure_ascii=False))
         found = (token for token in control_tokens for text in texts if token in text)
         if token := next(found, ""):
             raise RequestError(
-                f"the function {spec.name} has {token!r} in its description or parameters, which "
-                "this model takes for a control token; switch the function off or change its text"
+                f"the function {spec.name[:64]} has {token!r} in its name, description or "
+                "parameters, which this model takes for a control token; switch the function off "
+                "or change its text"
             )
     return [offered(spec) for spec in tools]
 

@@ -15,8 +15,8 @@ _QUOTES = tuple("`\"'“‘«「『")
 
 
 class _Quotes:
-    """Follows a text to say whether what comes next is quoted: in a block of code, or directly
-    behind a quotation mark."""
+    """Follows a text to say whether what comes next is quoted: in a block of code, or in a line
+    directly behind a quotation mark."""
 
     def __init__(self) -> None:
         self._in_code = False
@@ -28,10 +28,11 @@ class _Quotes:
             self._in_code = not self._in_code
         self._tail = whole.rpartition(_FENCE)[2][-2:]
 
-    def quote(self, text: str) -> bool:
+    def quote(self, text: str, *, begins_line: bool) -> bool:
         """Return True if what stands behind `text`, which comes next, is quoted."""
         whole = self._tail + text
-        return self._in_code != bool(whole.count(_FENCE) % 2) or whole[-1:] in _QUOTES
+        in_code = self._in_code != bool(whole.count(_FENCE) % 2)
+        return in_code or (not begins_line and whole[-1:] in _QUOTES)
 
 
 class StopStrings(Generic[Item]):
@@ -87,7 +88,10 @@ class StopStrings(Generic[Item]):
 
     def end_at_role(self, tokens: int = 1) -> list[tuple[Item, str]]:
         """End the answer at tokens that begin a role, which are not shown; return what was held
-        back."""
+        back. Where it has ended before, they are dropped too."""
+        if self.reason is not None:
+            self.dropped += tokens
+            return []
         shown = self.flush()
         self.reason, self.dropped = "role", tokens
         return shown
@@ -110,7 +114,8 @@ class StopStrings(Generic[Item]):
         at = whole.find(string, self._unseen)
         if self._quotes is None or string in self._own:
             return at
-        while at >= 0 and self._quotes.quote(whole[:at]):
+        begins_line = string.startswith("\n")
+        while at >= 0 and self._quotes.quote(whole[:at], begins_line=begins_line):
             at = whole.find(string, at + 1)
         return at
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import combinations
 from typing import Any, Literal
 
@@ -244,7 +245,8 @@ class _Probe:
         self._thinking, self._values = thinking, values
         self._tools = [_STAND_IN] if has_tools else []
         shapes = tuple(_shape(turn.message) for turn in turns)
-        self.structure = (shapes, thinking, has_tools, repr(sorted(values.items())))
+        given = repr(sorted(values.items())).encode("utf-8", "surrogatepass")
+        self.structure = (shapes, thinking, has_tools, sha256(given).digest())  # values may be long
         self._tried: dict[TemplateTurns, Outcome] = {}
 
     def found(self) -> Found:
@@ -589,7 +591,7 @@ def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
 def _arguments(call: ToolCall) -> dict[str, Any]:
     """Return a call's arguments, {} if they could not be read: its result tells the model so."""
     try:
-        value = {} if call.problem else read_json(call.arguments)
+        value = {} if call.problem else read_json(call.arguments, len(call.arguments))
     except JsonProblem:
         return {}
     return value if isinstance(value, dict) else {}

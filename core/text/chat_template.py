@@ -273,9 +273,18 @@ def _changed(message: Message, change: Callable[[str], str]) -> Message:
             changed[key] = value
         elif key == "content" and isinstance(value, list):
             changed[key] = [_changed_part(part, change) for part in value]
+        elif key == "tool_calls" and isinstance(value, list):
+            changed[key] = [_changed_call(call, change) for call in value]
         else:
             changed[key] = _changed_in(value, change)
     return changed
+
+
+def _changed_call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+    """Change the arguments of a call; its other fields are ours."""
+    function = call["function"]
+    arguments = _changed_in(function["arguments"], change)
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def _changed_part(part: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
@@ -284,18 +293,14 @@ def _changed_part(part: Mapping[str, Any], change: Callable[[str], str]) -> Mapp
 
 
 def _changed_in(value: Any, change: Callable[[str], str]) -> Any:
-    """Change texts at any depth; a call's own fields, which are ours, stay. Names of arguments,
-    which a model writes, are changed too, and stay different."""
+    """Change texts at any depth. Names of arguments, which a model writes, are changed too, and
+    stay different."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
         return [_changed_in(item, change) for item in value]
     if not isinstance(value, dict):
         return value
-    if "function" in value:
-        function = dict(value["function"])
-        function["arguments"] = _changed_in(function["arguments"], change)
-        return {**value, "function": function}
     changed = {}
     for place, (key, item) in enumerate(value.items()):
         name = change(key)

@@ -91,7 +91,8 @@ def _kept(part: dict[str, Any]) -> Iterator[str]:
         part.pop(other, None)
     if not _DRAFTS.fullmatch(str(part.get("$schema", ""))):
         part.pop("$schema", None)
-    if part.get("format") not in _FORMATS:
+    form = part.get("format")
+    if not isinstance(form, str) or form not in _FORMATS:
         part.pop("format", None)
     if _is_everything(part.get("not")):
         raise UnkeptError('"not" of everything leaves nothing')
@@ -122,6 +123,10 @@ def _is_everything(value: Any) -> bool:
     return value is True or value == {}
 
 
+def _is_kept_pattern(pattern: Any) -> bool:
+    return isinstance(pattern, str) and not _LOOKS.search(pattern)
+
+
 def _name_properties(part: dict[str, Any]) -> None:
     """Put the names or the pattern that names of properties keep to where properties are said."""
     names = part.get("propertyNames")
@@ -132,7 +137,7 @@ def _name_properties(part: dict[str, Any]) -> None:
     several = names.get("enum", [names["const"]] if "const" in names else None)
     if used <= {"enum", "const"} and isinstance(several, list):
         part["properties"] = {one: value for one in several if isinstance(one, str)}
-    elif used == {"pattern"} and not _LOOKS.search(str(names["pattern"])):
+    elif used == {"pattern"} and _is_kept_pattern(names["pattern"]):
         part["patternProperties"] = {names["pattern"]: value}
     else:
         return

@@ -122,6 +122,8 @@ def test_what_is_kept_to_is_what_the_schema_says(schema, values):
     ("schema", "names", "fits", "others"),
     [
         ({**NUMBERS, "uniqueItems": True}, ["uniqueItems"], [[1], [1, 1]], [["a"]]),
+        ({"type": "string", "format": ["odd"]}, [], ["a"], [1]),
+        ({"type": "object", "propertyNames": {"pattern": {}}}, ["propertyNames"], [{"a": 1}], [1]),
         ({"type": "string", "not": {"const": "a"}}, ["not"], ["a", "b"], [1]),
         (
             {**AB, "if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {}},

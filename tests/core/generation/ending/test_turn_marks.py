@@ -3,7 +3,7 @@
 import pytest
 
 from llm_lite.core.generation.endings import Endings
-from llm_lite.core.generation.prompt import encode_chat
+from llm_lite.core.generation.prompt import Encoded, encode_chat
 from llm_lite.core.generation.role_ends import RoleEnds
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.generation.turn_marks import turn_ends
@@ -150,6 +150,7 @@ ENDS = RoleEnds(("\n<|user|>", "[INST]"), frozenset(), begins_line=False, may_be
     [
         ("Yes.\n<|user|>\nAnd you?", "Yes."),
         ("Yes. [INST] And?", "Yes. "),
+        ('She said "hi"\n<|user|>\nAnd?', 'She said "hi"'),
         ("It writes `[INST]` there. [INST] And?", "It writes `[INST]` there. "),
         ('Between "[INST]" and so on', 'Between "[INST]" and so on'),
         (f"As code:\n{CODE}\nSo.\n<|user|>\n", f"As code:\n{CODE}\nSo."),
@@ -167,6 +168,20 @@ def test_text_marks_are_quoted_in_code_and_behind_quotes(whole, said, size):
     found += stops.flush()
     assert "".join(text for _, text in found) == said
     assert stops.reason == (None if said == whole else "role")
+
+
+def test_a_stop_string_in_what_was_held_back_ends_the_answer_there():
+    """Tokens 1 and 2 might have become another's turn; the text of 1 is a stop string."""
+    encoded = Encoded([], [])
+    encoded.roles = RoleEnds((), frozenset(), False, runs=((1, 2, 3),))
+    endings = Endings(SamplingOptions(repetition_guard=False, stop=("<end>",)), encoded)
+    found = []
+    for token, text in enumerate(("hi", "<end>", "<start>", "x", "SECRET")):
+        found += endings.feed(token, token if token != 3 else 9, text)
+        if endings.reason is not None:
+            break
+    found += endings.flush()
+    assert (found, endings.reason, endings.dropped) == ([(0, "hi")], "stop string", 3)
 
 
 def test_an_engine_s_answer_ends_at_the_mark(client, tmp_path):
