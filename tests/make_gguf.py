@@ -263,7 +263,7 @@ def llama_tensors(size: TinyLlama) -> dict[str, Tensor]:
 
 def write_endless_llama(path: Path, **sizes: int) -> Path:
     """A model with no token that ends an answer and no mark of another's turn."""
-    size = TinyLlama(seed=2, context=100_000, **sizes)  # type: ignore[arg-type]
+    size = TinyLlama(**{"seed": 2, "context": 100_000} | sizes)  # type: ignore[arg-type]
     metadata = llama_metadata(size)
     names = [f"word{n}" for n in range(len(SPECIAL_TOKENS))]  # those of end tokens are known
     tokens, _ = tiny_vocabulary(size.vocab)

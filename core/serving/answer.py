@@ -53,6 +53,7 @@ class ServedAnswer:
         asked = time.perf_counter()
         self.number, self.handle, self.request = number, handle, request
         self.client = request.client
+        self.given_up = False  # its place, for another one that waited
         tokenizer, vocabulary = file.tokenizer, program.vocabulary
         encoded = encode_request(file, request, context)
         check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)

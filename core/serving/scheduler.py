@@ -254,14 +254,16 @@ class Scheduler:
         room = pool.available + len(giver.paged.pages)
         if answer.paged.needs(pool, len(answer.paged.tokens) + 1) > room:
             return None
+        giver.given_up = True
         giver.paged.free_pages(pool, keep=True)
         self._return(giver)
         return answer
 
     def _giver(self, answer: ServedAnswer) -> ServedAnswer | None:
         """Return the youngest answer of an address, or of a client of the same address, that has
-        at least two more places than this one's, or else one that has had its place for long. One
-        that reads has to get on first."""
+        at least two more places than this one's, or else one that has had its place for long and
+        has given none up before: a long prompt whose pages others take is read to its end the
+        second time. One that reads has to get on first."""
         address = address_of(answer.client)
         for whose in (address_of, str):
             counts = Counter(whose(one.client) for one in self.running)
@@ -275,7 +277,7 @@ class Scheduler:
             ]
             if rich:
                 return max(rich, key=lambda one: (counts[whose(one.client)], one.number))
-        others = (one for one in self.running if one.client != answer.client)
+        others = (one for one in self.running if one.client != answer.client and not one.given_up)
         longest = max(others, key=self._steps_of, default=None)
         is_long = longest is not None and self._steps_of(longest) >= self._share()
         return longest if is_long and not answer.new_tokens else None

@@ -83,6 +83,8 @@ class Server:
             make_app(shared, self._page),
             log_config=None,
             access_log=False,
+            # Else a program on this machine chooses the address by which it takes its turns.
+            proxy_headers=bool(self._config.host_names),
             lifespan="off",
             ws="none",
             http=protocol_of(shared),

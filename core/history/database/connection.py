@@ -119,8 +119,13 @@ def check_kind(path: Path) -> None:
     log beside it: opening a pipe would wait for ever."""
     for end in ("", *LOGS):
         place = Path(f"{path}{end}")
-        if place.exists() and not place.is_file():
+        if _is_no_file(place):
             raise FileError(path, f"{place.name} is no regular file, expected one of a database")
+
+
+def _is_no_file(path: Path) -> bool:
+    """Return True for a pipe, a device or a folder; False, too, where nobody may look."""
+    return os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113  never raise
 
 
 def is_other_file(path: Path) -> bool:
@@ -155,7 +160,7 @@ def integrity(path: Path) -> str:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Autocommit: transactions are begun by us. Readers are handed from thread to thread. A pipe,
     at which SQLite would wait, cannot be opened."""
-    if path.exists() and not path.is_file():
+    if _is_no_file(path):
         error = sqlite3.OperationalError("unable to open database file: it is no regular file")
         error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
         raise error

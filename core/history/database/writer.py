@@ -495,7 +495,7 @@ def _is_readable(path: Path) -> bool:
     try:
         with closing(connections.connect_reader(path)) as connection:
             return schema.version_of(connection) > 0
-    except sqlite3.Error:
+    except (sqlite3.Error, OSError):
         return False
 
 

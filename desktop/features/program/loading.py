@@ -79,7 +79,8 @@ def _load_ended(event: Ended, asked: Command, state: AppState, now: float) -> Ap
             return notify(state, "error", event.failure, now) if event.failure else state
         if known.in_use is not None:
             state = replace(state, options=known.in_use)  # which is what goes on
-    state = replace(state, load=None)
+    goes_on = known is not None and known.changes  # the model that the message waited for
+    state = replace(state, load=None, queued=state.queued and goes_on)
     if event.unwanted:
         return notify(state, "info", tr("Loading was cancelled."), now)
     if state.memory_question is not None:

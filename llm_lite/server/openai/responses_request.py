@@ -385,7 +385,8 @@ class _MessageBuilder:
             missing = next(name for name in parts if getattr(item, name) is None)
             raise CheckError(f"{at}.{missing}", "is missing: expected a text")
         last = self._turns[-1] if self._turns else None
-        if not isinstance(last, _Calls) or last.results or self._thought:
+        goes_on = isinstance(last, _Calls) and item.call_id not in last.calls and not last.results
+        if not isinstance(last, _Calls) or not goes_on or self._thought:
             last, self._thought = _Calls(self._thought), ""
             self._turns.append(last)
         name = name_within(item.namespace, item.name) if item.namespace else item.name
