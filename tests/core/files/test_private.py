@@ -19,6 +19,7 @@ from llm_lite.core.generation.speculation.ngram_file import LearnedModel
 from llm_lite.core.generation.speculation.ngram_learning import NgramTable
 from llm_lite.core.history import History
 from llm_lite.core.history.caches import CacheCatalogue
+from llm_lite.core.history.database.connection import check_kind
 from llm_lite.core.hub.queue.queue_file import QueueFile
 from llm_lite.desktop.app.settings import Settings, load, save
 from llm_lite.desktop.features.presets.host import PresetFiles
@@ -217,6 +218,19 @@ def test_a_history_that_is_no_file_is_a_sentence(tmp_path, kind, end):
     assert f"history.db{end} is no regular file" in told
     assert len(history.page().conversations) == 1
     history.close(0.1)
+
+
+@posix
+def test_a_history_in_a_folder_that_may_not_be_entered_is_a_sentence(tmp_path, monkeypatch):
+    """Path.exists raises there, on Python before 3.14."""
+    path = tmp_path / "history.db"
+    monkeypatch.setattr(Path, "exists", _no_entry)
+    monkeypatch.setattr(Path, "is_file", _no_entry)
+    check_kind(path)  # what opens it finds the reason
+
+
+def _no_entry(path):
+    raise PermissionError(13, "Permission denied", str(path))
 
 
 CHOSEN = {  # files that a person names, and what is nobody's: models, measurements, pictures

@@ -1,6 +1,7 @@
 """Whose turn it is: clients in turns, the oldest first, and pages that are not enough for all."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -247,6 +248,23 @@ def test_of_others_the_one_that_has_had_its_place_for_long_gives_it_up(
     small.finished()
     assert [one.tokens() for one in two] == alone
     assert small.heard_at[GenerationFinished] < min(one.heard_at[GenerationFinished] for one in two)
+
+
+def test_an_answer_that_gave_its_place_up_keeps_the_next_one():
+    """Else others take the pages of a long prompt again and again before it is read."""
+    turns = scheduler.Scheduler(parallel=2, most_waiting=9)
+    paged = SimpleNamespace(missing=500)
+    long, other, newcomer = (
+        SimpleNamespace(number=n, client=f"10.0.0.{n} x", placed_at=n, new_tokens=(), paged=paged)
+        for n in range(3)
+    )
+    turns.running, turns._step = [long, other], 10 * scheduler._MANY_STEPS
+    long.given_up = other.given_up = False
+    assert turns._giver(newcomer) is long
+    long.given_up = True
+    assert turns._giver(newcomer) is other
+    other.given_up = True
+    assert turns._giver(newcomer) is None
 
 
 def test_of_an_address_whoever_had_and_wants_little_is_next(client, served_model, hook):

@@ -3,7 +3,7 @@
 import pytest
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import Generate
+from llm_lite.core.messages import Ended, Generate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import (
     LONG,
@@ -16,6 +16,7 @@ from llm_lite.desktop.features.attachments.model import (
     pasted,
 )
 from llm_lite.desktop.features.chat.model import SetDraft, SetForm
+from llm_lite.desktop.features.program.loading import _load_ended
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState, Load
 from llm_lite.desktop.language.incoming import TYPED
@@ -371,3 +372,14 @@ def test_it_stays_in_the_input_where_no_model_came(loading):
     one.program.state = replace(one.state, load=None)
     one.driver.frames(3)
     assert one.state.draft == "Why?" and not one.state.queued and len(one.state.notices) == 1
+
+
+def test_a_message_for_a_model_that_does_not_come_does_not_go_to_the_one_before(loading):
+    one, _, arrive = loading
+    arrive()
+    one.driver.wait("the answer", lambda s: len(s.messages) == 2 and not s.busy, pace=0)
+    one.program.do(OpenModel("another"))
+    asked = one.state.load.asked
+    one.program.state = replace(one.state, draft="And now?", queued=True)
+    state = _load_ended(Ended(problem="no such model"), asked, one.state, 0.0)
+    assert state.model is not None and not state.queued and state.draft == "And now?"
