@@ -473,8 +473,8 @@ def check_answer(state: AppState, answer: Message) -> None:
     """Raise LlmLiteError if the answer is too short to be inspected."""
     written = len(answer.tokens)
     if written < LEAST_ANSWER:
-        told = [notice.text for notice in state.notices]
-        why = answer.problem or (told[-1] if told else "ask something else with --prompt")
+        notices = [notice.text for notice in state.notices]
+        why = answer.problem or (notices[-1] if notices else "ask something else with --prompt")
         raise LlmLiteError(
             f"the tour needs an answer of at least {LEAST_ANSWER} tokens, this model's has "
             f"{written}: {why}"
