@@ -9,6 +9,8 @@ from llm_lite.core.generation.prompt import Encoded
 from llm_lite.core.generation.repetition import RepetitionGuard
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import SamplingOptions, StopReason
+from llm_lite.core.records import replace
+from llm_lite.core.text.thinking import Split
 
 Item = TypeVar("Item")
 
@@ -21,13 +23,16 @@ class Endings(Generic[Item]):
         self._roles = encoded.roles.tokens if encoded.roles else frozenset()
         self._runs = encoded.roles.runs if encoded.roles else ()
         self._run: list[tuple[Item, int, str]] = []  # may be the beginning of one of these
-        in_grammar = bool(sampling.json_schema or sampling.grammar)
-        self._guard = (
-            RepetitionGuard(keeps_to_grammar=in_grammar, request=encoded.request)
-            if sampling.repetition_guard
-            else None
-        )
+        self._in_grammar = bool(sampling.json_schema or sampling.grammar)
+        self._request = encoded.request
+        self._guard = self._new_guard() if sampling.repetition_guard else None
+        # An answer may say what its thought has drafted more than once.
+        thinking = encoded.thinking if self._guard is not None else None
+        self._thought = Split.of(thinking) if thinking is not None else None
         self._repeats = False
+
+    def _new_guard(self) -> RepetitionGuard:
+        return RepetitionGuard(keeps_to_grammar=self._in_grammar, request=self._request)
 
     @property
     def reason(self) -> StopReason | None:
@@ -42,6 +47,7 @@ class Endings(Generic[Item]):
     def feed_previous(self, text: str) -> None:
         """Feed the existing text of an answer that is continued."""
         self._stops.feed_previous(text)
+        self._feed_thought(text)
 
     def feed(
         self, item: Item, token: int, text: str, *, is_chosen: bool = True
@@ -76,9 +82,22 @@ class Endings(Generic[Item]):
             self._stops.dropped += 1
             return []
         shown = self._stops.feed(item, text)
+        self._feed_thought(text)
         if is_chosen and self._guard is not None and self._stops.reason is None:
             self._repeats = self._guard.feed(token, text) or self._repeats
         return shown
+
+    def _feed_thought(self, text: str) -> None:
+        """Watch for repetition anew once a thought has ended and the answer begins."""
+        if self._thought is None:
+            return
+        fed = self._thought.fed(text)
+        if fed.phase != "after":
+            self._thought = replace(fed, raw="", thoughts="")  # which would grow with each token
+            return
+        self._thought = None
+        if fed.marked:
+            self._guard = self._new_guard()
 
     def flush(self) -> list[tuple[Item, str]]:
         """Return what was held back, as nothing follows."""

@@ -1,8 +1,8 @@
 """Detects an answer that has begun to repeat itself without an end.
 
 The decision depends on the tokens of the answer, their texts and what was asked alone: it is the
-same with drafts and without, on every executor, and for each seed. An answer loops where one of two
-things holds:
+same with drafts and without, on every executor, and for each seed. An answer loops where one of
+four things holds:
 
 1. **A period.** Its last tokens are one sequence over and over. How many tokens that takes depends
    on what repeats: `Window` has a row for prose, for what is no prose (numbers, rules, cells of a
@@ -13,6 +13,11 @@ things holds:
    it was never said as a whole. A sentence with a word or a number that the answer never had is
    new. Fenced code has no sentences; rows of tables and short sentences count where they are new
    only. A number at the beginning of a line, case and punctuation make no other sentence.
+3. **A sentence that runs on** past LONGEST characters and has nothing new to say: it is counted by
+   its parts between commas, and RUN_ON says how many of their last tokens this one sentence may
+   have said how often before. A sentence that lists what the answer has said is none.
+4. **A sentence that follows itself** and nothing else, a short one too, as often and for as many
+   tokens as OTHER allows. It has no period where its lines have numbers.
 
 So code, tables, lists of numbers, quotes, songs with a refrain and poems that grow by a line in
 every stanza go on, and so does what a person asks to be repeated (`Requested`). The work is linear
@@ -29,6 +34,8 @@ from itertools import islice
 
 from msgspec import Struct
 
+from llm_lite.core.generation.sentences import Sentence, Splitter, words_of, words_of_sentence
+
 
 class Window(Struct, frozen=True):
     """The window of a loop: the last `tokens` with a period of at most `longest` tokens."""
@@ -41,6 +48,11 @@ class Window(Struct, frozen=True):
         """Return after how many tokens the window is searched again."""
         return self.tokens // 8
 
+    @property
+    def times(self) -> int:
+        """Return how often the longest period is in it."""
+        return self.tokens // self.longest
+
 
 class Stale(Struct, frozen=True):
     """A loop of sentences: of the last `recent` tokens of sentences at least `stale` were said
@@ -51,25 +63,22 @@ class Stale(Struct, frozen=True):
     repeats: int
 
 
-PROSE = (Window(256, 64), Window(480, 160), Window(768, 256))
+PROSE = (Window(256, 51), Window(480, 160), Window(768, 256))
 OTHER = Window(768, 32)  # 24 times: a matrix of zeros of 16 rows has fewer
 CODE = Window(2048, 128)  # a fenced block, or an answer that keeps to a grammar
 MOST_KEPT = CODE.tokens
 STALE = (Stale(320, 256, 4), Stale(240, 228, 2))
+RUN_ON = Stale(80, 72, 4)
 NEW = 24  # tokens that a new sentence counts at least: a heading in front of what is said again
 UNSAID = 3 / 4  # that is stale at most of a sentence that was never said as a whole
 RUN = 32  # bytes of words, without the spaces: some eight words of English
 SHORTEST = 16  # bytes of a sentence that counts, without punctuation
-LONGEST = 400  # characters, at which a sentence ends in any case
 SEEN = 400  # characters of a token's text
 ANY_NUMBER = 256  # how often a sentence may be said that a person asks for, without a number
 ENDS = 4000  # characters at both ends of a long message, which say what is asked for
 _SLACK = 5 / 4  # of the number of times that is asked for: models count badly
 _LETTERS = 3 / 4  # of prose, of the characters that are no space
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+\s+|[。！？]+|\n+")
-_LAST_SPACE = re.compile(r".*\s", re.DOTALL)
-_NUMBER = re.compile(r"\s*(?:[-*•>#]+\s*)*(?:\(?\d{1,4}[.):]\s*)?")
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+_DATA = re.compile(r"\A\s*'|[\"{}\[\]<>=`]")  # of a list of values, which is no sentence
 _FENCES = ("```", "~~~")
 # "Repeat", and what stands behind a number of times, in the languages of the window and others.
 _TIMES = re.compile(
@@ -95,18 +104,6 @@ def is_prose(text: str) -> bool:
     shown = [character for character in text if not character.isspace()]
     letters = sum(character.isalpha() for character in shown)
     return "|" not in text and letters >= _LETTERS * max(1, len(shown))
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text, without case; Chinese and Japanese characters by themselves."""
-    return _WORD.findall(text.casefold())
-
-
-def words_of_sentence(sentence: str) -> list[str]:
-    """Return the words that two sentences have in common that count as the same, without the number
-    of a list."""
-    number = _NUMBER.match(sentence)
-    return words_of(sentence[number.end() if number else 0 :])
 
 
 def runs_of(words: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -177,6 +174,59 @@ class _Recent:
         return self._stale >= self.row.stale
 
 
+class _Earlier:
+    """Sentences and runs of their words, with how often they were said."""
+
+    def __init__(self) -> None:
+        self.sentences: Counter[str] = Counter()
+        self._runs: Counter[str] = Counter()
+
+    def add(self, words: Sequence[str], joined: str) -> None:
+        self.sentences[joined] += 1
+        self._runs.update(" ".join(words[begin:end]) for begin, end in runs_of(words))
+
+    def stale(self, words: Sequence[str], joined: str, repeats: int) -> float:
+        """Return which part of a sentence was said so often before."""
+        if self.sentences[joined] >= repeats:
+            return 1.0
+        stale = reached = 0
+        for begin, end in runs_of(words):
+            if self._runs[" ".join(words[begin:end])] >= repeats:
+                stale += end - max(begin, reached)
+                reached = end
+        return (1.0 if self.sentences[joined] else UNSAID) * stale / len(words)
+
+
+class _RunOn:
+    """The parts of one sentence that runs on."""
+
+    def __init__(self) -> None:
+        self.earlier, self.recent = _Earlier(), _Recent(RUN_ON)
+
+
+class _Succession:
+    """A sentence that follows itself, with nothing but numbers of a list and rules between."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self._joined = ""
+        self._tokens = self._between = 0
+
+    def add(self, joined: str, tokens: int) -> None:
+        self._between += tokens
+        if not joined:
+            return
+        if joined != self._joined:
+            self._joined, self.times, self._tokens = joined, 0, 0
+        self.times += 1
+        self._tokens += self._between
+        self._between = 0
+
+    @property
+    def loops(self) -> bool:
+        return self._tokens >= OTHER.tokens and self.times >= OTHER.times
+
+
 class RepetitionGuard:
     """Watches an answer's tokens, and decides at each whether the answer loops. `request` is the
     message that it answers."""
@@ -186,22 +236,25 @@ class RepetitionGuard:
         self._count = 0
         self._tokens: deque[int] = deque(maxlen=MOST_KEPT)
         self._texts: deque[str] = deque(maxlen=max(window.longest for window in (*PROSE, CODE)))
-        self._sentence = ""
-        self._size = 0  # tokens of it
+        self._splitter = Splitter()
         self._line = ""  # how the line begins, as far as it tells a fence
         self._in_fence = False
         self._words: set[str] = set()  # all that were said
-        self._sentences: Counter[str] = Counter()
-        self._runs: Counter[str] = Counter()
+        self._earlier = _Earlier()
         self._recent = [_Recent(row) for row in STALE]
+        self._run_on = _RunOn()
+        self._succession = _Succession()
+        self._follows_itself = False  # the last sentence, as nobody asked for
 
     def feed(self, token: int, text: str) -> bool:
         """Return whether the answer loops with this token; `text` is what became whole with it."""
         self._count += 1
         self._tokens.append(token)
         self._texts.append(text[:SEEN])
-        self._feed(text[:SEEN])
-        return self._has_period() or any(recent.loops for recent in self._recent)
+        for sentence in self._splitter.feed(text[:SEEN]):
+            self._end_sentence(sentence)
+        recent = (*self._recent, self._run_on.recent)
+        return self._has_period() or self._follows_itself or any(one.loops for one in recent)
 
     def _has_period(self) -> bool:
         if self._is_code or self._in_fence:
@@ -231,61 +284,48 @@ class RepetitionGuard:
         times = self._requested.times(text, words_of(text))
         return self._count < max(period * times, CODE.tokens * (times >= ANY_NUMBER))
 
-    def _feed(self, text: str) -> None:
-        """Feed text and end its sentences; the last one may be unfinished."""
-        self._sentence += text
-        self._size += 1
-        while (end := _END.search(self._sentence)) or len(self._sentence) > LONGEST:
-            # A line's end may go on with the next token: it begins no sentence.
-            at = end.end() if end else _cut(self._sentence)
-            sentence, self._sentence = self._sentence[:at], self._sentence[at:]
-            self._end_sentence(sentence)
-            self._size = 0
-
-    def _end_sentence(self, sentence: str) -> None:
-        self._line += sentence
+    def _end_sentence(self, sentence: Sentence) -> None:
+        self._line += sentence.text
         is_fence = self._line.lstrip().startswith(_FENCES)
-        if sentence.endswith("\n"):
+        if sentence.text.endswith("\n"):
             self._line = ""
             self._in_fence ^= is_fence
         else:
             self._line = self._line[:8]
         if not (self._is_code or self._in_fence or is_fence):
             self._count_sentence(sentence)
+        if sentence.is_part and sentence.is_last:
+            self._run_on = _RunOn()
 
-    def _count_sentence(self, sentence: str) -> None:
-        words = words_of_sentence(sentence)
+    def _count_sentence(self, sentence: Sentence) -> None:
+        words = words_of_sentence(sentence.text)
         joined = " ".join(words)
         is_new = not self._words.issuperset(words)
         self._words.update(words)
-        counts = len(joined.encode("utf-8", "replace")) >= SHORTEST and is_prose(sentence)
-        size = max(self._size, NEW) if is_new else self._size
+        counts = len(joined.encode("utf-8", "replace")) >= SHORTEST and is_prose(sentence.text)
+        counts = counts and not (sentence.is_part and _DATA.search(sentence.text))
+        size = max(sentence.tokens, NEW) if is_new else sentence.tokens
+        rated = [(self._earlier, recent) for recent in self._recent]
+        if sentence.is_part:
+            rated.append((self._run_on.earlier, self._run_on.recent))
         if counts or is_new:
-            for recent in self._recent:
-                stale = 0.0 if is_new else self._stale(words, joined, recent.row.repeats)
-                if stale and self._sentences[joined] < self._requested.times(sentence, words):
+            for earlier, recent in rated:
+                stale = 0.0 if is_new else earlier.stale(words, joined, recent.row.repeats)
+                if stale and self._earlier.sentences[joined] < self._times(sentence, words):
                     stale = 0.0
                 recent.add(size, round(size * stale))
         if counts:
-            self._sentences[joined] += 1
-            self._runs.update(" ".join(words[begin:end]) for begin, end in runs_of(words))
+            self._earlier.add(words, joined)
+            if sentence.is_part:
+                self._run_on.earlier.add(words, joined)
+        self._succession.add(joined, sentence.tokens)
+        if joined:
+            self._follows_itself = self._succession.loops and (
+                self._succession.times >= self._times(sentence, words)
+            )
 
-    def _stale(self, words: Sequence[str], joined: str, repeats: int) -> float:
-        """Return which part of a sentence was said so often before."""
-        if self._sentences[joined] >= repeats:
-            return 1.0
-        stale = reached = 0
-        for begin, end in runs_of(words):
-            if self._runs[" ".join(words[begin:end])] >= repeats:
-                stale += end - max(begin, reached)
-                reached = end
-        return (1.0 if self._sentences[joined] else UNSAID) * stale / len(words)
-
-
-def _cut(sentence: str) -> int:
-    """Return where a sentence of more than LONGEST characters ends: between words, if it can."""
-    space = _LAST_SPACE.match(sentence, 0, LONGEST)
-    return space.end() if space else LONGEST
+    def _times(self, sentence: Sentence, words: Sequence[str]) -> float:
+        return self._requested.times(sentence.text, words)
 
 
 def repeats(

@@ -1,9 +1,14 @@
 """Answers of an engine and of a server: the guard ends loops alone, drafts or none."""
 
+import random
+import re
+
 import pytest
 
+from llm_lite.core.generation.endings import Endings
+from llm_lite.core.generation.prompt import Encoded
 from llm_lite.core.generation.repetition import PROSE, repeats
-from llm_lite.core.messages import ChatMessage, SamplingOptions, TokenDecoded
+from llm_lite.core.messages import ChatMessage, SamplingOptions, Thinking, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import HELLO
@@ -91,3 +96,33 @@ def test_an_answer_that_is_continued_gets_another_chance(client, model):
     turns = (*HELLO, ChatMessage("assistant", said, tuple(tokens)))
     finished, more = client.ask(turns, LOOPING, continue_last=True)
     assert finished.stop_reason == "repetition" and len(more) == PROSE[0].tokens
+
+
+def drafted(thinking):
+    """Why an answer ends that drafts a story twice, by the thought that its prompt has begun, and
+    then tells it; None: it goes on."""
+    draw = random.Random(3)
+    words = ("river", "mountain", "silver", "morning", "garden", "window", "castle", "bridge")
+    story = " ".join(
+        "The {} {} the {} before it reached the {}.".format(*draw.choices(words, k=4))
+        for _ in range(30)
+    )
+    text = f"First:\n{story}\n\nBetter:\n{story}\n</think>\n\n{story}\n"
+    endings = Endings(SamplingOptions(), Encoded([], [], thinking=thinking))
+    ids: dict[str, int] = {}
+    for piece in re.findall(r"\s?\w+|\s|[^\w\s]", text):
+        endings.feed(piece, ids.setdefault(piece, len(ids)), piece)
+    return endings.reason
+
+
+def test_an_answer_may_say_what_its_thought_has_drafted():
+    assert drafted(Thinking("think", inside=True)) is None
+    assert drafted(None) == "repetition"
+
+
+def test_a_thought_s_work_does_not_grow_with_it():
+    endings = Endings(SamplingOptions(), Encoded([], [], thinking=Thinking("think", inside=True)))
+    for token in range(4000):
+        endings.feed(token, token, f" w{token}")
+    assert endings._thought is not None
+    assert len(endings._thought.raw + endings._thought.thoughts) == 0

@@ -3,15 +3,17 @@
 import random
 import re
 from collections import Counter
+from typing import NamedTuple
 
 import pytest
 
-from llm_lite.core.generation import repetition
+from llm_lite.core.generation import repetition, sentences
 from llm_lite.core.generation.repetition import (
     CODE,
     NEW,
     OTHER,
     PROSE,
+    RUN_ON,
     SEEN,
     SHORTEST,
     STALE,
@@ -20,8 +22,8 @@ from llm_lite.core.generation.repetition import (
     repeats,
     runs_of,
     smallest_period,
-    words_of_sentence,
 )
+from llm_lite.core.generation.sentences import LONGEST, words_of_sentence
 
 WORDS = re.compile(r"\s?\w+|\s|[^\w\s]")
 
@@ -139,6 +141,75 @@ def fixtures():
     )
 
 
+FILMS = tuple(
+    f"The {one} {other} of {place}"
+    for one, other, place in zip(
+        ("Silver", "Golden", "Broken", "Hidden", "Silent", "Burning", "Frozen", "Lonely") * 4,
+        ("Road", "Crown", "Mirror", "Garden", "River", "Tower", "Letter", "Promise", "Winter") * 4,
+        ("Lisbon", "Vienna", "Kyoto", "Havana", "Dublin", "Oslo", "Prague") * 5,
+        strict=False,
+    )
+)
+
+
+def sorted_films():
+    """The same titles three times in other orders, and in one sentence."""
+    draw = random.Random(8)
+    lists = "".join(
+        f"By {what}:\n" + "".join(f"{n}. {film}\n" for n, film in enumerate(order, 1)) + "\n"
+        for what in ("year", "length")
+        for order in (draw.sample(FILMS, len(FILMS)),)
+    )
+    return lists + "In one line: " + ", ".join(FILMS) + ".\n"
+
+
+def recipes():
+    """Three of them with equal ingredients and steps."""
+    ingredients = (
+        "- 2 cups of all-purpose flour\n- 2 tablespoons of sugar\n- 1 teaspoon of baking powder\n"
+        "- 1/2 teaspoon of salt\n- 2 large eggs at room temperature\n- 1 cup of whole milk\n"
+        "- 3 tablespoons of melted butter\n- 1 teaspoon of vanilla extract\n"
+    )
+    steps = (
+        "1. Whisk the flour, sugar, baking powder and salt in a large bowl.\n"
+        "2. Beat the eggs with the milk, the butter and the vanilla in another bowl.\n"
+        "3. Pour the wet ingredients into the dry ones and stir until just combined.\n"
+        "4. Let the batter rest for ten minutes.\n"
+    )
+    last = {
+        "Pancakes": "Fry each pancake for two minutes on both sides.",
+        "Waffles": "Bake each waffle until it is golden and crisp.",
+        "Muffins": "Fill the tins and leave them in the oven for twenty minutes.",
+    }
+    return "".join(
+        f"{name}\n\nIngredients:\n{ingredients}\nSteps:\n{steps}5. {step}\n\n"
+        for name, step in last.items()
+    )
+
+
+def moves(disks, source="A", goal="C", spare="B"):
+    """Of the Tower of Hanoi."""
+    if disks == 0:
+        return []
+    one = f"move disk {disks} from rod {source} to rod {goal}"
+    return [*moves(disks - 1, source, spare, goal), one, *moves(disks - 1, spare, goal, source)]
+
+
+def song_in_one_sentence():
+    verses = song().replace("\n\n", ", ").replace("\n", ", ")
+    return verses.lower() + ".\n"
+
+
+def draft_and_final():
+    draw = random.Random(9)
+    words = ("river", "mountain", "silver", "morning", "garden", "window", "castle", "bridge")
+    text = " ".join(
+        "The {} {} the {} before it reached the {}.".format(*draw.choices(words, k=4))
+        for _ in range(40)
+    )
+    return f"Draft:\n{text}\n\nFinal:\n{text}\n"
+
+
 def truth_table():
     values = ("true", "false")
     return "".join(
@@ -200,6 +271,42 @@ GOES_ON = {
             "lute",
         )
     ),
+    "films in two orders and in one sentence": sorted_films(),
+    "three recipes with equal ingredients": recipes(),
+    "moves of a puzzle, numbered": "".join(
+        f"{n}. {move.capitalize()}.\n" for n, move in enumerate(moves(6), 1)
+    ),
+    "moves of a puzzle in one sentence": ", ".join(moves(6)) + ".\n",
+    "a song in one sentence": song_in_one_sentence(),
+    "a text that was drafted": draft_and_final(),
+    "an answer key": "".join(
+        f"{n}. {random.Random(n).choice(('True', 'False'))}\n" for n in range(1, 201)
+    ),
+    "sentences that are all positive": "".join(f"{n}. Positive\n" for n in range(1, 121)),
+    "tosses of a coin in one sentence": "They are "
+    + ", ".join(random.Random(10).choices(("heads", "tails"), k=400))
+    + ".\n",
+    "a contract's sentence": "The seller shall deliver, "
+    + ", ".join(
+        f"at the expense of the buyer, the {part} of the building"
+        for part in ("roof", "walls", "doors", "windows", "floors", "stairs", "pipes", "locks")
+    )
+    + ", free of any charge.\n",
+    "a JSON array in one line": "["
+    + ", ".join(f'{{"country": "United States of America", "score": {n % 7}}}' for n in range(80))
+    + "]\n",
+    "names in a list of Python": "colours = ["
+    + ", ".join(
+        random.Random(11).choices(("'dark olive green'", '"light goldenrod yellow"'), k=100)
+    )
+    + "]\n",
+    "four equal parts of an address": (
+        "- `(?:[0-9]{1,3})` matches one part of the address, where the first number says how many "
+        "digits there must be at the least and the other one how many there may be at the most. "
+        "Each part but the last is followed by a dot.\n"
+    )
+    * 4
+    + "- `$` matches the end.\n",
     "numbered log lines": "".join(
         f"2024-05-{n % 28 + 1:02d} 12:{n % 60:02d}:07 INFO worker finished the job without errors\n"
         for n in range(120)
@@ -242,6 +349,14 @@ ASKED = {
     "a poem of its own": (
         "Write a haiku about frogs and say it 20 times.",
         "An old silent pond.\nA frog jumps into the pond.\nSplash! Silence again.\n\n" * 20,
+    ),
+    "a line, 50 times, in one sentence": (
+        "Write 'I will not talk in class' 50 times, with commas between.",
+        ", ".join(["I will not talk in class"] * 50) + ".\n",
+    ),
+    "a short line, 300 times, numbered": (
+        "Count to 3 again and again, please, 300 times.",
+        "".join(f"{n}. One, two, three\n" for n in range(1, 301)),
     ),
     "in Korean": ("'안녕하세요 여러분' 이라고 100번 써 줘", "안녕하세요 여러분\n" * 100),
     "a paragraph that was pasted": (
@@ -295,6 +410,18 @@ LOOPS = {
         "coast that he had hoped for.\n\n"
         for n in range(1, 12)
     ),
+    "a list of ingredients in one line": "Optional ingredients: "
+    + "".join(
+        f"1 tsp of {spice}, "
+        for spice in random.Random(12).choices(
+            ("chai tea", "chai coffee", "chai", "chocolate chips", "vanilla extract"), k=200
+        )
+    ),
+    "exercises in one Chinese sentence": "".join(
+        f"然后我们再做{what}、"
+        for what in random.Random(13).choices(("三次深呼吸", "五次俯卧撑", "两次仰卧起坐"), k=200)
+    ),
+    "a short item with numbers": "".join(f"{n}. Grey - Grey\n" for n in range(1, 200)),
     "a sentence": "The cat sat on the mat. " * 200,
     "a line": "[Your Phone Number]\n" * 300,
     "a list that counts": "".join(
@@ -396,61 +523,108 @@ def test_the_smallest_period_is_the_smallest():
         assert smallest_period(tokens) == expected
 
 
-def sentences(texts):
-    """(tokens, sentence) of the whole text's sentences outside of fences, found at once, and
-    whether the end is in a fence."""
-    found, text, size, line, fence = [], "", 0, "", False
+class Found(NamedTuple):
+    tokens: int
+    text: str
+    run_on: int | None  # which sentence it is a part of, if that runs on
+
+
+def found_in(texts):
+    """The whole text's sentences outside of fences, found at once, and whether the end is in a
+    fence."""
+    found, text, before, begins, line, fence, run_on, count = [], "", 0, [], "", False, None, 0
     for piece in texts:
-        text, size = text + piece, size + 1
-        while (end := repetition._END.search(text)) or len(text) > repetition.LONGEST:
-            spaces = [at for at in range(repetition.LONGEST) if text[at : at + 1].isspace()]
-            at = end.end() if end else (spaces[-1] + 1 if spaces else repetition.LONGEST)
-            sentence, text = text[:at], text[at:]
+        begins.append(before + len(text))
+        text += piece
+        while True:
+            end = (sentences._END if run_on is None else sentences._PART_END).search(text)
+            if not end and len(text) <= LONGEST:
+                break
+            if not end and run_on is None:
+                run_on, count = count, count + 1
+                continue
+            spaces = [at for at in range(LONGEST) if text[at : at + 1].isspace()]
+            at = end.end() if end else (spaces[-1] + 1 if spaces else LONGEST)
+            sentence, text, before = text[:at], text[at:], before + at
+            size = sum(begin < before for begin in begins)
+            begins = begins[size:]
             line += sentence
             is_fence = line.lstrip().startswith(("```", "~~~"))
             fence ^= is_fence and sentence.endswith("\n")
             if not (fence or is_fence):
-                found.append((size, sentence))
-            line, size = "" if sentence.endswith("\n") else line[:8], 0
+                found.append(Found(size, sentence, run_on))
+            if end and end[0][0] in ".!?…。！？\n":
+                run_on = None
+            line = "" if sentence.endswith("\n") else line[:8]
     return found, fence
 
 
-def stale_tokens(found, repeats):
-    """(tokens, stale tokens) of each sentence that counts."""
+def counts(sentence, words):
+    text = sentence.text.strip()
+    is_value = text.startswith("'") or set(text) & set('"{}[]<>=`')
+    is_long = len(" ".join(words).encode()) >= SHORTEST and is_prose(text)
+    return is_long and (sentence.run_on is None or not is_value)
+
+
+def stale_tokens(found, repeats, *, run_on=None):
+    """(tokens, stale tokens) of each sentence that counts; with `run_on`, of its parts alone, as it
+    had said them before."""
     words_said, said, runs_said, rated = set(), Counter(), Counter(), []
-    for size, sentence in found:
-        words = words_of_sentence(sentence)
+    for sentence in found:
+        words = words_of_sentence(sentence.text)
         whole = " ".join(words)
         is_new, stale = bool(set(words) - words_said), [False] * len(words)
+        words_said.update(words)
+        if run_on is not None and sentence.run_on != run_on:
+            continue
         runs = [(begin, end, " ".join(words[begin:end])) for begin, end in runs_of(words)]
         for begin, end, run in runs:
             if runs_said[run] >= repeats:
                 stale[begin:end] = [True] * (end - begin)
         part = sum(stale) / max(1, len(words)) * (1 if said[whole] else repetition.UNSAID)
         part = 1 if said[whole] >= repeats else part
-        counts = len(whole.encode()) >= SHORTEST and is_prose(sentence)
         if is_new:
-            rated.append((max(size, NEW), 0))
-        elif counts:
-            rated.append((size, round(size * part)))
-        if counts:
+            rated.append((max(sentence.tokens, NEW), 0))
+        elif counts(sentence, words):
+            rated.append((sentence.tokens, round(sentence.tokens * part)))
+        if counts(sentence, words):
             said[whole] += 1
             runs_said.update(run for _, _, run in runs)
-        words_said.update(words)
     return rated
+
+
+def is_stale(row, rated):
+    total = stale = 0
+    for size, of_it in reversed(rated):
+        if total >= row.recent:
+            break
+        total, stale = total + size, stale + of_it
+    return stale >= row.stale
+
+
+def follows_itself(found):
+    said = [(sentence.tokens, words_of_sentence(sentence.text)) for sentence in found]
+    while said and not said[-1][1]:
+        said.pop()
+    times = tokens = 0
+    for size, words in reversed(said):
+        if words and words != said[-1][1]:
+            break
+        times, tokens = times + bool(words), tokens + size
+    return times >= OTHER.tokens // OTHER.longest and tokens >= OTHER.tokens
 
 
 def loops_by_definition(tokens, texts):
     """The definition in the module's first lines, of a whole answer, in a plain way."""
-    found, in_fence = sentences(texts)
-    for row in STALE:
-        total = stale = 0
-        for size, of_it in reversed(stale_tokens(found, row.repeats)):
-            if total >= row.recent:
-                break
-            total, stale = total + size, stale + of_it
-        if stale >= row.stale:
-            return True
+    found, in_fence = found_in(texts)
+    if any(is_stale(row, stale_tokens(found, row.repeats)) for row in STALE):
+        return True
+    last = found[-1] if found else Found(0, "", None)
+    runs_on = last.run_on is not None and not sentences._END.search(last.text)
+    if runs_on and is_stale(RUN_ON, stale_tokens(found, RUN_ON.repeats, run_on=last.run_on)):
+        return True
+    if follows_itself(found):
+        return True
     for window in (CODE,) if in_fence else (*PROSE, OTHER, CODE):
         if len(tokens) < window.tokens or len(tokens) % window.stride:
             continue
@@ -501,10 +675,11 @@ def test_its_work_is_linear(monkeypatch):
         for _ in range(length):
             assert not guard.feed(draw.randrange(5000), f" w{draw.randrange(5000)}")
         assert searched[0] <= 5 * 8 * length  # five windows, each eight times over
-        for recent in guard._recent:
+        for recent in (*guard._recent, guard._run_on.recent):
             assert len(recent._sentences) <= recent.row.recent
         assert len(guard._tokens) <= CODE.tokens
-        assert len(guard._sentence) <= repetition.LONGEST + SEEN
+        assert len(guard._splitter.text) <= LONGEST + SEEN
+        assert len(guard._splitter._begins) <= LONGEST + SEEN
 
 
 @pytest.mark.parametrize("text", [".", '…"', "-", "> ", "1. ", "a", "\n", "가", "、", "( "])
@@ -526,8 +701,9 @@ def test_the_work_of_a_token_does_not_grow_with_its_text(text, monkeypatch):
 
             return called
 
-    for name in ("_END", "_NUMBER", "_WORD", "_LAST_SPACE"):
-        monkeypatch.setattr(repetition, name, Counted(getattr(repetition, name)))
+    for name in ("_END", "_PART_END", "_NUMBER", "_WORD", "_LAST_SPACE"):
+        monkeypatch.setattr(sentences, name, Counted(getattr(sentences, name)))
+    monkeypatch.setattr(repetition, "_DATA", Counted(repetition._DATA))
     work = {}
     for size in (8_000, 800_000):
         looked[0] = 0
