@@ -31,8 +31,8 @@ def build_request(
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body, command.raw)]
     if command.raw:
-        begin = command.begin.content if command.begin is not None else ""
-        body["prompt"] = "".join(message.content for message in command.messages) + begin
+        text, begin = continued_text(command)
+        body["prompt"] = text + begin
         if dialect.tells_likelihoods:
             body["logprobs"] = MOST_ALTERNATIVES
         return RemoteRequest("/v1/completions", body, (*optional, "logprobs"), begin)
@@ -61,6 +61,12 @@ def build_request(
             body |= {"continue_final_message": True, "add_generation_prompt": False}
     shown = "" if command.continue_last else begun
     return RemoteRequest("/v1/chat/completions", body, tuple(optional), shown)
+
+
+def continued_text(command: Generate) -> tuple[str, str]:
+    """Return what a raw command continues, and what its answer begins with."""
+    begin = command.begin.content if command.begin is not None else ""
+    return "".join(message.content for message in command.messages), begin
 
 
 def _beginning(command: Generate, dialect: Dialect) -> str:

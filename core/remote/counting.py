@@ -7,7 +7,10 @@ from typing import Any
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.messages import CountTokens, Generate, PromptToken, TokensCounted
-from llm_lite.core.remote.asking import tool_row, written
+from llm_lite.core.messages.remote import RemoteModel
+from llm_lite.core.messages.sampling_options import OPTIONS
+from llm_lite.core.records import replace
+from llm_lite.core.remote.asking import continued_text, tool_row, written
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError
@@ -16,6 +19,8 @@ from llm_lite.core.remote.reading import a_list, an_object, text, whole
 MOST_TEXT = 4 << 20  # characters of one text that are sent to be counted
 MOST_PROMPT = 1 << 16  # tokens of a prompt that are shown one by one
 SECONDS = 10.0
+_AROUND = 8  # tokens that a server puts around a text, at most
+_NO_LIMIT = int(OPTIONS["max_new_tokens"].high)
 
 
 def count_tokens(
@@ -37,6 +42,46 @@ def count_tokens(
         counts.append(count)
         kept.append(fits)
     return TokensCounted(tuple(counts), tuple(kept))
+
+
+def within_context(
+    command: Generate, client: Client, dialect: Dialect, model: RemoteModel, exchange: Exchange
+) -> Generate:
+    """Return the command with a limit of new tokens that the context has room for, where the server
+    refuses a higher one.
+
+    A limit of the whole context is none: a chat is sent without it. /v1/completions has a default
+    of 16 tokens, and vLLM streams no completion whose `max_tokens` is null: what the prompt leaves
+    is sent. Its tokens are counted where they may not fit; by a server that cannot count, a token
+    is taken for a byte, and a long prompt for at most three quarters of the context.
+    """
+    limit = command.sampling.max_new_tokens
+    if dialect.takes_minus_one or not model.context:
+        return command
+    if not command.raw:
+        most = _NO_LIMIT if limit >= model.context else limit
+    else:
+        prompt = "".join(continued_text(command))
+        certain = model.context - len(prompt.encode("utf-8", "replace")) - _AROUND
+        if limit <= certain:
+            return command
+        count = _count(prompt, client, dialect, model.name, exchange)
+        room = model.context - count if count else max(certain, model.context // 4)
+        most = max(1, min(limit, room))  # what leaves no room is the server's to refuse
+    return replace(command, sampling=replace(command.sampling, max_new_tokens=most))
+
+
+def _count(prompt: str, client: Client, dialect: Dialect, model: str, exchange: Exchange) -> int:
+    """Return the tokens of a completion's prompt with those around it; 0 if they are not told."""
+    if dialect.counting != "vllm":
+        return 0
+    try:
+        body = {"model": model, "prompt": prompt}
+        return whole(an_object(client.post_json("/tokenize", body, exchange, SECONDS)).get("count"))
+    except CancelledError:
+        raise
+    except RemoteError:
+        return 0
 
 
 def _tokens(

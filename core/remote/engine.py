@@ -47,7 +47,7 @@ from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import chosen
-from llm_lite.core.remote.counting import count_tokens, prompt_of
+from llm_lite.core.remote.counting import count_tokens, prompt_of, within_context
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.inspection import RemoteInspection, RemoteResponse
@@ -205,6 +205,7 @@ class RemoteEngine:
                 self._outbox.wait_for_room(lambda: exchange.cancelled)
             handle.emit(event)
 
+        command = within_context(command, self.client, self._dialect, self.model, exchange)
         prompt = prompt_of(command, self.client, self._dialect, self.model.name, exchange)
         answer = RemoteAnswer(
             command,

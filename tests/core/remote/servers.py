@@ -26,6 +26,7 @@ Fault = Literal[
     "", "cut", "slow", "500 in the middle", "not JSON", "invalid UTF-8", "endless line", "silent"
 ]
 MODEL = "Qwen/Qwen3-8B"
+VLLM_CONTEXT = 40960  # tokens
 ANSWER = ["The", " sky", " is", " blue", " because", " of", " Rayleigh", " scattering", "."]
 OTHERS = [" and", " or", " dark", " red", " since"]
 KEY = "sk-test-1234"
@@ -72,7 +73,7 @@ class ScriptedServer:
                     "owned_by": "vllm",
                     "root": MODEL,
                     "parent": None,
-                    "max_model_len": 40960,
+                    "max_model_len": VLLM_CONTEXT,
                     "permission": [],
                 }
                 return {"object": "list", "data": [row]}
@@ -136,6 +137,19 @@ class ScriptedServer:
                 return {"object": "list", "data": [{"id": "some-model", "object": "model"}]}
         return None
 
+    def too_much(self, path: str, body: dict[str, Any]) -> str:
+        """vLLM's refusal of a limit that the context has no room for. Its streams of completions
+        fail where the limit is null."""
+        if self.form != "vllm" or not path.endswith("/v1/completions"):
+            return ""
+        limit, count = body.get("max_tokens", 16), -(-len(body["prompt"]) // 4) + 1
+        if limit is None or limit + count > VLLM_CONTEXT:
+            return (
+                f"This model's maximum context length is {VLLM_CONTEXT} tokens. However, you "
+                f"requested {limit} output tokens and your prompt contains {count} input tokens."
+            )
+        return ""
+
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """What is no stream."""
         match self.form, path:
@@ -144,10 +158,11 @@ class ScriptedServer:
                 pieces = [words[at : at + 4] for at in range(0, len(words), 4)]
                 if body.get("with_pieces"):
                     return {"tokens": [{"id": n, "piece": p} for n, p in enumerate(pieces)]}
+                count = len(pieces) + bool(body.get("add_special_tokens", True))
                 return {
-                    "count": len(pieces),
-                    "max_model_len": 40960,
-                    "tokens": list(range(len(pieces))),
+                    "count": count,
+                    "max_model_len": VLLM_CONTEXT,
+                    "tokens": list(range(count)),
                 }
             case "llama-server", "/apply-template":
                 said = "".join(
@@ -259,6 +274,8 @@ class _Handler(BaseHTTPRequestHandler):
         if refused:
             said = f"Unrecognized request argument supplied: {refused[0]}"
             self._send(400, {"error": {"message": said, "type": "invalid_request_error"}})
+        elif said := self.scripted.too_much(self.path, body):
+            self._send(400, {"error": {"message": said, "type": "BadRequestError"}})
         elif self.scripted.status:
             message = {"error": {"message": "as the test wants", "type": "x", "code": None}}
             self._send(self.scripted.status, message)

@@ -29,15 +29,17 @@ from llm_lite.core.messages import (
     ToolCall,
     ToolSpec,
 )
-from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.messages.remote import ApiKey, RemoteModel
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
+from llm_lite.core.remote.counting import within_context
+from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.calls import read_calls
 from tests.children import PATIENCE
-from tests.core.remote.servers import ANSWER, KEY, ScriptedServer, scripted
+from tests.core.remote.servers import ANSWER, KEY, VLLM_CONTEXT, ScriptedServer, scripted
 
 ASKED = (ChatMessage("system", "Be brief."), ChatMessage("user", "Why is the sky blue?"))
 
@@ -203,6 +205,54 @@ def test_no_limit_goes_as_each_dialect_has_it() -> None:
     assert bodies["llama-server"]["repeat_last_n"] == -1  # which would reserve as many tokens
     assert bodies["llama-server"]["max_tokens"] == bodies["lm-studio"]["max_tokens"] == -1
     assert "max_tokens" not in bodies["vllm"] and "max_tokens" not in bodies["plain"]
+
+
+NO_LIMIT = SamplingOptions(max_new_tokens=1 << 30)
+
+
+def raw(text: str, limit: SamplingOptions = NO_LIMIT) -> Generate:
+    return Generate((ChatMessage("user", text),), limit, raw=True)
+
+
+@pytest.mark.parametrize("asked", [1 << 30, VLLM_CONTEXT, 40_000])
+def test_a_completion_without_a_limit_asks_vllm_for_what_its_context_leaves(asked: int) -> None:
+    """Its default is 16 tokens, and more than the context has is refused."""
+    with scripted("vllm") as server:
+        events = answer_of(server, raw("word" * 999, SamplingOptions(max_new_tokens=asked)))
+        assert said(events) == "".join(ANSWER)
+        assert [body["max_tokens"] for body in server.chats] == [VLLM_CONTEXT - 1000]
+
+
+def test_a_limit_that_fits_costs_no_count() -> None:
+    with scripted("vllm") as server:
+        answer_of(server, raw("word" * 999, SamplingOptions(max_new_tokens=2000)))
+        assert [path for method, path, _, _ in server.asked if method == "POST"] == [
+            "/v1/completions"
+        ]
+        assert server.chats[0]["max_tokens"] == 2000
+
+
+def test_a_prompt_without_room_is_refused_by_the_server_in_its_words() -> None:
+    with scripted("vllm") as server:
+        events = answer_of(server, raw("word" * VLLM_CONTEXT))
+    assert "maximum context length is 40960" in problem_in(events)
+
+
+@pytest.mark.parametrize(("characters", "limit"), [(400, 3688), (2000, 2088), (4000, 1024)])
+def test_a_server_that_cannot_count_gets_a_limit_that_fits(characters: int, limit: int) -> None:
+    """No token is shorter than a byte; of a long prompt a quarter of the context is left over."""
+    openai, model = DIALECTS["openai"], RemoteModel("m", 4096)
+    client = Client(read_address("http://127.0.0.1:9"), ApiKey(""))
+    asked = within_context(raw("x" * characters), client, openai, model, Exchange())
+    assert asked.sampling.max_new_tokens == limit
+    unknown = within_context(raw("x"), client, openai, RemoteModel("m"), Exchange())
+    assert unknown.sampling == NO_LIMIT
+
+
+def test_a_chat_with_a_limit_of_the_whole_context_has_none() -> None:
+    with scripted("vllm") as server:
+        answer_of(server, Generate(ASKED, SamplingOptions(max_new_tokens=VLLM_CONTEXT)))
+        assert "max_tokens" not in server.chats[0]
 
 
 def test_an_answer_is_continued_where_the_server_can() -> None:
