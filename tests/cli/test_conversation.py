@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from llm_lite.cli.conversation import loop
 from llm_lite.cli.conversation.commands import COMMANDS
+from llm_lite.cli.conversation.conversation import CONTINUED
 from tests.cli.terminal_runs import GREEDY, NUMPY
 from tests.make_gguf import (
     TinyLlama,
@@ -356,7 +358,7 @@ def test_commands_that_come_together_are_each_one(edited):
 
 def test_a_paste_in_plain_lines_is_one_question(talk):
     talk.type(CODE.replace("\t", "    "))  # the terminal itself may show tabs in its own way
-    talk.until("return 1")
+    talk.until(CONTINUED, 3)  # three lines were read, and the fourth one is expected
     talk.type("\r")
     talk.until(" tok/s")
     talk.until("> ")
@@ -364,6 +366,39 @@ def test_a_paste_in_plain_lines_is_one_question(talk):
     shown = talk.until("assistant:")
     assert shown.count("user:") == 1
     assert "  def f(x):\r\n      if x:\r\n          return 1\r\n" in shown
+
+
+class Typed:
+    """Lines of a terminal; `more` of them are followed by another at once."""
+
+    def __init__(self, monkeypatch, *lines, more=0):
+        self.lines, self.more = list(lines), more
+        monkeypatch.setattr(loop, "_read_line", lambda before: self.lines.pop(0))
+        monkeypatch.setattr(loop, "more_input", self._more_input)
+
+    def _more_input(self):
+        self.more -= 1
+        return self.more >= 0
+
+
+def test_the_unfinished_last_line_of_a_paste_is_of_it(monkeypatch):
+    """The terminal keeps it until Enter, so that nothing seems to follow the line before it."""
+    typed = Typed(monkeypatch, "What is this?", "def f(x):", "    return 1", "the next", more=1)
+    assert loop.read_plain() == "What is this?\ndef f(x):\n    return 1"
+    assert loop.read_plain() == "the next"
+    assert typed.lines == []
+
+
+def test_a_paste_with_an_end_waits_for_enter(monkeypatch):
+    typed = Typed(monkeypatch, "one", "", "two", "", "", "the next", more=3)
+    assert loop.read_plain() == "one\n\ntwo\n"
+    assert loop.read_plain() == "the next"
+    assert typed.lines == []
+
+
+def test_lines_that_come_alone_are_a_message_each(monkeypatch):
+    Typed(monkeypatch, "one", "", "two\\", "", "/help")
+    assert [loop.read_plain() for _ in range(4)] == ["one", "", "two\n", "/help"]
 
 
 def test_the_history_is_there_the_next_time(tiny_llama, tmp_path):

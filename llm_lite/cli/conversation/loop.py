@@ -80,10 +80,11 @@ def make_editor(commands: Mapping[str, SlashCommand]) -> Read:
 
 def read_plain(draft: str = "") -> str:
     """A message from lines as the terminal gives them; a backslash at the end continues one. Lines
-    that come together are one message, which ends with the next line that comes alone, as the last
-    one of a paste has no end."""
+    that come together are one message, which ends with the next line that comes alone: the last one
+    of a paste often has no end, and a terminal hands over whole lines only. Enter alone is such a
+    line, and none of the message."""
     lines: list[str] = []
-    pasted = False
+    pasted = before = False  # before: the last line came together with this one
     while True:
         try:
             line = _read_line(CONTINUED if lines else PROMPT)
@@ -93,10 +94,12 @@ def read_plain(draft: str = "") -> str:
             raise
         together = not is_command(line if not lines else lines[0]) and more_input()
         continued = line.endswith("\\") and not (pasted or together)
-        lines.append(line[:-1] if continued else line)
-        if not (continued or together):
+        if line or together or before or not pasted:
+            lines.append(line[:-1] if continued else line)
+        if not (continued or together or before):
             return "\n".join(lines)
         pasted |= together
+        before = together
 
 
 def _read_line(before: str) -> str:
