@@ -117,6 +117,13 @@ class Call(Struct, frozen=True):
             leaving.cancel()
             made.cancel()
 
+    async def prepared(self, work: Callable[[], Result]) -> Result:
+        """Return what `work` makes of the body. That of a large one is made in a thread, so that no
+        stream waits for it."""
+        if getattr(self.request.state, "body_bytes", 0) <= _READ_AT_ONCE:
+            return work()
+        return await self.in_thread(lambda _: work())
+
     async def left(self) -> None:
         """Wait until the client has left. The body has been read: nothing else comes."""
         while (await self.request.receive())["type"] != "http.disconnect":

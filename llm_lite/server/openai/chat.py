@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -72,7 +73,7 @@ class ChatCompletion(AnswerHead, kw_only=True):
 
 async def chat(call: Call) -> Response:
     body: ChatCompletionRequest = call.body
-    plan = chat_plan(call)
+    plan = await call.prepared(partial(chat_plan, call, call.service.model))
     response = new_id("chatcmpl")
     requests = plan.requests(response)
     keeps = plan.top_logprobs is not None

@@ -127,10 +127,9 @@ class ChatPlan(Struct, frozen=True):
         ]
 
 
-def chat_plan(call: Call) -> ChatPlan:
+def chat_plan(call: Call, model: ModelInfo) -> ChatPlan:
     """Return what a request comes to; CheckError where it cannot be done."""
     body: ChatCompletionRequest = call.body
-    model = call.service.model
     tools = tool_plan(body, model)
     most = body.max_completion_tokens or body.max_tokens or body.n_predict
     form = form_of(body, "response_format", response_form(body.response_format))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, to_builtins
 from starlette.responses import Response
 
 from llm_lite.core.checked import CheckError
-from llm_lite.core.messages import AnswerRequest
+from llm_lite.core.messages import AnswerRequest, ModelInfo
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_bridge import IndexedEvent
@@ -91,7 +92,8 @@ class Completion(AnswerHead, kw_only=True):
 async def completion(call: Call) -> Response:
     body: CompletionRequest = call.body
     prompts, response = _prompts(body), new_id("cmpl")
-    requests = _requests(call, prompts, response)
+    work = partial(_requests, call, call.service.model, prompts, response)
+    requests = await call.prepared(work)
     keeps = body.logprobs is not None
     choices = [Choice(_PLAIN, keeps_tokens=keeps) for _ in requests]
     echoed = await _echoed(call, prompts)
@@ -130,14 +132,14 @@ def _prompts(body: CompletionRequest) -> list[str | tuple[int, ...]]:
 
 
 def _requests(
-    call: Call, prompts: list[str | tuple[int, ...]], response: str
+    call: Call, model: ModelInfo, prompts: list[str | tuple[int, ...]], response: str
 ) -> list[AnswerRequest]:
     body: CompletionRequest = call.body
     most = body.max_tokens or body.n_predict or _USUAL_TOKENS
-    sampling = sampling_of(body, most, call.service.model)
+    sampling = sampling_of(body, most, model)
     form = form_of(body, "response_format", response_form(body.response_format))
     sampling = formatted(sampling, form, _PLAIN)
-    gains = gains_of(body, call.service.model)
+    gains = gains_of(body, model)
     return [
         AnswerRequest(
             response=name_of(response, index * body.n + number),

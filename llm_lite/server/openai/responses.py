@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from starlette.responses import Response as HttpResponse
 
+from llm_lite.core.messages import ModelInfo
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_bridge import IndexedEvent
@@ -91,17 +93,21 @@ class Response(Struct, kw_only=True):
 
 async def respond(call: Call) -> HttpResponse:
     model = model_id(call)
-    plan = response_plan(call)
+    plan, items = await call.prepared(partial(_planned, call, call.service.model, model))
     choice = Choice(plan.tools, keeps_tokens=plan.top_logprobs is not None)
-    tools = call.body.tools
-    items = _Items(plan, _frame(call, model, plan), tools.namespaces() if tools else {})
     if call.body.stream:
         answers, head = await begin(call, [plan.request])
         return EventStream(_pieces(call, answers, head, choice, items), answers.close)
     await collect(call, [plan.request], [choice])
     for _ in (*items.take(choice.delta()), *items.end(choice)):
         pass
-    return json_response(items.finished(choice))
+    return await call.prepared(lambda: json_response(items.finished(choice)))
+
+
+def _planned(call: Call, info: ModelInfo, model: str) -> tuple[ChatPlan, _Items]:
+    plan = response_plan(call, info)
+    tools = call.body.tools
+    return plan, _Items(plan, _frame(call, model, plan), tools.namespaces() if tools else {})
 
 
 def _frame(call: Call, model: str, plan: ChatPlan) -> Response:
@@ -168,7 +174,8 @@ async def _pieces(
     call: Call, answers: Answers, head: list[IndexedEvent], choice: Choice, items: _Items
 ) -> AsyncIterator[bytes]:
     write = _Writer()
-    yield write([items.stage("response.created"), items.stage("response.in_progress")])
+    stages = [items.stage("response.created"), items.stage("response.in_progress")]
+    yield await call.prepared(partial(write, stages))  # with all that the request declares
     try:
         async for events in events_of(call, answers, head):
             for _, one in events:
@@ -179,7 +186,8 @@ async def _pieces(
         return
     whole = write(items.end(choice))
     response = items.finished(choice)
-    yield whole + write([{"type": f"response.{response.status}", "response": response}])
+    last = [{"type": f"response.{response.status}", "response": response}]
+    yield whole + await call.prepared(partial(write, last))
 
 
 class _Writer:

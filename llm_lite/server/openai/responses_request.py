@@ -247,10 +247,9 @@ class ResponseRequest(SamplingBody, kw_only=True):
         return [*super().unkept(), *schema, *left_out]
 
 
-def response_plan(call: Call) -> ChatPlan:
+def response_plan(call: Call, model: ModelInfo) -> ChatPlan:
     """Return what a request comes to; CheckError where it cannot be done."""
     body: ResponseRequest = call.body
-    model = call.service.model
     for name in ("previous_response_id", "conversation"):
         if getattr(body, name) is not None:
             raise CheckError(name, "responses are not kept: send the conversation itself")

@@ -57,12 +57,12 @@ async def tokenize(call: Call) -> Response:
     given = [name for name, one in texts.items() if one is not None]
     if len(given) != 1:
         raise CheckError("content", f"expected one of content and messages, found {len(given)}")
-    if body.messages is not None:
-        messages = messages_of(body.messages)
-        tools = tool_plan(body, service.model)
+    if (given_messages := body.messages) is not None:
 
         def work() -> list[int]:
-            return service.prompt_tokens(tools.with_functions(messages), tools.offered)
+            tools = tool_plan(body, service.model)
+            messages = tools.with_functions(messages_of(given_messages))
+            return service.prompt_tokens(messages, tools.offered)
     else:
         text, special = body.content or body.prompt or "", _special(body)
 
