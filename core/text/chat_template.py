@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import RequestError, UnsupportedError
@@ -46,6 +47,7 @@ _IN_GGUF = {
 _HARMONY_EFFORTS = {"none": "low", "minimal": "low", "xhigh": "high"}  # it knows three
 _MOST_KNOWN = 256
 _CONTROL_LIKE = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
+_FIRST_MARK = "\U00010000"  # of Linear B
 _NEUTRAL = "x"
 _OURS = ("role", "name", "tool_call_id")  # fields that no message says: they are checked names
 # Where a template looks for the thoughts of an answer, and what it calls the switch for them.
@@ -332,10 +334,15 @@ def _marked_segments(
 
 
 def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
-    """Return two private-use characters that occur nowhere in `texts`."""
-    used = {char for text in texts for char in text if char >= "\ue000"}
-    free = (chr(code) for code in range(0xE000, 0x10FFFE) if chr(code) not in used)
-    return next(free), next(free)
+    """Return two characters that occur nowhere in `texts`: printable ones where these are free, as
+    Python's `repr`, which some templates write of what is nested in arguments, leaves them as they
+    are."""
+    used = {char for text in texts for char in text if char >= _FIRST_MARK}
+    marks = range(ord(_FIRST_MARK), 0x10FFFE)
+    free = (char for char in map(chr, marks) if char not in used)
+    printable = (char for char in map(chr, marks) if char.isprintable() and char not in used)
+    found = [*islice(printable, 2)]
+    return (found[0], found[1]) if len(found) == 2 else (next(free), next(free))
 
 
 def _mark_all(content: str, start: str, end: str) -> str:
