@@ -24,11 +24,20 @@ def owner_by_looking(messages, text, first):
         return message.role == "tool" and quoted.strip() == text.strip()
 
     def calls_with(message):
+        """All arguments, or one of their names or values, is the text."""
+        whole = {t for call in message.calls for t in (call.arguments, *json.loads(call.arguments))}
+        whole |= {v for call in message.calls for v in json.loads(call.arguments).values()}
+        return text.strip() in whole
+
+    def calls_with_part(message):
         return any(text in call.arguments for call in message.calls)
 
-    said = (i for i in range(first, len(messages)) if says(messages[i]))
-    called = (i for i in range(max(first - 1, 0), len(messages)) if calls_with(messages[i]))
-    return next(said, next(called, -1))
+    def first_of(holds, start):
+        return next((i for i in range(max(start, 0), len(messages)) if holds(messages[i])), -1)
+
+    said = first_of(says, first)
+    called, in_part = first_of(calls_with, first - 1), first_of(calls_with_part, first - 1)
+    return next((place for place in (said, called, in_part) if place >= 0), -1)
 
 
 def conversation(rng):

@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation import prompt
+from llm_lite.core.generation.message_texts import MessageTexts
 from llm_lite.core.generation.turns import _call
 from llm_lite.core.messages import ChatMessage, ToolCall, ToolSpec
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate
@@ -201,6 +202,66 @@ def test_tokens_of_calls_and_results_belong_to_their_messages(tokenizer):
     assert tokenizer.decode(owned[0]) == "Weather?"
     assert "Let me look." in tokenizer.decode(owned[1]) and "Oslo" in tokenizer.decode(owned[1])
     assert tokenizer.decode(owned[2]) == "12 in 0"
+
+
+PAIRS = TAGS.replace(
+    "{{ c.function.arguments | tojson }}",
+    "{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}",
+)
+
+
+@pytest.mark.parametrize("city", ["<|im_end|>", "it's <|im_end|>\n", "\" and ' <|im_end|>\x07"])
+def test_nested_arguments_as_python_writes_them_are_text(tokenizer, city):
+    """Only what they bring is: the template's own marks stay control tokens."""
+    call = ToolCall("weather", json.dumps({"at": {"city": city, "days": [1, "x"]}}))
+    text = text_of(tokenizer, PAIRS, asked(call))
+    assert f"at={ {'city': city, 'days': [1, 'x']}!r}" in text
+    encoded = prompt.encode_chat(tokenizer, ChatTemplate(PAIRS), asked(call))
+    (end,) = tokenizer.encode("<|im_end|>")
+    assert encoded.ids.count(end) == text.count("<|im_end|>") - 1 == 3
+    owned = [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == 1]
+    assert "<|im_end|>" in tokenizer.decode(owned) and end not in owned
+
+
+class Searched(str):
+    """Counts the characters that a search may go through."""
+
+    count = 0
+
+    def find(self, text, start, end):
+        found = super().find(text, start, end)
+        self.count += (min(end, len(self)) if found < 0 else found) - start
+        return found
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_owners_of_arguments_are_found_in_linear_time(together):
+    """Nothing is searched for whole values; for others so often what all arguments have."""
+    values = [f"{n} {'word ' * 20}\n" for n in range(400)]
+    calls = [ToolCall("f", json.dumps({"text": value, "n": n})) for n, value in enumerate(values)]
+    groups = [tuple(calls)] if together else [(call,) for call in calls]
+    messages = [ChatMessage("assistant", "", calls=group) for group in groups]
+    for change in (str, repr, json.dumps):
+        texts = MessageTexts(messages)
+        texts._calls = searched = Searched(texts._calls)
+        owners = owners_of(texts, [change(value).strip("'\"") for value in values])
+        assert owners == ([0] * 400 if together else [*range(400)])
+        assert searched.count == 0
+    texts._calls = searched = Searched(texts._calls)
+    assert set(owners_of(texts, [value + "more" for value in values])) == {-1}
+    assert 0 < searched.count <= 4 * len(searched)
+    part = MessageTexts(messages)
+    part._calls = searched = Searched(part._calls)
+    assert -1 not in owners_of(part, [value[:20] for value in values])
+    assert searched.count <= 2 * len(searched)
+
+
+def owners_of(texts, said):
+    at, owners = 0, []
+    for text in said:
+        owners.append(texts.owner(text, at))
+        at = max(at, owners[-1] + 1)
+    return owners
 
 
 def test_a_call_that_could_not_be_read_is_told_without_arguments(tokenizer):

@@ -1,0 +1,106 @@
+"""Finds the message that says a text of a prompt."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from llm_lite.core.messages import ChatMessage
+from llm_lite.core.tools.json_values import JsonProblem, read_json
+
+_BETWEEN = "\0"  # arguments of calls: JSON has none
+_SEARCHES = 4  # of all arguments, for texts that are no whole value
+
+
+class MessageTexts:
+    """The messages by their texts, and by the arguments of the functions that they call. Looking
+    all up takes time linear in their length."""
+
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
+        self._saying: dict[str, list[int]] = {}  # indices of messages, rising, by their text
+        self._calling: dict[str, list[int]] = {}  # the same, by a text of their calls
+        self._callers: list[int] = []  # the message of each call
+        calls: list[str] = []
+        for index, message in enumerate(messages):
+            texts = {message.content.strip()}
+            if message.role == "tool":  # which may be written as a JSON text
+                texts.add(_escaped(message.content).strip())
+            _note(self._saying, texts, index)
+            for call in message.calls:
+                calls.append(call.arguments)
+                _note(self._calling, set(_written(call.arguments)), index)
+            self._callers += [index] * len(message.calls)
+        self._calls = _BETWEEN.join(calls)
+        # Where in it the arguments of each call begin.
+        self._begins = [0, *accumulate(len(text) + len(_BETWEEN) for text in calls)][:-1]
+        self._last = 0  # the call that was found last
+        self._left = _SEARCHES * len(self._calls)  # characters that may still be searched
+
+    def owner(self, text: str, first: int) -> int:
+        """Return the first message from `first` on that contains a text, or else one from that
+        before it on that calls a function with it; -1 if none does, or it is not found by a part
+        of the arguments before too much was searched."""
+        bare = text.strip()
+        for known, start in ((self._saying, first), (self._calling, first - 1)):
+            found = known.get(bare, [])
+            place = bisect_left(found, start)
+            if place < len(found):
+                return found[place]
+        return -1 if _BETWEEN in text else self._caller_with(text, first - 1)
+
+    def _caller_with(self, part: str, first: int) -> int:
+        """Return the message from `first` on that calls with arguments that contain a text; they
+        are looked through in the order in which a prompt has them, from the last found on."""
+        call = max(bisect_left(self._callers, first), self._last)
+        if call >= len(self._callers) or self._left <= 0:
+            return -1
+        start = self._begins[call]
+        found = self._calls.find(part, start, start + self._left)
+        self._left -= (len(self._calls) if found < 0 else found) - start
+        if found < 0:
+            return -1
+        self._last = bisect_right(self._begins, found) - 1
+        return self._callers[self._last]
+
+
+def _note(places: dict[str, list[int]], texts: set[str], index: int) -> None:
+    for text in texts:
+        found = places.setdefault(text, [])
+        if not found or found[-1] != index:
+            found.append(index)
+
+
+def _written(arguments: str) -> Iterator[str]:
+    """Yield the texts as which templates write arguments: all of them, or each in them, as it is,
+    in JSON or as Python's `repr` has it."""
+    texts = [arguments]
+    try:
+        value = read_json(arguments, len(arguments))
+    except JsonProblem:
+        value = None
+    if isinstance(value, dict):
+        texts += [json.dumps(value, ensure_ascii=False), *_texts_in(value)]
+    for text in texts:
+        yield text.strip()
+        yield _escaped(text).strip()
+        yield repr(text)[1:-1].strip()
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the names and texts of a JSON value, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _texts_in(item)
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
