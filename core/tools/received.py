@@ -76,13 +76,13 @@ class MessageReader:
                     return
                 at = place
                 continue
-            value, at = found
-            for one in value if isinstance(value, list) else [value]:  # a batch
-                message = _mended(one)
-                if message is None:
-                    self._on_stray(text)
-                else:
-                    yield message
+            begin, (value, at) = at, found
+            batch = value if isinstance(value, list) else [value]
+            messages = [one for one in map(_mended, batch) if one is not None]
+            yield from messages
+            if not messages or len(messages) < len(batch):
+                tries += not messages
+                self._on_stray(text[begin:at])
             while at < len(text) and text[at].isspace():
                 at += 1
 

@@ -114,6 +114,8 @@ LINES = {
     ),
     "no result": (['{"jsonrpc": "2.0", "id": 1, "result": null}'], [PING], []),
     "JSON of another kind": (['{"level": 1}', "[1]", "3"], [], ['{"level": 1}', "[1]", "3"]),
+    "JSON of another kind before it": (['{"level": 1} []' + LINE], [PING], ['{"level": 1}', "[]"]),
+    "a batch with another kind": ([f"[1, {LINE}, []]"], [PING], [f"[1, {LINE}, []]"]),
     "blank lines": (["", "  ", "\r"], [], []),
 }  # fmt: skip
 
@@ -131,6 +133,12 @@ def test_lines_that_never_become_a_message_cost_a_bounded_search():
     passed_over = []
     reader = MessageReader(passed_over.append)
     assert list(reader.read(b'{"jsonrpc" ' * 100_000)) == [] and len(passed_over) <= MOST_TRIES
+    for values in (b"[]", b"{}", b"[1] ", b'{"id":1}'):
+        passed_over.clear()
+        assert list(reader.read(values * 100_000)) == [] and len(passed_over) <= MOST_TRIES + 1
+        assert sum(map(len, passed_over)) <= len(values) * 100_000
+    assert list(reader.read(b"[]" * (MOST_TRIES - 1) + LINE.encode())) == [PING]
+    assert list(reader.read(LINE.encode() * 1000)) == [PING] * 1000
     for line in [b"{\n", *[b"}\n"] * 1000]:
         assert list(reader.read(line)) == []
     assert list(reader.read(LINE.encode())) == [PING]
