@@ -5,9 +5,11 @@ import asyncio
 import httpx2 as httpx
 import pytest
 
+from llm_lite.core.tools.kept_schema import left_to_the_model
 from llm_lite.server import call
 from llm_lite.server.openai import chat, chat_request, completions, responses, responses_request
 from llm_lite.server.openai import tokens as token_counts
+from llm_lite.server.schema import IGNORED
 from tests.children import PATIENCE
 
 LARGE = {"metadata": {"note": "word " * (call._READ_AT_ONCE // 5)}}
@@ -83,6 +85,24 @@ def test_what_is_large_in_a_stream_is_written_in_a_thread(served, on_the_loop):
         assert answer.text.count("d" * 200_000) == 3 * len(tools)
         written.append(on_the_loop["json_text"])
     assert written == [{True, False}, {True}]  # what is said in between is small
+
+
+def test_schemas_of_large_bodies_are_looked_through_in_a_thread(served, monkeypatch):
+    looked = []
+
+    def noted(schema):
+        looked.append(is_on_the_loop())
+        return left_to_the_model(schema)
+
+    monkeypatch.setattr(chat_request, "left_to_the_model", noted)
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    named = []
+    for large in (LARGE, {}):
+        answer = post(served, "/v1/chat/completions", response_format=form, **large)
+        assert answer.status_code == 200
+        named.append(answer.headers[IGNORED])
+    assert looked == [False, True] and named == ["response_format.uniqueItems"] * 2
 
 
 def test_what_is_wrong_with_a_large_body_is_told(served):

@@ -196,6 +196,24 @@ def test_what_other_servers_run_is_left_out_and_named(serve):
     ]
 
 
+def test_a_call_id_that_comes_twice_loses_no_call(serve):
+    """Some clients number the calls of each turn anew, or leave all of them with one id."""
+    served = serve(script=lambda request: "Done.")
+    items = [{"role": "user", "content": "weather?"}]
+    for city, result in (("A", None), ("B", "sun"), ("C", "rain")):
+        arguments = json.dumps({"city": city})
+        items.append(
+            {"type": "function_call", "call_id": "x", "name": "weather", "arguments": arguments}
+        )
+        if result:
+            items.append({"type": "function_call_output", "call_id": "x", "output": result})
+    assert ask(served, input=items).status_code == 200
+    told = served.service.requests[-1].messages
+    calls = [json.loads(call.arguments)["city"] for message in told for call in message.calls]
+    assert calls == ["A", "B", "C"]
+    assert [m.content for m in told if m.role == "tool"] == ["sun", "rain"]
+
+
 NAMESPACE = {  # as Codex sends the tools of an MCP server
     "type": "namespace",
     "name": "mcp__x",

@@ -50,6 +50,16 @@ def test_a_page_that_grew_is_the_page_of_the_whole(ui, seed):
         assert same(grown.page(ui, text, width, live=live), fresh)
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_a_page_that_becomes_shorter_is_laid_out_as_it_is(ui, live):
+    """As one of an answer that is begun again: its first blocks are those from before."""
+    blocks = [f"paragraph {number}\n\n" for number in range(6)]
+    shown = RichText()
+    for count in (6, 3, 5, 1, 6, 0, 2):
+        text = "".join(blocks[:count])
+        assert same(shown.page(ui, text, 300.0, live=live), RichText().page(ui, text, 300.0))
+
+
 def test_two_pages_grow_at_once(ui):
     grown, one, other = RichText(), "", ""
     for number in range(40):
