@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.api.given import Message, Text, gains_of
-from llm_lite.api.model import Model
+from llm_lite.api.given import Text, gains_of
+from llm_lite.api.without_answers import ModelWithoutAnswers
 from llm_lite.core.encoding import masked
 from llm_lite.core.encoding.texts import encode_pair
 from llm_lite.core.errors import RequestError
@@ -25,7 +25,7 @@ from llm_lite.core.messages.encoding import Mask
 _MOST_CANDIDATES = 1000
 
 
-class Encoder(Model):
+class Encoder(ModelWithoutAnswers):
     """A loaded encoder, as BERT is: it sees a whole text at once, and writes none.
 
     `embed`, `fill`, `logits`, `attention` and what is of tokens work as told; whatever would write
@@ -98,26 +98,9 @@ class Encoder(Model):
         tokenizer, context = self._file.tokenizer, self._encoder.session.context
         return np.array(encode_pair(tokenizer, first, second, context), np.int32)
 
-    def generate(
-        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
-    ) -> NoReturn:
-        self._refuse()
-
-    def complete(self, text: Text, **sampling: Any) -> NoReturn:
-        self._refuse()
-
-    def likelihood(self, text: Text) -> NoReturn:
-        self._refuse()
-
-    def perplexity(self, text: str, chunk: int = 0) -> NoReturn:
-        self._refuse()
-
     @property
     def _traced_runner(self) -> EncoderRunner:
         return self._encoder
-
-    def lens(self, text: Text, position: int = -1) -> NoReturn:
-        self._refuse()
 
     def statistics(self, text: Text, what: Measure) -> NoReturn:
         raise RequestError(f"{self.info.name} is an encoder, which keeps no keys and values")

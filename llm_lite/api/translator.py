@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, get_args
+from typing import NoReturn, get_args
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.api.given import Chosen, Message, Text, chosen_of, gains_of
-from llm_lite.api.model import Model
+from llm_lite.api.given import Chosen, Text, chosen_of, gains_of
+from llm_lite.api.without_answers import ModelWithoutAnswers
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation import translation
 from llm_lite.core.inspect.attention import AttentionSource, head_maps
@@ -46,7 +46,7 @@ class _Sources:
         self._runner.read_source(prompt)
 
 
-class Translator(Model):
+class Translator(ModelWithoutAnswers):
     """A loaded encoder-decoder, as T5 and Marian are: it reads a source and writes its target.
 
     `translate`, `logits`, `attention`, `gains` and what is of tokens work as told; whatever would
@@ -124,24 +124,7 @@ class Translator(Model):
             found.append(maps)
         return np.stack(found)
 
-    def generate(
-        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
-    ) -> NoReturn:
-        self._refuse()
-
-    def complete(self, text: Text, **sampling: Any) -> NoReturn:
-        self._refuse()
-
-    def likelihood(self, text: Text) -> NoReturn:
-        self._refuse()
-
-    def perplexity(self, text: str, chunk: int = 0) -> NoReturn:
-        self._refuse()
-
     def embed(self, texts: str | Sequence[str]) -> NoReturn:
-        self._refuse()
-
-    def lens(self, text: Text, position: int = -1) -> NoReturn:
         self._refuse()
 
     def states(self, text: Text, layer: int, head: int) -> NoReturn:
