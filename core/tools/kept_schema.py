@@ -2,8 +2,9 @@
 
 Masks say which token may come next, and some keywords speak of what has come long before
 (`uniqueItems`), or of what must not come of it (`not`). Such a keyword is left to the model:
-it is left out, and its name returned. Where another keyword says the same, it takes
-its place. A `format` that is not known, as the specification has it, is a note.
+it is left out, and its name returned. Where another keyword says the same, it takes its place.
+Of `oneOf` it is left to the model that no second alternative holds, where one may. A `format`
+that is not known, as the specification has it, is a note.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.tools.closed_schema import parts_of
+from llm_lite.core.tools.disjoint_schemas import DisjointSchemas
 
 # Keywords that are left out where they say something: their value, where they say nothing.
 _LEFT_OUT: dict[str, tuple[Any, ...]] = {
@@ -75,7 +77,11 @@ def keep_what_can_be(schema: Any) -> list[str]:
     found: dict[str, None] = {}
     parts = list(parts_of(schema))
     has_names = any("$id" in part for part in parts)  # what a $ref leads to may be one of them
+    disjoint = DisjointSchemas(schema)
     for part in parts:
+        several = part.get("oneOf")
+        if isinstance(several, list) and not disjoint.are_disjoint(several):
+            found["oneOf"] = None  # an answer is held to anyOf of them
         found.update(dict.fromkeys(_kept(part)))
         target = part.get("$ref")
         if isinstance(target, str) and not target.startswith("#") and not has_names:

@@ -15,6 +15,18 @@ from llm_lite.core.tools.kept_schema import left_to_the_model
 BYTES = LLTokenizer("byte")
 KNOWN = jsonschema.Draft202012Validator
 NUMBERS = {"type": "array", "items": {"type": "integer"}}
+CAT = {
+    "type": "object",
+    "properties": {"is": {"const": "cat"}, "age": {"type": "integer"}},
+    "required": ["is"],
+}
+DOG = {"type": "object", "properties": {"is": {"enum": ["dog", "hound"]}}, "required": ["is"]}
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 AB = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 
 
@@ -87,6 +99,23 @@ def read(schema, values):
         ({"type": "string", "enum": ["a", 1]}, ["a", 1]),
         ({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 5}]}, [3, 5, 2, 6]),
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, ["a", 1, None]),
+        ({"oneOf": [{"const": 1}, {"enum": ["a", True]}, {"type": "null"}]}, [1, True, None, 2]),
+        ({"oneOf": [CAT, DOG]}, [{"is": "cat", "age": 1}, {"is": "dog"}, {"is": "cow"}]),
+        (
+            {
+                "oneOf": [{"$ref": "#/$defs/cat"}, {"allOf": [{"$ref": "#/$defs/dog"}]}],
+                "$defs": {"cat": CAT, "dog": DOG},
+            },
+            [{"is": "cat", "age": 1}, {"is": "dog"}, {"is": "cow"}],
+        ),
+        (
+            {"oneOf": [CLOSED, {**CLOSED, "properties": {"b": {}}, "required": ["b"]}]},
+            [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}],
+        ),
+        (
+            {"oneOf": [{"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "integer"}]},
+            ["a", None, 1, 1.5],
+        ),
         ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, [{"x": 1}]),
         ({**AB, "required": ["a", "b"], "minProperties": 1}, [{"a": 1, "b": 2}, {"a": 1}]),
         ({"type": "string", "pattern": "^\\\\1$"}, ["\\1", "1"]),
@@ -146,6 +175,14 @@ def test_what_is_kept_to_is_what_the_schema_says(schema, values):
         ({**AB, "maxProperties": 1}, ["maxProperties"], [{"a": 1, "b": 1}], [{"c": 1}]),
         ({"type": "string", "pattern": "^(?!b)a"}, ["pattern"], ["a", "b"], [1]),
         ({"type": "string", "pattern": "^(a)\\1"}, ["pattern"], ["aa"], [1]),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, ["oneOf"], [1, 1.5], ["a"]),
+        ({"oneOf": [{"type": "string"}, {"enum": ["a", 1]}]}, ["oneOf"], ["a", 1], [2]),
+        (
+            {"oneOf": [{**AB, "required": ["a"]}, {**AB, "required": ["b"]}]},
+            ["oneOf"],
+            [{"a": 1}, {"b": 1}],
+            [{"a": "x"}],
+        ),
         (
             {"properties": {"uniqueItems": {**NUMBERS, "uniqueItems": True}}, "required": ["not"]},
             ["uniqueItems"],
@@ -175,3 +212,16 @@ def test_what_nothing_can_be_of_is_a_sentence(text, sentence):
     with pytest.raises(RequestError) as error:
         form_of("JSON schema", text)
     assert sentence in str(error.value)
+
+
+def test_alternatives_that_are_too_many_or_lead_to_themselves_are_named():
+    """What is compared is bounded, whatever a schema has."""
+    objects = [
+        {"type": "object", "properties": {"n": {"const": n}}, "required": ["n"]} for n in range(400)
+    ]
+    assert left_to_the_model({"oneOf": objects[:60]}) == []
+    assert left_to_the_model({"oneOf": objects}) == ["oneOf"]
+    around = {"oneOf": [{"$ref": "#"}, {"$ref": "#/oneOf/0"}]}
+    assert left_to_the_model(around) == ["oneOf"]
+    many = [{"enum": [f"{n} {place}" for n in range(257)]} for place in range(2)]
+    assert left_to_the_model({"oneOf": many}) == ["oneOf"]
