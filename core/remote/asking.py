@@ -44,23 +44,28 @@ def build_request(
         optional += ["logprobs", "top_logprobs"]
     if command.tools:
         body["tools"] = [tool_row(spec) for spec in command.tools]
-    values = dict(command.values)
-    if (effort := values.pop(EFFORT, None)) is not None:
-        body[EFFORT] = effort
-        optional.append(EFFORT)
-    if dialect.switches_thinking and (
-        not command.thinking or (begun and dialect.continuing == "prefill")
-    ):
-        values["enable_thinking"] = False
-    if values:
-        body["chat_template_kwargs"] = values
-        optional.append("chat_template_kwargs")
+    continues = bool(begun) and dialect.continuing == "prefill"
+    values = template_fields(command, dialect, thinking=command.thinking and not continues)
+    body |= values
+    optional += values
     if begun:
         body["messages"].append({"role": "assistant", "content": begun})
         if dialect.continuing == "field":
             body |= {"continue_final_message": True, "add_generation_prompt": False}
     shown = "" if command.continue_last else begun
     return RemoteRequest("/v1/chat/completions", body, tuple(optional), shown)
+
+
+def template_fields(command: Generate, dialect: Dialect, *, thinking: bool) -> dict[str, Any]:
+    """Return the fields that give values to the variables of the server's chat template."""
+    values, fields = dict(command.values), dict[str, Any]()
+    if (effort := values.pop(EFFORT, None)) is not None:
+        fields[EFFORT] = effort
+    if dialect.switches_thinking and not thinking:
+        values["enable_thinking"] = False
+    if values:
+        fields["chat_template_kwargs"] = values
+    return fields
 
 
 def continued_text(command: Generate) -> tuple[str, str]:

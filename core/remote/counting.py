@@ -10,7 +10,7 @@ from llm_lite.core.messages import CountTokens, Generate, PromptToken, TokensCou
 from llm_lite.core.messages.remote import RemoteModel
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
-from llm_lite.core.remote.asking import continued_text, tool_row, written
+from llm_lite.core.remote.asking import continued_text, template_fields, tool_row, written
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError
@@ -103,8 +103,8 @@ def prompt_of(
     """Return the prompt's tokens with the messages that contain them; () if not known."""
     if dialect.name not in ("llama-server", "llm-lite") or command.raw:
         return ()
-    if dialect.name == "llm-lite" and (not command.thinking or command.continue_last):
-        return ()  # its template is asked with its switch on, and without an answer's beginning
+    if dialect.name == "llm-lite" and command.continue_last:
+        return ()  # its template is asked without an answer's beginning
     try:
         if dialect.name == "llm-lite":
             return _our_prompt(command, client, dialect, model, exchange)
@@ -139,6 +139,7 @@ def _our_prompt(
     body: dict[str, Any] = {"model": model, "messages": written(command.messages, dialect)}
     if command.tools:
         body["tools"] = [tool_row(spec) for spec in command.tools]
+    body |= template_fields(command, dialect, thinking=command.thinking)
     reply = an_object(
         client.post_json("/tokenize", body | {"with_pieces": True}, exchange, SECONDS)
     )

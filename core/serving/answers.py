@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,12 +153,16 @@ class AnswerService:
         )
 
     def prompt_tokens(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec] = (),
+        thinking: bool = True,
+        values: Mapping[str, Any] = {},
     ) -> list[int]:
         batch = self._queue.batch()
         file = batch.runner.model_file
         check_size(file.tokenizer, messages, batch.context)
-        return encode(file, messages, False, thinking, tools).ids
+        return encode(file, messages, False, thinking, tools, values).ids
 
     def tokenize(self, text: str, add_special: bool = True) -> list[int]:
         batch = self._queue.batch()

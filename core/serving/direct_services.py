@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from msgspec import Struct, field
@@ -133,7 +133,11 @@ class RunnerService:
         self._refuse()
 
     def prompt_tokens(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec] = (),
+        thinking: bool = True,
+        values: Mapping[str, Any] = {},
     ) -> list[int]:
         self._refuse()
 
@@ -303,7 +307,11 @@ class TargetService(RunnerService):
             )
 
     def prompt_tokens(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec] = (),
+        thinking: bool = True,
+        values: Mapping[str, Any] = {},
     ) -> list[int]:
         """Return the tokens of the source that these messages ask for a target of."""
         return source_of(self._runner, AnswerRequest("", tuple(messages), tools=tuple(tools)))

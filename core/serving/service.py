@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -133,9 +133,14 @@ class Service(Protocol):
     def status(self) -> ServingStatus: ...
 
     def prompt_tokens(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec] = (),
+        thinking: bool = True,
+        values: Mapping[str, Any] = {},
     ) -> list[int]:
-        """Return the tokens of a conversation in the model's template."""
+        """Return the tokens of a conversation in the model's template, with these values of its
+        variables."""
         ...
 
     def tokenize(self, text: str, add_special: bool = True) -> list[int]: ...

@@ -11,9 +11,10 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,7 @@ class ScriptedService:
         self.changed = ""  # what has happened to the model's file
         self.words = Words()
         self.requests: list[AnswerRequest] = []  # all that were submitted
+        self.asked_values: list[tuple[bool, dict[str, Any]]] = []  # of prompts that were encoded
         self.hold = threading.Event()
         self.hold.set()
         self._model = model_info(name, context, tool_style)
@@ -214,9 +216,14 @@ class ScriptedService:
             )
 
     def prompt_tokens(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec] = (),
+        thinking: bool = True,
+        values: Mapping[str, Any] = {},
     ) -> list[int]:
         offered = "".join(f"[{tool.name}]" for tool in tools)
+        self.asked_values.append((thinking, dict(values)))
         said = "".join(f"{message.role}: {message.content}\n" for message in messages)
         return [BEGIN, *self.words.encode(f"{offered}{said}assistant:")]
 
@@ -336,7 +343,9 @@ class ScriptedService:
 
     def _prompt(self, request: AnswerRequest) -> list[int]:
         if request.messages:
-            return self.prompt_tokens(request.messages, request.tools, request.thinking)
+            return self.prompt_tokens(
+                request.messages, request.tools, request.thinking, request.values
+            )
         self.token_texts(request.tokens)  # whether there are such
         return list(request.tokens) or self.tokenize(request.text)
 

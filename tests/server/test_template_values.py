@@ -73,3 +73,19 @@ def test_a_switch_is_true_or_false(reading):
     assert answer.status_code == 400
     problem = "chat_template_kwargs.enable_thinking: expected true or false, found a text"
     assert problem in answer.json()["error"]["message"]
+
+
+def test_a_prompt_is_counted_as_the_template_writes_it_with_values(reading):
+    def tokenize(**more):
+        return httpx.post(f"{reading.url}/tokenize", json={"messages": USER, **more})
+
+    values = {"documents": [{"text": "b"}], "enable_thinking": False, "custom": 1}
+    answer = tokenize(reasoning_effort="high", chat_template_kwargs=values)
+    assert answer.status_code == 200
+    assert answer.headers[IGNORED] == "chat_template_kwargs.custom"
+    asked = {"reasoning_effort": "high", "documents": [{"text": "b"}], "custom": 1}
+    assert reading.service.asked_values[-1] == (False, asked)
+    assert tokenize(reasoning_effort="none").status_code == 200
+    assert reading.service.asked_values[-1][0] is False
+    assert tokenize(chat_template_kwargs={"enable_thinking": 1}).status_code == 400
+    assert IGNORED not in tokenize().headers

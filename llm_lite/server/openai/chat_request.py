@@ -25,7 +25,7 @@ from llm_lite.server.openai.request import (
 )
 from llm_lite.server.openai.running import name_of
 from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
-from llm_lite.server.openai.template_values import Effort, TemplateValues
+from llm_lite.server.openai.template_values import AskedEffort, AskedValues, Effort, TemplateValues
 from llm_lite.server.openai.tools import (
     ParallelCalls,
     ToolChoice,
@@ -76,16 +76,8 @@ class ChatCompletionRequest(SamplingBody, kw_only=True):
     tools: Tools = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: ParallelCalls = True
-    reasoning_effort: Annotated[
-        Effort | None,
-        about("How much a model thinks whose template takes it; none: it is not to think."),
-    ] = None
-    chat_template_kwargs: Annotated[
-        dict[str, Any] | None,
-        about(
-            "Values of variables of the chat template; enable_thinking: whether the model thinks."
-        ),
-    ] = None
+    reasoning_effort: AskedEffort = None
+    chat_template_kwargs: AskedValues = None
     continue_final_message: Annotated[
         bool | None, about("The last message, an assistant's, goes on.")
     ] = None
@@ -141,8 +133,7 @@ def chat_plan(call: Call, model: ModelInfo) -> ChatPlan:
     goes_on = bool(body.continue_final_message)
     if goes_on and messages[-1].role != "assistant":
         raise CheckError("continue_final_message", "needs an assistant's message at the end")
-    given = TemplateValues.of(body.reasoning_effort, body.chat_template_kwargs)
-    call.unread.extend(given.unread(model, "reasoning_effort", "chat_template_kwargs."))
+    given = values_of(call, body, model)
     request = AnswerRequest(
         response="",
         messages=tools.with_functions(messages),
@@ -157,6 +148,18 @@ def chat_plan(call: Call, model: ModelInfo) -> ChatPlan:
         calls=tools.calls,
     )
     return ChatPlan(request, body.n, or_answer(tools, sampling), top)
+
+
+class WithValues(Protocol):
+    reasoning_effort: Effort | None
+    chat_template_kwargs: dict[str, Any] | None
+
+
+def values_of(call: Call, body: WithValues, model: ModelInfo) -> TemplateValues:
+    """Return the values that a request gives to the template; note those that it does not read."""
+    given = TemplateValues.of(body.reasoning_effort, body.chat_template_kwargs)
+    call.unread.extend(given.unread(model, "reasoning_effort", "chat_template_kwargs."))
+    return given
 
 
 class WithTools(Protocol):

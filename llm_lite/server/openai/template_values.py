@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
@@ -11,8 +11,17 @@ from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.text.chat_template import EFFORT, unread
 from llm_lite.core.tools.json_values import kind_of
+from llm_lite.server.schema import about
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+AskedEffort = Annotated[
+    Effort | None,
+    about("How much a model thinks whose template takes it; none: it is not to think."),
+]
+AskedValues = Annotated[
+    dict[str, Any] | None,
+    about("Values of variables of the chat template; enable_thinking: whether the model thinks."),
+]
 _SWITCH = "enable_thinking"
 _SILENT = ("none", "minimal")  # efforts at which a model with a switch does not think
 

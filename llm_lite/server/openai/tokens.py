@@ -10,9 +10,10 @@ from starlette.responses import Response
 from llm_lite.core.checked import CheckError
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
-from llm_lite.server.openai.chat_request import tool_plan
+from llm_lite.server.openai.chat_request import tool_plan, values_of
 from llm_lite.server.openai.messages import Messages, messages_of
 from llm_lite.server.openai.request import MOST_LISTED, ModelBody, TokenId
+from llm_lite.server.openai.template_values import AskedEffort, AskedValues
 from llm_lite.server.openai.tools import ParallelCalls, ToolChoice, Tools, tools_left_out
 from llm_lite.server.schema import Count, about
 
@@ -24,6 +25,8 @@ class TokenizeRequest(ModelBody, kw_only=True):
     tools: Tools = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: ParallelCalls = True
+    reasoning_effort: AskedEffort = None
+    chat_template_kwargs: AskedValues = None
     add_special: Annotated[bool | None, about("With the begin token where the model wants it.")] = (
         None
     )
@@ -58,11 +61,12 @@ async def tokenize(call: Call) -> Response:
     if len(given) != 1:
         raise CheckError("content", f"expected one of content and messages, found {len(given)}")
     if (given_messages := body.messages) is not None:
+        values = values_of(call, body, service.model)
 
         def work() -> list[int]:
             tools = tool_plan(body, service.model)
             messages = tools.with_functions(messages_of(given_messages))
-            return service.prompt_tokens(messages, tools.offered)
+            return service.prompt_tokens(messages, tools.offered, values.thinks, values.values)
     else:
         text, special = body.content or body.prompt or "", _special(body)
 

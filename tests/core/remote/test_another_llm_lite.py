@@ -100,6 +100,18 @@ def test_an_answer_with_all_its_tokens(serve: Callable[..., Served]) -> None:
     engine.close()
 
 
+def test_a_prompt_is_told_as_it_is_asked_for(serve: Callable[..., Served]) -> None:
+    """With the values that its template is given, and with its switch off."""
+    served = serve()
+    engine = engine_of(served)
+    asked = Generate(ASKED, MOST, thinking=False, values={"reasoning_effort": "low", "tone": "dry"})
+    events = events_of(engine, asked)
+    assert next(event for event in events if isinstance(event, GenerationStarted)).prompt
+    told = [(False, {"reasoning_effort": "low", "tone": "dry"})] * 2  # the prompt, the answer
+    assert served.service is not None and served.service.asked_values == told
+    engine.close()
+
+
 def test_what_is_inside(serve: Callable[..., Served]) -> None:
     served = serve()
     engine = engine_of(served)
