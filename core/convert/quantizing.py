@@ -34,18 +34,16 @@ from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
 from llm_lite.core.records import asdict
-from llm_lite.core.text import tokenizer_files
+from llm_lite.core.text import template_files, tokenizer_files
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel
 
-# Of a Hugging Face directory, what its tokenizer and chat template are read from.
+# Of a Hugging Face directory, what its tokenizer is read from, beside its chat templates.
 _COMPANIONS = (
     "config.json",
     "generation_config.json",
     *tokenizer_files.ALL,
-    "chat_template.json",
-    "chat_template.jinja",
 )
 
 
@@ -256,6 +254,7 @@ def _documents(model: ModelFile) -> dict[str, bytes]:
         for name in _COMPANIONS:
             if (model.path / name).is_file():
                 documents[name] = read_bytes(model.path / name, MAX_TOKENIZER_BYTES)
+        documents |= template_files.in_one_folder(model.path)
     return documents
 
 

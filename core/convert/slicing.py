@@ -29,10 +29,11 @@ from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.models.model import Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.quant.tensor import files_of
+from llm_lite.core.text import template_files
 
 _BESIDE = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
-    *("generation_config.json", "chat_template.jinja", "chat_template.json"),
+    "generation_config.json",
 )
 _HF_LAYER = re.compile(r"(.*\blayers\.)([0-9]{1,5})(\..+)")
 
@@ -141,6 +142,7 @@ def _write_folder(
         for name in _BESIDE
         if (source.path / name).is_file()
     }
+    beside |= template_files.in_one_folder(source.path)
     files = files_of(source.tensors.values())
     with NewFolder(target) as folder:
         folder.write(CONFIG_FILE, json.dumps(cutter.checkpoint_config(text), indent=2).encode())

@@ -42,6 +42,7 @@ from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.text import template_files
 from llm_lite.core.text.chat_template import TOOL_USE, ChatTemplate
 from llm_lite.core.text.special_tokens import named_tokens
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -271,12 +272,12 @@ def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
 def _find_templates(folder: Path) -> tuple[Path, dict[str, str]]:
     """Return (file, templates by name): files of their own, or a field of tokenizer_config.json, or
     none. The usual one is called default."""
-    file = folder / "chat_template.jinja"
+    file = folder / template_files.TEMPLATE
     if file.exists():
-        more = folder / "additional_chat_templates" / f"{TOOL_USE}.jinja"
+        more = folder / template_files.FOR_TOOLS
         named = {TOOL_USE: _template_text(more)} if more.exists() else {}
         return file, {"default": _template_text(file), **named}
-    for name in ("chat_template.json", "tokenizer_config.json"):
+    for name in (template_files.LISTED, "tokenizer_config.json"):
         file = folder / name
         value = read_object(file).get("chat_template") if file.exists() else None
         if value is not None:

@@ -18,6 +18,7 @@ from llm_lite.core.hub.encoder_modules import is_module_folder, module_files
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.messages.library import Form, Origin
 from llm_lite.core.models.description.slices import SLICE_FILE
+from llm_lite.core.text import template_files
 
 MOST_ENTRIES = 100_000  # of a place
 DEEPEST = 8  # folders below it
@@ -117,6 +118,7 @@ def as_found(origin: Origin, root: Path, folder: Path, group: ModelFiles) -> Fou
     files = tuple(folder / name for name in group.files)
     if group.form == "huggingface":
         files += tuple(module_files(folder))
+        files += tuple(file for file in (folder / template_files.FOR_TOOLS,) if file.is_file())
     label = group.name if is_file else folder.name
     return Found(label, path, origin, group.form, files, problem=problem, place=root)
 

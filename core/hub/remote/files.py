@@ -11,7 +11,7 @@ from llm_lite.core.hub.encoder_modules import is_module_file
 from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.registry import GGUF_FORMATS
-from llm_lite.core.text import tokenizer_files
+from llm_lite.core.text import template_files, tokenizer_files
 
 MOST_FILES = 20_000
 _LONGEST_PATH, _LONGEST_NAME = 1000, 200  # bytes
@@ -32,8 +32,7 @@ _BESIDE = (
     "config.json",
     "generation_config.json",
     *tokenizer_files.ALL,
-    "chat_template.jinja",
-    "chat_template.json",
+    *template_files.ALL,
     "modules.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",

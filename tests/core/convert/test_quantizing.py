@@ -299,3 +299,19 @@ def test_raised_matrices_are_mapped_too(tmp_path):
         tensors = runner.model_file.file.tensors
         assert_mapped(runner.executor._weights, tensors)
     assert np.array_equal(logits(tmp_path / "v"), logits(source, "int4"))
+
+
+def test_a_variant_has_both_templates_of_its_source(tmp_path):
+    """That of prompts with functions may be in a folder of the source; a variant has no folders."""
+    source, usual, offering = write_tiny_llama(tmp_path / "hf"), "{{ messages }}", "{{ tools }}"
+    (source / "chat_template.jinja").write_text(usual)
+    (source / "additional_chat_templates").mkdir()
+    (source / "additional_chat_templates" / "tool_use.jinja").write_text(offering)
+    make(source, tmp_path / "int8", "int8")
+    for path in (source, tmp_path / "int8"):
+        model = opened(path)
+        assert (model.template.source, model.template.for_tools().source) == (usual, offering)
+        model.close()
+    (source / "additional_chat_templates" / "tool_use.jinja").write_bytes(b"\xff")
+    with pytest.raises(FileError, match="not valid UTF-8"):
+        make(source, tmp_path / "broken", "int8")

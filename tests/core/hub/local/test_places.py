@@ -235,3 +235,13 @@ def test_modules_of_sentence_transformers_are_files_of_their_encoder(tmp_path):
         (model / name).write_text("{}")
     (found,) = models_below("llm-lite", place)
     assert set(found.files) == {model / name for name in (*texts, *modules)}
+
+
+def test_the_template_of_prompts_with_functions_is_a_file_of_its_model(tmp_path):
+    model = tmp_path / "place" / "command"
+    (model / "additional_chat_templates").mkdir(parents=True)
+    names = ("config.json", "model.safetensors", "additional_chat_templates/tool_use.jinja")
+    for name in (*names, "additional_chat_templates/rag.jinja"):
+        (model / name).write_text("{}")
+    (found,) = models_below("llm-lite", tmp_path / "place")
+    assert set(found.files) == {model / name for name in names}

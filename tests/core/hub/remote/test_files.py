@@ -112,6 +112,15 @@ def test_an_encoder_comes_with_what_makes_vectors():
     assert set(found.parts) == wanted and found.problem == ""
 
 
+def test_a_checkpoint_comes_with_the_template_of_prompts_with_functions():
+    wanted = {
+        *("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"),
+        "additional_chat_templates/tool_use.jinja",
+    }
+    (found,) = named(*wanted, "additional_chat_templates/rag.jinja")
+    assert set(found.parts) == wanted and found.problem == ""
+
+
 @pytest.mark.parametrize("tokenizer", tokenizer_files.SETS)
 def test_any_tokenizer_that_is_read_will_do(tokenizer):
     (found,) = named("config.json", "model.safetensors", *tokenizer)
