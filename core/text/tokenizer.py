@@ -30,6 +30,7 @@ from llm_lite.core.text.vocabulary import (
     names,
     read_vocabulary,
 )
+from llm_lite.core.text.word_characters import stands_alone
 from llm_lite.core.text.word_pieces import (
     WordPieceEncoder,
     read_gguf,
@@ -376,7 +377,10 @@ class Tokenizer:
         """Yield control tokens inside trusted parts and user-defined tokens anywhere, in order."""
         for start, end, trusted in _joined_spans(segments):
             pattern = self._any_marked if trusted else self._literal
-            yield from pattern.finditer(text, start, end) if pattern else ()
+            alone = self._vocabulary.standing_alone
+            for match in pattern.finditer(text, start, end) if pattern else ():
+                if self._id_of_marked[match[0]] not in alone or stands_alone(text, *match.span()):
+                    yield match
 
     def _after(self, match: re.Match[str]) -> int:
         """Return where the text continues behind a marked token, which may include spaces."""

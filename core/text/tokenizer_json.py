@@ -141,8 +141,9 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder,
         around=(before, behind),
         add_space_prefix=model == WORD_PIECE,  # of others the library puts it there
         leads_once=about["leads"] == "once",
-        stripping=frozenset(i for i, _, _, after, _ in about["added"] if after),
-        stripping_before=frozenset(i for i, _, _, _, before in about["added"] if before),
+        stripping=frozenset(i for i, _, _, after, _, _ in about["added"] if after),
+        stripping_before=frozenset(i for i, _, _, _, before, _ in about["added"] if before),
+        standing_alone=frozenset(i for i, *_, alone in about["added"] if alone),
         mask_id=ids.get(special.get("mask_token", "[MASK]")),
         around_pair=tuple(map(tuple, about["pair"])),
     )
@@ -167,11 +168,11 @@ def _decoding(path: Path, model: str, decoder: str) -> str:
 
 
 def _mark_added(
-    added: Sequence[tuple[int, str, bool, bool, bool]], types: list[int], model: str
+    added: Sequence[tuple[int, str, bool, bool, bool, bool]], types: list[int], model: str
 ) -> set[int]:
     """Set the types of added tokens; return the ids of those that control the model."""
     control = set()
-    for token_id, text, is_special, _, _ in added:
+    for token_id, text, is_special, *_ in added:
         if is_special:
             types[token_id] = TokenType.CONTROL.value
             control.add(token_id)

@@ -87,6 +87,7 @@ class Vocabulary(Struct, frozen=True):
     leads_once: bool = False  # the space before a text stands behind no control token
     stripping: frozenset[int] = frozenset()  # control tokens that take whitespace after them along
     stripping_before: frozenset[int] = frozenset()  # and those that take whitespace before them
+    standing_alone: frozenset[int] = frozenset()  # marked tokens that are none within a word
     mask_id: int | None = None  # what stands for a token that is to be guessed
     around_pair: tuple[tuple[int, ...], ...] = ()  # ids before, between and behind two texts
     normalization: Normalization | None = None  # of WORD_PIECE, where the library does not know it
@@ -105,6 +106,8 @@ class Vocabulary(Struct, frozen=True):
             digest.update(repr(sorted(self.stripping)).encode())
         if self.stripping_before:
             digest.update(repr(sorted(self.stripping_before)).encode())
+        if self.standing_alone:
+            digest.update(f"alone {sorted(self.standing_alone)}".encode())
         if self.charsmap or not self.joins_spaces:
             digest.update(self.charsmap + bytes([self.joins_spaces]))
         if self.normalization is not None:

@@ -40,10 +40,11 @@ class LoadedTokenizers:
 
         "ids" is the largest id and one, "tokens" those below `most_ids` by id (None: there is
         none), "added" a list of (id, text, whether it is special, whether it takes whitespace after
-        it along, whether that before it), "model" the name of its kind, "around" the ids that the
-        file puts before and behind a text, "pair" those before, between and behind two texts,
-        "leads" where it puts a space before one, "unknown" the id of what its model has no token
-        for. Where "most_ids" is not 0, tokens from that id on are as if they were not there.
+        it along, whether that before it, whether it is none within a word), "model" the name of its
+        kind, "around" the ids that the file puts before and behind a text, "pair" those before,
+        between and behind two texts, "leads" where it puts a space before one, "unknown" the id of
+        what its model has no token for. Where "most_ids" is not 0, tokens from that id on are as if
+        they were not there.
         """
         library, most = Tokenizer.from_buffer(data), request["most_ids"] or sys.maxsize
         vocabulary = library.get_vocab(with_added_tokens=True)
@@ -65,7 +66,10 @@ class LoadedTokenizers:
         described = {
             "ids": count,
             "tokens": tokens,
-            "added": [(number, t.content, t.special, t.rstrip, t.lstrip) for number, t in added],
+            "added": [
+                (number, t.content, t.special, t.rstrip, t.lstrip, t.single_word)
+                for number, t in added
+            ],
             "model": type(library.model).__name__,
             "decoder": "" if decoder is None else decoder.__getstate__().decode(),
             "byte_fallback": bool(getattr(library.model, "byte_fallback", False)),

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import shutil
 from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 from hypothesis import given, settings
@@ -223,3 +225,32 @@ def test_a_chat_with_answers_has_the_ids_of_its_whole_text(name):
     found = encode_chat(ours, ChatTemplate.of(source, ours), messages).ids
     whole = f"{mark}the cat{mark}sat on the mat{mark}"
     assert found == library.encode(whole).ids
+
+
+@cache
+def alone(name):
+    """Both with control tokens that are none within a word: one of letters, one of signs."""
+    source = json.loads((MADE / name / "tokenizer.json").read_text("utf-8"))
+    folder = Path(mkdtemp())
+    ids = [*source["model"]["vocab"].values()] if name in ("gpt2", "llama2") else []
+    first = max([*ids, *(row["id"] for row in source["added_tokens"])]) + 1
+    for number, (token, strips) in enumerate(ALONE.items(), first):
+        flags = {"special": True, "normalized": False, "single_word": True}
+        sides = {"lstrip": strips, "rstrip": strips}
+        source["added_tokens"].append({"id": number, "content": token, **flags, **sides})
+    (folder / "tokenizer.json").write_text(json.dumps(source))
+    library = Library.from_file(str(folder / "tokenizer.json"))
+    return Tokenizer.from_huggingface(folder, library.get_vocab_size() + 3), library
+
+
+ALONE = {"MASK": False, "<alone>": False, "[X]": True}
+BESIDE = ["a", " ", "_", "1", "é", "\u0301", "안", "²", "½", "Ⅳ", "ⓐ", "\u200d", "🎉", "-", "."]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(["gpt2", "llama2"]), st.data())
+def test_tokens_that_are_none_within_a_word(name, data):
+    ours, library = alone(name)
+    pieces = st.sampled_from([*ALONE, *ALONE, *BESIDE])
+    text = "".join(data.draw(st.lists(pieces, max_size=9)))
+    assert ours.encode(text) == library.encode(text, add_special_tokens=False).ids, repr(text)
