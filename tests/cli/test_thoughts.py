@@ -23,6 +23,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
+from llm_lite.core.records import replace
 from tests.cli.terminal_runs import GREEDY, NUMPY
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.make_gguf import write_tiny_llama
@@ -68,6 +69,7 @@ def talk_with(engine, **changes):
         }
     )
     model.switches_thinking = changes.pop("switches", True)
+    model.template_variables = changes.pop("variables", ())
     return TerminalConversation(engine, model, EXECUTOR, EngineOptions(), {}, **changes)
 
 
@@ -142,6 +144,26 @@ def test_the_switch_of_a_conversation(capsys):
         run_command(talk_with(engine, switches=False), "/think")
     with pytest.raises(RequestError, match="expected one of on, off"):
         run_command(talk, "/think maybe")
+
+
+def test_the_effort_of_a_conversation(capsys):
+    engine = Scripted(PIECES, PIECES, PIECES)
+    values = {"documents": []}
+    talk = talk_with(engine, variables=("messages", "reasoning_effort"), values=values)
+    for line in ("/effort high", "/effort", "/effort off"):
+        run_command(talk, line)
+        talk.submit("Why?")
+        told = "off" if line.endswith("off") else "high"
+        assert f"effort: {told}" in capsys.readouterr().err
+    high = {"documents": [], "reasoning_effort": "high"}
+    assert [command.values for command in engine.asked] == [high, high, values]
+    assert values == {"documents": []}
+    with pytest.raises(RequestError, match=f"template of {MODEL.name} takes no effort"):
+        run_command(talk_with(engine), "/effort low")
+    elsewhere = talk_with(engine)
+    elsewhere.executor = replace(EXECUTOR, backend="remote")
+    run_command(elsewhere, "/effort low")  # servers name what they leave out
+    assert elsewhere.values == {"reasoning_effort": "low"}
 
 
 def test_thoughts_are_saved_and_opened(tmp_path, capsys):

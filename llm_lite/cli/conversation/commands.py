@@ -37,8 +37,10 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.sampling_options import OPTIONS, Option
 from llm_lite.core.records import replace
+from llm_lite.core.text.chat_template import EFFORT
 
 _ON_OFF = ("on", "off")
+_EFFORTS = ("low", "medium", "high", "off")  # templates may have others
 _TYPED = ("number", "whole", "flag")  # kinds of sampler options that a command sets
 
 
@@ -197,6 +199,17 @@ def _think(talk: TerminalConversation, argument: str) -> None:
     if argument:
         talk.thinking = _one_of(argument, _ON_OFF, "think") == "on"
     note(f"thinking: {'on' if talk.thinking else 'off'}")
+
+
+def _effort(talk: TerminalConversation, argument: str) -> None:
+    """Set how much the model thinks, where its template reads it; a server may leave it out."""
+    is_here = talk.executor.backend != "remote"
+    if is_here and EFFORT not in talk.model.template_variables:
+        raise RequestError(f"/effort: the chat template of {talk.model.name} takes no effort")
+    if argument:
+        others = {name: value for name, value in talk.values.items() if name != EFFORT}
+        talk.values = others if argument == "off" else {**others, EFFORT: argument}
+    note(f"effort: {talk.values.get(EFFORT, 'off')}")
 
 
 def _choose(row: Option, talk: TerminalConversation, argument: str) -> None:
@@ -410,6 +423,9 @@ COMMANDS: dict[str, SlashCommand] = {
     ),
     "think": SlashCommand(
         "[on|off]", "whether the model thinks before it answers", _think, _ON_OFF
+    ),
+    "effort": SlashCommand(
+        "[LEVEL|off]", "how much the model thinks, as its template takes it", _effort, _EFFORTS
     ),
     **dict(map(_sampling, (row for row in OPTIONS.values() if row.kind in _TYPED))),
     "form": SlashCommand(
