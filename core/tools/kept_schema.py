@@ -77,7 +77,8 @@ def keep_what_can_be(schema: Any) -> list[str]:
     found: dict[str, None] = {}
     parts = list(parts_of(schema))
     has_names = any("$id" in part for part in parts)  # what a $ref leads to may be one of them
-    disjoint = DisjointSchemas(schema)
+    within = any("$id" in part for part in parts[1:])  # a $ref may lead into that part
+    disjoint = DisjointSchemas(None if within else schema)
     for part in parts:
         several = part.get("oneOf")
         if isinstance(several, list) and not disjoint.are_disjoint(several):

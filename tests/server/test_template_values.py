@@ -89,3 +89,6 @@ def test_a_prompt_is_counted_as_the_template_writes_it_with_values(reading):
     assert reading.service.asked_values[-1][0] is False
     assert tokenize(chat_template_kwargs={"enable_thinking": 1}).status_code == 400
     assert IGNORED not in tokenize().headers
+    text = {"content": "Hi", "reasoning_effort": "low", "chat_template_kwargs": {}}
+    answer = httpx.post(f"{reading.url}/tokenize", json=text)
+    assert answer.headers[IGNORED] == "reasoning_effort, chat_template_kwargs"

@@ -68,6 +68,8 @@ async def tokenize(call: Call) -> Response:
             messages = tools.with_functions(messages_of(given_messages))
             return service.prompt_tokens(messages, tools.offered, values.thinks, values.values)
     else:
+        of_templates = ("reasoning_effort", "chat_template_kwargs")
+        call.unread.extend(name for name in of_templates if getattr(body, name) is not None)
         text, special = body.content or body.prompt or "", _special(body)
 
         def work() -> list[int]:

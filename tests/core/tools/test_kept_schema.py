@@ -223,5 +223,8 @@ def test_alternatives_that_are_too_many_or_lead_to_themselves_are_named():
     assert left_to_the_model({"oneOf": objects}) == ["oneOf"]
     around = {"oneOf": [{"$ref": "#"}, {"$ref": "#/oneOf/0"}]}
     assert left_to_the_model(around) == ["oneOf"]
+    named = {"$id": "https://example.com/a", **CAT}
+    apart = {"oneOf": [{"$ref": "#/$defs/cat"}, DOG], "$defs": {"cat": CAT, "b": named}}
+    assert left_to_the_model(apart) == ["oneOf"]
     many = [{"enum": [f"{n} {place}" for n in range(257)]} for place in range(2)]
     assert left_to_the_model({"oneOf": many}) == ["oneOf"]
