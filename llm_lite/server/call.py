@@ -25,7 +25,7 @@ from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.schema import IGNORED, Body, Query, read_query
 from llm_lite.server.schema import read_body as read_struct
-from llm_lite.server.shared import BUSY, PassingBody, Shared
+from llm_lite.server.shared import PassingBody, Shared
 
 Result = TypeVar("Result")
 JSON = "application/json"
@@ -143,8 +143,8 @@ def address_of(request: Request) -> str:
     found = request.client.host if request.client else "?"
     try:
         address = ipaddress.ip_address(found.partition("%")[0])
-    except ValueError:
-        return found
+    except ValueError:  # what a proxy calls it
+        return _NO_NAME.sub("?", found)[:_LONGEST_NAME] or "?"
     if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
         return str(address)
     return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
@@ -261,7 +261,7 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
     address = address_of(request)
     timeout = asyncio.timeout(seconds)
     coming = PassingBody(address, timeout)
-    shared.active -= 1
+    shared.active.end(address)
     try:
         async with timeout:
             with shared.bodies.place(coming):
@@ -270,11 +270,10 @@ async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None
         late = ApiError(408, f"the body did not come within {seconds:g} seconds")
         raise coming.refusal or late from None
     finally:
-        shared.active += 1
+        shared.active.begin(address)
     if coming.refusal is not None:  # with its last piece
         raise coming.refusal
-    if shared.active > shared.config.requests:
-        raise ApiError(429, BUSY, code="server_busy", retry_after=1)
+    shared.active.check(address, counted=True)
 
 
 async def _receive(shared: Shared, request: Request, raw: bytearray, coming: PassingBody) -> None:

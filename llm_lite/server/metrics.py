@@ -65,7 +65,7 @@ async def metrics(call: Call) -> Response:
 
 def _of_server(shared: Shared) -> Iterable[str]:
     yield from _metric("up_seconds", "gauge", "Since the server began.", time.time() - shared.began)
-    yield from _metric("active", "gauge", "HTTP requests that are worked on.", shared.active)
+    yield from _metric("active", "gauge", "HTTP requests that are worked on.", shared.active.count)
     about = "Answers that ended because their client did not read."
     yield from _metric("unread", "counter", about, shared.unread)
     yield from _head("http_requests_total", "counter", "HTTP requests, by address and status.")

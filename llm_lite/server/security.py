@@ -19,15 +19,17 @@ import socket
 import traceback
 from collections.abc import Iterable
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_lite.core.plain_text import quote
+from llm_lite.server.call import address_of
 from llm_lite.server.config import LOOPBACK
 from llm_lite.server.event_bridge import ClientLeft
 from llm_lite.server.failures import ApiError
 from llm_lite.server.schema import IGNORED
 from llm_lite.server.sending import sent_in_pieces
-from llm_lite.server.shared import BUSY, Shared
+from llm_lite.server.shared import Shared
 
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
@@ -67,15 +69,16 @@ class Guard:
         send = sent_in_pieces(self._shared, scope, send)
         scope = {**scope, "path": _plain(scope["path"])}
         send = self._dressed(send, headers)
+        address = address_of(Request(scope))
         try:
-            self._check(scope, headers)
+            self._check(scope, headers, address)
         except ApiError as error:
             await error.response()(scope, receive, send)
             return
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _allow(send, headers)
             return
-        self._shared.active += 1
+        self._shared.active.begin(address)
         try:
             await self._app(scope, receive, send)
         except ClientLeft:  # its connection is closed
@@ -84,9 +87,9 @@ class Guard:
             self._shared.log(f"internal error, please report it: {traceback.format_exc()}")
             raise
         finally:
-            self._shared.active -= 1
+            self._shared.active.end(address)
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers, address: str) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > self._most:
             raise ApiError(431, "the head of the request is too large")
         self._check_host(headers.get(b"host", b"").decode("latin-1"))
@@ -100,8 +103,7 @@ class Guard:
                 else ("a key is asked for, in the header Authorization: Bearer KEY")
             )
             raise ApiError(401, problem, code="invalid_api_key")
-        if self._shared.active >= self._shared.config.requests:
-            raise ApiError(429, BUSY, code="server_busy", retry_after=1)
+        self._shared.active.check(address)
 
     def _is_open(self, path: str) -> bool:
         return any(

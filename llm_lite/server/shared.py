@@ -17,6 +17,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.core.turns import Client, Turns, acting_for
+from llm_lite.server.active import ActiveRequests
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.event_bridge import EventBridge
 from llm_lite.server.failures import ApiError, no_model
@@ -127,7 +128,6 @@ class TurnPool:
         return next(((lane, client) for lane, client in found if client is not None), None)
 
 
-BUSY = "as many requests are worked on as may be: ask again soon"
 MANY_BODIES = "as many bodies come, or are read, as may be: ask again soon"
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
@@ -222,10 +222,11 @@ class Shared:
         self._noted: set[tuple[str, str]] = set()  # ignored fields, by path
         self.service_of, self.coming = service_of, coming
         self.began = time.time()
-        self.active = 0  # requests, without those whose body is still coming
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
         most = affordable(config.connections)
-        self.bodies = PassingBodies(min(config.requests, most // 2))
+        requests = min(config.requests, most // 2)
+        self.active = ActiveRequests(requests)
+        self.bodies = PassingBodies(requests)
         self.sent = PassingBodies(most, oldest_first=True)
         self.body_bytes = 0  # of requests that come, or are read
         self.sent_bytes = 0  # of answers that are being read

@@ -244,7 +244,7 @@ def test_a_client_that_leaves_its_embeddings_ends_them(serve):
     for one in many:
         one.close()
     assert all(ended.acquire(timeout=PATIENCE) for _ in many)
-    wait_until(lambda: served.server._shared.active == 0)
+    wait_until(lambda: served.server._shared.active.count == 0)
 
 
 def test_a_body_that_takes_long_to_read_delays_nobody(serve, monkeypatch):

@@ -290,7 +290,7 @@ def test_half_bodies_stop_no_request(serve):
     for _ in range(8):
         made = served.client().chat.completions.create(model="scripted", messages=USER)
         assert made.choices[0].message.content == "You said: hello"
-    wait_until(lambda: served.server._shared.active == 0)
+    wait_until(lambda: served.server._shared.active.count == 0)
     for one in many:
         one.close()
     wait_until(lambda: len(served.server._shared.bodies) == 0)

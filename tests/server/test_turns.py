@@ -135,7 +135,7 @@ def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
     begun = {request.sampling.max_new_tokens for request in slow.begun}
     for count in sorted(many, key=begun.__contains__):  # those that wait leave first
         if count in begun:
-            wait_until(lambda: served.server._shared.active == len(begun))
+            wait_until(lambda: served.server._shared.active.count == len(begun))
         many[count].close()
         if count in begun:
             begun.remove(count)
