@@ -86,6 +86,21 @@ class Guide:
             assert self._grammar is not None
             self._grammar.check()
 
+    def rest(self) -> None:
+        """Let the grammar's process rest until the answer goes on."""
+        if self._grammar is not None:
+            self._grammar.rest()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether the grammar is ready to go on, if one decides what comes next."""
+        return not self._is_deciding or self._grammar is None or self._grammar.is_kept
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether what may come next is still being found."""
+        return self._grammar is not None and self._grammar.is_busy
+
     def close(self) -> None:
         """Release the grammar's process, as the answer is over or rests; from any thread."""
         if self._grammar is not None:

@@ -73,6 +73,21 @@ class TokenChooser:
         """Return whether it is known which tokens may come next; waits for that up to `seconds`."""
         return self._guide is None or bool(self._forced) or self._guide.is_ready(seconds)
 
+    def rest(self) -> None:
+        """Let the guide rest, as the answer waits for its turn."""
+        if self._guide is not None:
+            self._guide.rest()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether the guide has all that it had found."""
+        return self._guide is None or self._guide.is_kept
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the guide still finds out what may come next."""
+        return self._guide is not None and self._guide.is_busy
+
     def next_unscored(self) -> TokenChoice | None:
         """Return the next of the tokens that the answer begins with and that have no probability;
         None behind the last."""

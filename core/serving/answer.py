@@ -53,7 +53,6 @@ class ServedAnswer:
         asked = time.perf_counter()
         self.number, self.handle, self.request = number, handle, request
         self.client = request.client
-        self.given_up = False  # its place, for another one that waited
         tokenizer, vocabulary = file.tokenizer, program.vocabulary
         encoded = encode_request(file, request, context)
         check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
@@ -87,7 +86,9 @@ class ServedAnswer:
         # and the seconds of its step.
         self._held: tuple[NDArray[np.float32], float] | None = None
         self.last_chunk = 0  # the step in which its prompt was last read on
-        self.placed_at = 0  # the step in which it was queued, began, or last went on
+        self.placed_at = 0  # the step in which it was queued, began, rested, or last went on
+        self.unread: int | None = None  # tokens to read when it has a place; None: not known yet
+        self.reached = 0  # tokens that were computed when it lost its place
 
     @property
     def drafts(self) -> AnswerDrafts:
@@ -147,6 +148,16 @@ class ServedAnswer:
         return self.writer.chooser.is_ready(seconds)
 
     @property
+    def is_kept(self) -> bool:
+        """Return whether its grammar, if it has one, goes on where it was."""
+        return self.writer.chooser.is_kept
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether its grammar has not said yet which tokens may come next."""
+        return self.writer.chooser.is_busy
+
+    @property
     def is_held(self) -> bool:
         return self._held is not None
 
@@ -157,8 +168,11 @@ class ServedAnswer:
             self._take(row, seconds)
 
     def restart(self) -> None:
-        """Forget the logits of the last token, which are computed again with all others."""
+        """Forget the logits of the last token, which are computed again, and what the cache holds,
+        as the answer loses its place."""
+        self.reached, self.unread = max(self.reached, self.paged.computed), None
         self._held = None
+        self.writer.chooser.rest()
 
     def _take(
         self, logits: NDArray[np.float32], step_seconds: float, drafted: tuple[int, ...] = ()

@@ -2,13 +2,7 @@
 
 Every running answer is in every step with its next token. Prompts are read in chunks beside them,
 at most CHUNK tokens a step, those first whose turn was longest ago; so a short prompt waits for one
-chunk of a long one. Clients take turns, their addresses first: the next answer to run is of the
-address that has the fewest, there of the client that has the fewest, and of one client the first
-that asked. Where all places are taken, an address or client that has two more than the next one
-gives one up: its youngest answer waits, and goes on later with the tokens that it has. Where each
-has one, an answer that has had its place for long gives it up to one of another client that has
-said nothing yet: so a small chat is answered beside long ones, whatever these call themselves. Of
-the clients of an address those come first that had few tokens read and written, and ask for few.
+chunk of a long one. `places` says who has a place, and who gives one up.
 
 Where no page is left, the youngest answer releases all of its pages and waits until they are there
 again; its tokens stay, and are computed again. The oldest one always gets on, so nobody waits for
@@ -20,9 +14,8 @@ from __future__ import annotations
 
 import threading
 from bisect import insort
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from msgspec import Struct
 
@@ -31,14 +24,10 @@ from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.embedding import Embedding
 from llm_lite.core.serving.pages import Name, PagePool
+from llm_lite.core.serving.places import PlaceTurns
 from llm_lite.core.turns import address_of
 
 CHUNK = PAGE  # tokens of prompts in a step
-# Steps before an answer gives its place up: one that reads on, and one that has had its share.
-_SOME_STEPS, _MANY_STEPS = 8, 32
-# Tokens that still are few, and that are many, of an answer's prompt and of what a client had; and
-# the steps after which half of that is forgotten.
-_LITTLE, _MUCH, _STEPS_REMEMBERED = 256, 1024, 512
 _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 
 
@@ -63,10 +52,7 @@ class Scheduler:
         self._lock = threading.Lock()  # of all that waits, and of `running` while it changes
         self._waiting: dict[str, deque[ServedAnswer]] = {}  # by client
         self._returned: list[ServedAnswer] = []  # that ran and gave their pages back; oldest first
-        self._turns: dict[str, int] = {}  # of clients and addresses: when it was last their turn
-        self._turn = 0
-        self._step = 0
-        self._used: Counter[str] = Counter()  # tokens read and written of late, by client
+        self._turns = PlaceTurns()
         self._seconds = 0.0  # that an answer took, of late
         self._embedding: Embedding | None = None  # of this step
         self._held_from = parallel  # the turn from which none begins while it waits
@@ -77,7 +63,7 @@ class Scheduler:
         """Queue an answer; raise BusyError where as many wait as may."""
         with self._lock:
             self._refuse_if_full(answer.client)
-            answer.placed_at = self._step  # it waits from here on
+            answer.placed_at = self._turns.step  # it waits from here on
             self._waiting.setdefault(answer.client, deque()).append(answer)
 
     def check_room(self, client: str) -> None:
@@ -109,7 +95,7 @@ class Scheduler:
     ) -> list[StepPart]:
         """Return what goes into the next step, of at most so many segments; every answer has the
         pages for it, `embedding` has others or waits."""
-        self._step += 1
+        self._turns.step += 1
         self._embedding = embedding
         if not self._is_held():
             self._admit(pool)
@@ -126,11 +112,9 @@ class Scheduler:
     def note_run(self, parts: Sequence[StepPart]) -> None:
         """Note that these parts are in the step: whose prompt went on waits for its next turn."""
         for part in parts:
-            part.answer.last_chunk = self._step
-            self._used[part.answer.client] += part.count
-        if self._step % _STEPS_REMEMBERED == 0:
-            halves = {client: tokens // 2 for client, tokens in self._used.items()}
-            self._used = Counter({client: half for client, half in halves.items() if half})
+            part.answer.last_chunk = self._turns.step
+            self._turns.note_tokens(part.answer.client, part.count)
+        self._turns.end_step()
 
     def over(self) -> list[ServedAnswer]:
         """Remove and return answers that have ended or are cancelled."""
@@ -168,9 +152,13 @@ class Scheduler:
         if not self.running:
             return False
         youngest = self.running[-1]
-        youngest.paged.free_pages(pool, keep=False)
         self._return(youngest)
+        youngest.paged.free_pages(pool, keep=False)
         return True
+
+    def busy(self) -> list[ServedAnswer]:
+        """Return the answers that wait for a place, and for their grammar before that."""
+        return [answer for answer in self._returned if answer.is_busy]
 
     def _all(self) -> Iterator[ServedAnswer]:
         yield from self.running
@@ -202,35 +190,30 @@ class Scheduler:
         answer.is_running = False
         if not self._waiting.get(answer.client, True):
             del self._waiting[answer.client]
-        for whose in (answer.client, address_of(answer.client)):
-            if not self._is_there(whose):
-                self._turns.pop(whose, None)
+        self._turns.forget(answer.client, (one.client for one in self._all()))
 
     def _is_held(self) -> bool:
         """Return whether no answer may begin now, as enough did while an embedding waits for
         pages."""
         one = self._embedding
         if one is None or not one.is_waiting:
-            self._held_from = self._turn + self.parallel
-        return self._turn >= self._held_from
+            self._held_from = self._turns.turn + self.parallel
+        return self._turns.turn >= self._held_from
 
     def _admit(self, pool: PagePool) -> None:
         """Begin the answers that may run now, as far as there are places and pages for their
         prompts."""
         if (answer := self._with_place_made(pool)) is not None:
-            self._begin(answer, pool)
+            self._begin(answer, pool, is_free=False)
         while len(self.running) < self.parallel:
-            with self._lock:
-                next_one = self._returned[0] if self._returned else self._next()
+            next_one = self._turns.next_free(self._candidates(), self.running, pool)
             if next_one is None or not self._fits(next_one, pool):
                 return
-            self._begin(next_one, pool)
+            self._begin(next_one, pool, is_free=True)
 
-    def _begin(self, answer: ServedAnswer, pool: PagePool) -> None:
+    def _begin(self, answer: ServedAnswer, pool: PagePool, *, is_free: bool) -> None:
         with self._lock:
-            self._turn += 1
-            for whose in (answer.client, address_of(answer.client)):
-                self._turns[whose] = self._turn
+            self._turns.begin(answer, is_free=is_free)
             if answer in self._returned:
                 self._returned.remove(answer)
             else:
@@ -238,86 +221,32 @@ class Scheduler:
                 line.remove(answer)
                 if not line:
                     del self._waiting[answer.client]
-            answer.is_running, answer.placed_at = True, self._step
+            answer.is_running = True
             insort(self.running, answer, key=lambda a: a.number)
         answer.begin(answer.paged.adopt(pool))
 
     def _with_place_made(self, pool: PagePool) -> ServedAnswer | None:
-        """Return the next answer that waits, if another one gave its place up for it."""
+        """Return an answer that waits, if another one gave its place up for it."""
         if len(self.running) < self.parallel:
             return None
+        waiting = self._candidates()
+        for answer in self._turns.in_order(waiting, self.running, pool) if waiting else ():
+            giver = self._turns.giver(answer, self.running, pool)
+            if giver is None:
+                continue
+            room = pool.available + len(giver.paged.pages)
+            if answer.paged.needs(pool, len(answer.paged.tokens) + 1) <= room:
+                self._return(giver)
+                giver.paged.free_pages(pool, keep=True)
+                return answer
+        return None
+
+    def _candidates(self) -> list[ServedAnswer]:
+        """Return the answers that may have the next place: of a client's requests the first. What
+        waits for its grammar needs none."""
         with self._lock:
-            answer = self._next()
-        giver = None if answer is None else self._giver(answer)
-        if answer is None or giver is None:
-            return None
-        room = pool.available + len(giver.paged.pages)
-        if answer.paged.needs(pool, len(answer.paged.tokens) + 1) > room:
-            return None
-        giver.given_up = True
-        giver.paged.free_pages(pool, keep=True)
-        self._return(giver)
-        return answer
-
-    def _giver(self, answer: ServedAnswer) -> ServedAnswer | None:
-        """Return the youngest answer of an address, or of a client of the same address, that has
-        at least two more places than this one's, or else one that has had its place for long and
-        has given none up before: a long prompt whose pages others take is read to its end the
-        second time. One that reads has to get on first."""
-        address = address_of(answer.client)
-        for whose in (address_of, str):
-            counts = Counter(whose(one.client) for one in self.running)
-            enough = counts[whose(answer.client)] + 2
-            rich = [
-                one
-                for one in self.running
-                if counts[whose(one.client)] >= enough
-                if whose is address_of or address_of(one.client) == address
-                if one.paged.missing == 1 or self._steps_of(one) >= _SOME_STEPS
-            ]
-            if rich:
-                return max(rich, key=lambda one: (counts[whose(one.client)], one.number))
-        others = (one for one in self.running if one.client != answer.client and not one.given_up)
-        longest = max(others, key=self._steps_of, default=None)
-        is_long = longest is not None and self._steps_of(longest) >= self._share()
-        return longest if is_long and not answer.new_tokens else None
-
-    def _share(self) -> int:
-        """Return for how many steps an answer keeps its place while others wait that have said
-        nothing: so many that all of these begin within _MANY_STEPS."""
-        return max(1, _MANY_STEPS * self.parallel // max(self.parallel, len(self._waiting)))
-
-    def _steps_of(self, answer: ServedAnswer) -> int:
-        """Return for how many steps an answer has had its place, or has waited for its first."""
-        return self._step - answer.placed_at
-
-    def _next(self) -> ServedAnswer | None:
-        client = min(self._waiting, key=self._rank, default=None)
-        return None if client is None else self._waiting[client][0]
-
-    def _rank(self, client: str) -> tuple[int, ...]:
-        """Return where a client that waits stands among others: the least comes first."""
-        address = address_of(client)
-        return (
-            sum(address_of(one.client) == address for one in self.running),
-            self._turns.get(address, 0),
-            sum(one.client == client for one in self.running),
-            self._size_of(self._waiting[client][0]),
-            self._turns.get(client, 0),
-            self._waiting[client][0].number,
-        )
-
-    def _size_of(self, answer: ServedAnswer) -> int:
-        """Return how much an answer and its client ask for, roughly; the longer it waits, the
-        less that counts."""
-        used = min(self._used[answer.client], _MUCH) // _LITTLE
-        asked = min(answer.paged.missing, _MUCH) // _LITTLE
-        return used + asked - self._steps_of(answer) // _MANY_STEPS
-
-    def _is_there(self, whose: str) -> bool:
-        """Return whether an answer of a client, or of one at an address, waits or runs."""
-        clients = chain(self._waiting, (answer.client for answer in self.running))
-        return any(whose in (client, address_of(client)) for client in clients)
+            returned = [answer for answer in self._returned if not answer.is_busy]
+            return [*returned, *(line[0] for line in self._waiting.values())]
 
     def _fits(self, answer: ServedAnswer, pool: PagePool) -> bool:
         """Return whether there are pages for the answer's tokens so far, and one token more."""
@@ -378,6 +307,6 @@ class Scheduler:
     def _return(self, answer: ServedAnswer) -> None:
         with self._lock:
             self.running.remove(answer)
-            answer.is_running = False
+            answer.is_running, answer.placed_at = False, self._turns.step
             answer.restart()
             insort(self._returned, answer, key=lambda a: a.number)

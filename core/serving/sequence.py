@@ -96,6 +96,10 @@ class PagedTokens:
         taken = sum(not pool.is_kept(page) for page in found)
         return pages_for(positions) - len(self.pages) - taken
 
+    def unread(self, pool: PagePool) -> int:
+        """Return how many tokens are left to compute behind what `adopt` will find."""
+        return len(self.tokens) - self._adoptable(pool)[1]
+
     def extend(self, pool: PagePool, positions: int) -> bool:
         """Allocate pages for so many positions, place those that the next tokens see in caches with
         a window, and get a slot for the next recurrent state; return False where the pool has none

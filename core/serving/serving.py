@@ -250,8 +250,9 @@ class Serving:
                 places, pool = batch.segments, batch.pool
                 parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
-        elif waits and held and call is None and self._queue.embedding is None:
-            held[0].is_ready(PATIENCE)
+        elif waits and call is None and self._queue.embedding is None:
+            for answer in (held or self._scheduler.busy())[:1]:
+                answer.is_ready(PATIENCE)
 
     def _place(self, batch: Batch, parts: list[StepPart]) -> None:
         """Find slots for the gains of the answers in a step, and note their turns."""

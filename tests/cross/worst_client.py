@@ -3,11 +3,11 @@
 python -m tests.cross.worst_client [--model MODEL|tiny] [--chats 10]
 
 The worst client sends without a pause, by one name or by as many as it has requests: long texts to
-/tokenize, schemas that cost seconds to compile, long and costly Markdown to the page, and chats
-that do not end for long. The small chat comes from the same address and from another one. Each line
-is the median and the longest time to its first piece of text, in seconds; the last column counts
-what the worst client was answered meanwhile. The run fails where a small chat took more than a
-second to begin.
+/tokenize, schemas that cost seconds to compile and others that are only large, long and costly
+Markdown to the page, chats that do not end for long, and long prompts. The small chat comes from
+the same address and from another one. Each line is the median and the longest time to its first
+piece of text, in seconds; the last column counts what the worst client was answered meanwhile. The
+run fails where a small chat took more than a second to begin.
 """
 
 from __future__ import annotations
@@ -53,6 +53,17 @@ def _endless(number: int) -> tuple[str, Any]:
     return "/v1/chat/completions", {**_chat(words), "max_tokens": 400}
 
 
+def _form(number: int) -> tuple[str, Any]:
+    names = {f"q{number}_{index}": {"type": "integer"} for index in range(900)}
+    schema = {"type": "object", "properties": names, "required": list(names)}
+    return "/v1/chat/completions", {**_chat("Fill this in."), "json_schema": schema}
+
+
+def _prompt(number: int) -> tuple[str, Any]:
+    text = " ".join(f"{number} and {index}" for index in range(_longest // 800))
+    return "/v1/chat/completions", _chat(text)
+
+
 def _chat(words: str) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": words}], "max_tokens": 4}
 
@@ -60,8 +71,10 @@ def _chat(words: str) -> dict[str, Any]:
 _WORST: dict[str, tuple[Callable[[int], tuple[str, Any]], int]] = {
     "16 long texts": (_tokenize, 16),
     "32 costly schemas": (_schema, 32),
+    "32 large schemas": (_form, 32),
     "16 Markdown texts": (_markdown, 16),
     "24 long answers": (_endless, 24),
+    "24 long prompts": (_prompt, 24),
 }
 
 

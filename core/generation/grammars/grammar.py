@@ -68,12 +68,30 @@ class Grammar:
         in turns."""
         with _compiling():
             self._found()
+        self.rest()
+
+    def rest(self) -> None:
+        """Keep the process until the next question, as long as not too many rest after it."""
         with _lock:
+            if self._matcher is None:
+                return
             _resting[id(self)] = weakref.ref(self)
             while len(_resting) > _MOST_RESTING:
                 oldest = _resting.popitem(last=False)[1]()
                 if oldest is not None:
                     oldest._end()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether its process is there, so that nothing is compiled again."""
+        return self._matcher is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a mask is still to come; unlike `is_ready` this asks for none."""
+        with _lock:
+            matcher = self._matcher
+            return self._is_coming and matcher is not None and not matcher.is_ready()
 
     def prepare(self) -> None:
         """Begin to compute the next mask: it is there when the model's step is done. Errors are

@@ -292,6 +292,12 @@ def test_few_answers_that_wait_keep_their_process(host):
         one.take(token("a"))
         assert allowed(one.mask()) == set(TOKENIZER.end_ids)
     assert len(children(host)) == len(several)
+    for one in several:  # as their turn is over
+        assert one.is_kept and not one.is_busy
+        one.rest()
+    wait_until(lambda: len(children(host)) == grammars._MOST_RESTING)
+    assert [one.is_kept for one in several] == [False] * 4 + [True] * 8
+    assert all(one.is_ready(PATIENCE) for one in several)
     for one in several:
         one.close()
     wait_until(lambda: not children(host))

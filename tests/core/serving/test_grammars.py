@@ -53,6 +53,20 @@ def test_nobody_waits_for_the_grammar_of_another(client, served_model, held):
     assert late.text()[1:].startswith("cde")
 
 
+def test_an_answer_whose_mask_is_late_needs_no_place(client, served_model, held):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    late = Asked(service, tokens=PROMPT, sampling=FORCED, client="here late")
+    assert held.asked.wait(PATIENCE)
+    for number in range(3):
+        free = Asked(service, tokens=(9 + number, *PROMPT), client=f"here {number}")
+        assert len(free.tokens()) == GREEDY.max_new_tokens
+    assert not late.done.is_set()
+    held.set()
+    assert late.finished().stop_reason == "end"
+    assert late.text()[1:].startswith("cde")
+
+
 def test_an_answer_whose_mask_is_late_can_be_cancelled(client, served_model, held):
     client.load(served_model, exact())
     service = serve(client)

@@ -12,7 +12,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.records import replace
-from llm_lite.core.serving import scheduler
+from llm_lite.core.serving import places
 from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import exact
@@ -39,12 +39,14 @@ class Timed(Asked):
     clock = 0
 
     def __init__(self, service, **request):
-        self.heard_at = {}
+        self.heard_at, self.tokens_at = {}, []
         super().__init__(service, **request)
 
     def hear(self, event):
         Timed.clock += 1
         self.heard_at.setdefault(type(event), Timed.clock)
+        if isinstance(event, TokenDecoded):
+            self.tokens_at.append(Timed.clock)
         super().hear(event)
 
 
@@ -229,42 +231,178 @@ def test_whoever_has_all_places_gives_one_up(client, served_model, hook, newcome
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.9"])
-def test_of_others_the_one_that_has_had_its_place_for_long_gives_it_up(
-    client, served_model, hook, address
-):
-    """Two names with a place each; what has said something already waits for its turn."""
+def test_a_small_chat_begins_beside_any_number_of_long_answers(client, served_model, hook, address):
+    """Twelve names share two places, of an address that is the small chat's or another's. None of
+    them loses a token, and nobody else begins before it."""
     client.load(served_model, exact())
     service = serve(client, parallel=2)
-    few = replace(GREEDY, max_new_tokens=scheduler._MANY_STEPS - 9)
-    alone = [Asked(service, tokens=(5, 6, n), sampling=LONG_SAID).tokens() for n in range(2)]
-    reached = hook.block_step(len(hook.steps) + 6)
-    two = [
+    alone = [Asked(service, tokens=(5, 6, n), sampling=LONG_SAID).tokens() for n in range(12)]
+    began = len(hook.steps)
+    reached = hook.block_step(began + 200)
+    worst = [
         Timed(service, tokens=(5, 6, n), sampling=LONG_SAID, client=f"10.0.0.1 {n}")
-        for n in range(2)
+        for n in range(12)
     ]
     assert reached.wait(PATIENCE)
-    small = Timed(service, tokens=(6, 7), sampling=few, client=f"{address} small")
+    small = Timed(service, tokens=(6, 7), sampling=SHORT, client=f"{address} small")
+    before = sum(GenerationStarted in one.heard_at for one in worst)
     hook.heard = True
     small.finished()
-    assert [one.tokens() for one in two] == alone
-    assert small.heard_at[GenerationFinished] < min(one.heard_at[GenerationFinished] for one in two)
+    assert [one.tokens() for one in worst] == alone
+    first = small.heard_at[TokenDecoded]
+    late = [one for one in worst if one.heard_at[GenerationFinished] < first]
+    assert not late, "it waits for no long answer's end"
+    if address != "10.0.0.1":
+        began_first = sum(one.heard_at[GenerationStarted] < first for one in worst)
+        assert began_first <= before + 1, "nor for others of an address that has more"
 
 
-def test_an_answer_that_gave_its_place_up_keeps_the_next_one():
+@pytest.mark.parametrize("pages", [40, 5])
+def test_long_answers_are_written_in_turns(client, served_model, pages):
+    """When the first is over the others have most of theirs, too, if the cache holds them all;
+    else they are the same all the same."""
+    client.load(served_model, exact())
+    service = serve(client, parallel=2, cache_budget=pages * BYTES_A_PAGE)
+    count = 6 * places.MANY_STEPS
+    long = replace(GREEDY, max_new_tokens=count)
+    prompts = [tuple(range(5 + n, 90 + n)) for n in range(6)]
+    alone = [Asked(service, tokens=tokens, sampling=long).tokens() for tokens in prompts]
+    six = [
+        Timed(service, tokens=tokens, sampling=long, client=f"here {n}")
+        for n, tokens in enumerate(prompts)
+    ]
+    assert [one.tokens() for one in six] == alone
+    over = min(one.heard_at[GenerationFinished] for one in six)
+    said = [sum(at < over for at in one.tokens_at) for one in six]
+    assert pages == 5 or min(said) >= count // 2, said
+
+
+class Answered(SimpleNamespace):
+    """What of an answer decides about places."""
+
+    def __init__(self, client, number, **more):
+        given = {"computed": 0, "missing": 1, "left": 0, "said": 0, "reached": 0, "since": 0} | more
+        is_reading = given["missing"] > 1
+        paged = SimpleNamespace(
+            computed=given["computed"],
+            missing=given["missing"],
+            tokens=(0,) * (given["computed"] + given["missing"]),
+            unread=lambda pool: given["left"],
+            is_reading=is_reading,
+        )
+        super().__init__(
+            client=client,
+            number=number,
+            paged=paged,
+            new_tokens=given["said"],
+            reached=given["reached"],
+            placed_at=given["since"],
+            unread=None,
+            is_kept=True,
+        )
+
+
+def turns_at(step):
+    made = places.PlaceTurns()
+    made.step = step
+    return made
+
+
+def test_an_answer_that_gave_its_place_up_gets_on_before_it_does_again():
     """Else others take the pages of a long prompt again and again before it is read."""
-    turns = scheduler.Scheduler(parallel=2, most_waiting=9)
-    paged = SimpleNamespace(missing=500)
-    long, other, newcomer = (
-        SimpleNamespace(number=n, client=f"10.0.0.{n} x", placed_at=n, new_tokens=(), paged=paged)
-        for n in range(3)
-    )
-    turns.running, turns._step = [long, other], 10 * scheduler._MANY_STEPS
-    long.given_up = other.given_up = False
-    assert turns._giver(newcomer) is long
-    long.given_up = True
-    assert turns._giver(newcomer) is other
-    other.given_up = True
-    assert turns._giver(newcomer) is None
+    turns = turns_at(1000)
+    newcomer = Answered("here new", 9, left=20)
+    long = Answered("here long", 1, computed=500, missing=600, since=10)
+    other = Answered("here other", 2, computed=500, missing=1, said=90, since=50)
+    assert turns.giver(newcomer, [long, other], None) is long, "it has had its place for longest"
+    long.reached = 500 - places.SOME_STEPS + 1
+    assert turns.giver(newcomer, [long, other], None) is other
+    other.placed_at = 1000 - places.SOME_STEPS + 1
+    assert turns.giver(newcomer, [long, other], None) is None
+
+
+def test_the_client_that_had_the_most_gives_its_place_up():
+    turns = turns_at(1000)
+    running = [Answered(f"here {n}", n, computed=100, said=50) for n in range(3)]
+    turns.note_tokens("here 1", 3000)
+    assert turns.giver(Answered("here new", 9, left=20), running, None) is running[1]
+
+
+def test_a_place_changes_hands_only_where_the_taker_has_no_more_of_them():
+    turns = turns_at(1000)
+
+    def giver(taker, *clients):
+        running = [Answered(one, n, computed=100, said=50) for n, one in enumerate(clients)]
+        found = turns.giver(Answered(taker, 9, left=20), running, None)
+        return found and found.client
+
+    assert giver("a new", "a x", "a y") == "a x"
+    assert giver("a x", "a x", "a y") is None, "it would have both"
+    assert giver("b x", "a x", "b y") == "b y", "within the address it has fewer"
+    assert giver("b y", "a x", "b y") is None, "the address would have both"
+    assert giver("c x", "a x", "b y") in ("a x", "b y")
+    assert giver("b new", "a x", "a y", "b z") == "a x"
+
+
+def test_what_is_long_takes_no_place_of_what_is_read():
+    turns = turns_at(1000)
+    reading = Answered("here reads", 1, computed=500, missing=600)
+    writing = Answered("here writes", 2, computed=500, missing=1, said=90)
+    long = Answered("here new", 9, left=5000, missing=5000)
+    small = Answered("here other", 9, left=256, missing=256)
+    assert turns.giver(long, [reading], None) is None
+    assert turns.giver(small, [reading], None) is reading
+    assert turns.giver(long, [reading, writing], None) is writing
+    writing.placed_at = 1000 - places.MANY_STEPS + 1
+    assert turns.giver(long, [reading, writing], None) is None
+
+
+def test_what_goes_on_takes_a_place_only_while_the_cache_has_all_of_it():
+    turns = turns_at(1000)
+    writing = Answered("here writes", 2, computed=500, missing=1, said=90)
+    kept = Answered("here kept", 1, missing=301, said=100, reached=300, left=1)
+    lost = Answered("here lost", 1, missing=301, said=100, reached=300, left=173)
+    assert turns.giver(kept, [writing], None) is writing
+    assert turns.giver(lost, [writing], None) is None
+    kept.is_kept = False
+    assert turns.giver(kept, [writing], None) is None, "its grammar would be compiled again"
+    kept.is_kept = True
+    turns.note_tokens("here kept", 3000)
+    assert turns.giver(kept, [writing], None) is None, "its client had more than the other"
+
+
+def test_what_a_client_had_counts_less_the_longer_it_waits():
+    turns = turns_at(1000)
+    turns.note_tokens("here much", 600)
+    much, new = Answered("here much", 1, left=20, since=1000), Answered("here new", 2, left=20)
+    assert turns.in_order([much, new], [], None)[0] is new
+    much.placed_at = 1000 - 2 * places.SOME_STEPS
+    assert turns.in_order([much, new], [], None)[0] is much
+    much.unread = 300
+    much.placed_at = 0
+    assert turns.in_order([much, new], [], None)[0] is new, "what is long stays so"
+
+
+def test_every_second_free_place_is_the_oldest_s_that_has_waited_long():
+    turns = turns_at(1000)
+    old, new = Answered("here old", 1, left=5000), Answered("here new", 2, left=10)
+    first = turns.next_free([old, new], [], None)
+    turns.begin(first, is_free=True)
+    assert first is new and turns.next_free([old, new], [], None) is old
+    old.placed_at = 1000 - places._LONG_WAIT + 1
+    assert turns.next_free([old, new], [], None) is new
+    elsewhere = Answered("there x", 3, left=5000)
+    assert turns.next_free([old, new, elsewhere], [Answered("here x", 4)], None) is elsewhere
+    assert turns.next_free([], [], None) is None
+
+
+def test_turns_of_who_has_left_are_forgotten():
+    turns = turns_at(1)
+    for client in ("a x", "a y", "b x"):
+        turns.begin(Answered(client, 1), is_free=False)
+    turns.forget("a x", ["a y", "b x"])
+    turns.forget("b x", ["a y"])
+    assert sorted(turns._turns) == ["a", "a y"]
 
 
 def test_of_an_address_whoever_had_and_wants_little_is_next(client, served_model, hook):
@@ -293,16 +431,3 @@ def test_one_client_s_own_answers_wait_for_each_other(client, served_model, hook
     hook.heard = True
     assert order(first, second) == [first, second]
     assert second.heard_at[GenerationStarted] > first.heard_at[GenerationFinished]
-
-
-def test_who_has_few_places_gives_none_up(client, served_model, hook):
-    client.load(served_model, exact())
-    service = serve(client, parallel=2)
-    reached = hook.block_step(len(hook.steps) + 6)
-    two = [Timed(service, tokens=(5, n), client=f"10.0.0.{n} x") for n in range(2)]
-    assert reached.wait(PATIENCE)
-    third = Timed(service, tokens=(6, 7), sampling=SHORT, client="10.0.0.3 x")
-    hook.heard = True
-    third.finished()
-    assert third.heard_at[TokenDecoded] > min(one.heard_at[GenerationFinished] for one in two)
-    [one.finished() for one in two]

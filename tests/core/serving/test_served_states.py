@@ -24,7 +24,7 @@ from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.records import replace
 from llm_lite.core.serving import response_tokens
-from llm_lite.core.serving.scheduler import Scheduler
+from llm_lite.core.serving.places import PlaceTurns
 from tests.core.serving.clients import Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -256,14 +256,14 @@ def test_an_answer_that_gives_its_place_up_goes_on_from_its_state(
     client, each_recurrent_folder, alone, monkeypatch
 ):
     """Two of one client give theirs up to small ones of others, and lose nothing."""
-    given, give = [], Scheduler._giver
+    given, give = [], PlaceTurns.giver
 
-    def noted(scheduler, answer):
-        found = give(scheduler, answer)
+    def noted(turns, *asked):
+        found = give(turns, *asked)
         given.append(found is not None)
         return found
 
-    monkeypatch.setattr(Scheduler, "_giver", noted)
+    monkeypatch.setattr(PlaceTurns, "giver", noted)
     client.load(each_recurrent_folder, exact("numpy"))
     service = serve(client, parallel=2)
     long = replace(SEVERAL, max_new_tokens=60)
