@@ -26,6 +26,7 @@ from llm_lite.desktop.features.feature import Feature, Place, View
 from llm_lite.desktop.features.file_chooser import model as file_chooser
 from llm_lite.desktop.features.file_chooser.view import draw as draw_file_chooser
 from llm_lite.desktop.features.history import model as history
+from llm_lite.desktop.features.history.unshown import draw as draw_unshown
 from llm_lite.desktop.features.history.view import draw as draw_conversations
 from llm_lite.desktop.features.layouts import model as layouts
 from llm_lite.desktop.features.lesson import model as lesson
@@ -98,6 +99,7 @@ FEATURES = (
             ),
         ),
         settings={"model_titles": "history.titles"},
+        overlays={"unshown conversation": draw_unshown},
     ),
     Feature("undo", undo.HANDLERS, on_action=undo.note_step),
     Feature(

@@ -16,9 +16,6 @@ NO_STEPS = mark(
     "stands above its tokens."
 )
 REASONS: Mapping[str, str] = {  # by the name of a view, or of a panel of the rail
-    "conversations": mark(
-        "An encoder holds no conversations. They are here again with a model that writes."
-    ),
     "lens": mark(
         "The logit lens shows which token each layer would write next. An encoder writes none."
     ),
@@ -40,12 +37,8 @@ REASONS: Mapping[str, str] = {  # by the name of a view, or of a panel of the ra
         "compare the similarities of Pairs in each mode."
     ),
 }
-BARE = ("runs", "conversations")  # views that draw to their edges
+BARE = ("runs",)  # views that draw to their edges
 TRANSLATOR_REASONS: Mapping[str, str] = {  # of an encoder-decoder
-    "conversations": mark(
-        "An encoder-decoder writes one target about one source and holds no conversations. They "
-        "are here again with a model that chats."
-    ),
     "runs": mark(
         "Two runs answer one message of a chat. To compare weights with an encoder-decoder, write "
         "a target, choose another mode in the Quantization view, and write it again: the scores "

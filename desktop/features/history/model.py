@@ -45,6 +45,10 @@ class OpenConversation(Action, frozen=True):
     message: int | None = None
 
 
+class DismissUnshown(Action, frozen=True):
+    """A person has read that the model in use does not show the conversation that was opened."""
+
+
 class BeginRename(Action, frozen=True):
     id: int | None  # None: leave it as it was
 
@@ -230,6 +234,10 @@ def _open(action: OpenConversation, state: AppState, now: float) -> Result:
     return _with(state, opening=action.id), ()
 
 
+def _dismiss_unshown(action: DismissUnshown, state: AppState, now: float) -> Result:
+    return _with(state, unshown=False), ()
+
+
 def _begin_rename(action: BeginRename, state: AppState, now: float) -> Result:
     return _with(state, renaming=action.id), ()
 
@@ -293,7 +301,7 @@ def _conversation_read(action: ConversationRead, state: AppState, now: float) ->
     if action.id != state.history.opening:
         return state, ()
     if action.id == state.history.open and action.reveal is None:
-        return _with(state, opening=None), ()
+        return _with(state, opening=None, unshown=not state.holds_conversations), ()
     own = state.history.own_prompt
     own = state.system_prompt if own is None else own
     tree = action.tree
@@ -301,7 +309,13 @@ def _conversation_read(action: ConversationRead, state: AppState, now: float) ->
         known = as_known(tree.path, state.messages)  # of a fork: what it was made of
         tree = tree.with_path(known)
     state, commands = turn_to(state, tree, action.extras)
-    state = _with(state, open=action.id, reveal=action.reveal, own_prompt=own)
+    state = _with(
+        state,
+        open=action.id,
+        reveal=action.reveal,
+        own_prompt=own,
+        unshown=not state.holds_conversations,
+    )
     return replace(state, system_prompt=action.system_prompt), commands
 
 
@@ -352,6 +366,7 @@ def done_since(state: AppState) -> AppState:
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowHistory: _show_history,
     OpenConversation: _open,
+    DismissUnshown: _dismiss_unshown,
     BeginRename: _begin_rename,
     RenameConversation: _rename,
     PinConversation: _journalled,

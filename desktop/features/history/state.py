@@ -58,13 +58,17 @@ class HistoryState(Struct, frozen=True):
     complete: bool = True  # there is no more to be found
     titles: bool = True  # made by the model when it has nothing else to do
     title_asked: int | None = None  # the conversation whose title was requested, or exists
+    # The one in the chat was opened with a model that shows no conversations: it is said so.
+    unshown: bool = False
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
 
     def of_next_conversation(self) -> HistoryState:
-        return replace(self, open=None, opening=None, reveal=None, own_prompt=None)
+        return replace(
+            self, open=None, opening=None, reveal=None, unshown=False, own_prompt=None
+        )
 
     def of_next_model(self) -> HistoryState:
-        return self
+        return replace(self, unshown=False) if self.unshown else self
 
     @property
     def searching(self) -> bool:

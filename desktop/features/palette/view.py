@@ -401,14 +401,13 @@ def fixed(state: AppState, ui: Ui) -> list[Item]:
 
 
 def conversations(state: AppState) -> Iterator[Item]:
-    """List conversations that the list has, the newest first; none while the model holds no
-    conversation."""
+    """List conversations that the list has, the newest first."""
     for row in _listed(state):
         yield _of_conversation(row.id, row.title, None, "")
 
 
 def _listed(state: AppState) -> Sequence[ConversationRow]:
-    return state.history.rows[:CONVERSATIONS] if state.holds_conversations else ()
+    return state.history.rows[:CONVERSATIONS]
 
 
 def newest(state: AppState) -> Iterator[Item]:
@@ -419,7 +418,7 @@ def newest(state: AppState) -> Iterator[Item]:
 
 def found_in_history(state: AppState) -> Iterator[Item]:
     """List conversations that the history has found for the query."""
-    for found in state.palette.found if state.holds_conversations else ():
+    for found in state.palette.found:
         note = "" if found.message is None else " ".join(found.snippet.split())
         yield _of_conversation(found.conversation, found.title, found.message, note)
 

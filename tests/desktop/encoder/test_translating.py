@@ -174,7 +174,6 @@ def test_panels_of_a_chat_say_why_they_are_empty(headless, panel):
 
 def test_views_of_a_chat_say_why_they_are_empty(headless):
     one = headless(READY, size=WIDE)
-    assert one.driver.shows("encoding.reason.conversations")
     one.driver.click("tab.quantization")
     one.driver.frames(2)
     assert not one.driver.shows("quantization.compare")
