@@ -43,7 +43,11 @@ class RequestError(LlmLiteError):
 
 
 class TooLongError(RequestError):
-    """A prompt does not fit into the context."""
+    """A prompt does not fit into the context. `tokens`: about how many it has; 0: not known."""
+
+    def __init__(self, sentence: str, tokens: int = 0) -> None:
+        super().__init__(sentence)
+        self.tokens = tokens
 
 
 class BusyError(RequestError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.errors import LlmLiteError, TooLongError
 from llm_lite.core.generation.prompt import ChatFile, check_size, encode, encode_raw, is_open_answer
 from llm_lite.core.handles import Handle
 from llm_lite.core.messages import CountTokens, TokensCounted
@@ -42,7 +42,7 @@ class TokenCounter:
             try:
                 found = counted(request, file.tokenizer)
                 if request.messages:
-                    found = replace(found, conversation=count_conversation(request, file, context))
+                    found = _with_conversation(found, request, file, context)
                 handle.finish(found)
             except LlmLiteError as error:
                 handle.end(str(error))
@@ -50,9 +50,19 @@ class TokenCounter:
                 handle.end(f"not counted: {error!r}")
 
 
+def _with_conversation(
+    found: TokensCounted, request: CountTokens, file: ChatFile, context: int
+) -> TokensCounted:
+    """Add the tokens of the conversation; an estimate where it is far too long to be counted."""
+    try:
+        return replace(found, conversation=count_conversation(request, file, context))
+    except TooLongError as error:
+        return replace(found, conversation=error.tokens, about=True)
+
+
 def count_conversation(request: CountTokens, file: ChatFile, context: int) -> int:
     """Count the tokens of a conversation as a `Read` brings it into the cache. LlmLiteError where
-    the template refuses it, or where it is far too long."""
+    the template refuses it, TooLongError where it is far too long."""
     check_size(file.tokenizer, request.messages, context)
     if request.raw:
         return len(encode_raw(file.tokenizer, request.messages).ids)

@@ -78,7 +78,8 @@ def check_prompt(
     if len(tokens) > context and (options.overflow == "stop" or context < SMALLEST):
         raise TooLongError(
             f"the prompt has {len(tokens)} tokens, but the context holds {context}; "
-            "shorten it or load the model with a larger context"
+            "shorten it or load the model with a larger context",
+            len(tokens),
         )
     if min(tokens) < 0 or max(tokens) >= vocabulary:
         outside = next(t for t in tokens if not 0 <= t < vocabulary)

@@ -24,6 +24,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.generation.message_texts import MessageTexts
 from llm_lite.core.generation.role_ends import RoleEnds, role_ends
+from llm_lite.core.generation.token_estimate import about, estimated_tokens, utf8_bytes
 from llm_lite.core.generation.turn_marks import turn_ends
 from llm_lite.core.generation.turns import TemplateTurns, Turn, turns_for
 from llm_lite.core.messages import (
@@ -97,28 +98,31 @@ def check_size(
     context: int,
     overflow: Overflow = "stop",
 ) -> None:
-    """Raise RequestError for texts that are certainly too long. Checked by bytes, because
-    tokenizing tens of megabytes takes minutes and gigabytes.
+    """Raise TooLongError for texts that are certainly too long. Checked by bytes, because
+    tokenizing tens of megabytes takes minutes and gigabytes; the tokens are estimated.
 
     `context` is in tokens. Where something may be forgotten, more is let through.
     """
-    longest = tokenizer.longest_token_bytes
-    most = context * longest
+    most = context * tokenizer.longest_token_bytes
     if overflow != "stop":
         most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
-    found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
-    found += sum(utf8_bytes(m.name) for m in messages)
-    found += sum(utf8_bytes(call.name + call.arguments) for m in messages for call in m.calls)
-    if found > most:
-        raise TooLongError(
-            f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
-            f"bytes at most, takes no more than {most}; shorten it or load the model with a "
-            "larger context"
+    texts = [m.content + m.thought for m in messages if not m.tokens or m.thought]
+    texts += [m.name for m in messages]
+    texts += [call.name + call.arguments for m in messages for call in m.calls]
+    found = sum(map(utf8_bytes, texts))
+    if found <= most:
+        return
+    spoken = sum(len(m.tokens) for m in messages if m.tokens and not m.thought)
+    tokens = estimated_tokens(tokenizer, texts) + spoken
+    ends = "shorten it or load the model with a larger context"
+    if overflow == "stop":
+        said = f"the prompt has {about(tokens)} tokens, but the context holds {context}; {ends}"
+    else:
+        said = (
+            f"the prompt has {about(tokens)} tokens, too many to be cut to a context of {context}: "
+            f"{about(tokens * most // found)} can be; {ends}"
         )
-
-
-def utf8_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    raise TooLongError(said, tokens)
 
 
 def encode(

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError, TooLongError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.beam_search import BeamDecoder, BeamOptions, BeamSearch, Hypothesis
-from llm_lite.core.generation.prompt import utf8_bytes
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.token_estimate import about, estimated_tokens, utf8_bytes
 from llm_lite.core.generation.token_texts import alternatives, completed_texts, text_of
 from llm_lite.core.inspect.inspected import SequenceGains
 from llm_lite.core.inspect.inspected_encoder import InspectedEncoder
@@ -265,9 +265,11 @@ def encode_source(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
     for a text that is certainly longer than `context` tokens."""
     most, found = context * tokenizer.longest_token_bytes, utf8_bytes(text)
     if found > most:
+        tokens = estimated_tokens(tokenizer, (text,))
         raise TooLongError(
-            f"the source has {found} bytes, but {context} tokens take no more than {most}; shorten "
-            "it or load the model with a larger context"
+            f"the source has {about(tokens)} tokens, but the context holds {context}; shorten it or "
+            "load the model with a larger context",
+            tokens,
         )
     return tokenizer.encode(text, add_special=True)
 

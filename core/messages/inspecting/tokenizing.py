@@ -191,3 +191,4 @@ class TokensCounted(Event, frozen=True):
     tokens: tuple[int, ...] = ()  # of each text; where it was cut, of what is left
     kept: tuple[int, ...] = ()  # of each text, the first characters that fit
     conversation: int | None = None  # tokens of the messages; None: not asked, or not known
+    about: bool = False  # that is an estimate: they are far more than the context holds

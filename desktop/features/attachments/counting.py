@@ -25,4 +25,4 @@ def count_due(state: AppState) -> Result:
         tools=offered(state),
         raw=is_sentence_only(state),
     )
-    return replace(state, counted=Counted(state.messages, beside, None, asked)), (asked,)
+    return replace(state, counted=Counted(state.messages, beside, asked=asked)), (asked,)

@@ -385,7 +385,7 @@ def _count_replied(event: Event, asked: CountTokens, state: AppState, now: float
     """Keep what was counted of the draft, or of the conversation in front."""
     if asked is state.counted.asked:
         if isinstance(event, TokensCounted):
-            counted = replace(state.counted, tokens=event.conversation)
+            counted = replace(state.counted, tokens=event.conversation, about=event.about)
         else:
             counted = replace(state.counted, asked=None)
         return replace(state, counted=counted)

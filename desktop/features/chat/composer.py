@@ -24,7 +24,14 @@ from llm_lite.desktop.features.chat.input_card import (
     lines_height,
     pastes_no_text,
 )
-from llm_lite.desktop.features.chat.model import CancelEdit, KeepDraft, Send, SetDraft, StopAnswer
+from llm_lite.desktop.features.chat.model import (
+    CancelEdit,
+    KeepDraft,
+    Send,
+    SetDraft,
+    StopAnswer,
+    length_obstacle,
+)
 from llm_lite.desktop.features.commands.keys import InputKeys, keys_of, with_keys
 from llm_lite.desktop.features.layouts.view import show_view
 from llm_lite.desktop.features.program.action import Action
@@ -135,7 +142,9 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
         return [*actions, StopAnswer()] if stopped else actions
     has_content = bool(held.text.strip() or state.files.files)
     waits = waits_for_model(state)
-    hindrance = "" if waits else obstacle(state) or files_obstacle(state)
+    hindrance = ""
+    if not waits:
+        hindrance = obstacle(state) or files_obstacle(state) or length_obstacle(state)
     ready = has_content and not hindrance and not state.queued
     words = tr("Send as soon as the model is loaded") if waits else tr("Send")
     hint = (hindrance if has_content else "") or with_keys(words, "send")

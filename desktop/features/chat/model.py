@@ -32,7 +32,14 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import files_obstacle
 from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles, NewDraft
 from llm_lite.desktop.features.cache import state as cache_state
-from llm_lite.desktop.features.chat.reading import begun, ended, owner_of, waiting, with_turns
+from llm_lite.desktop.features.chat.reading import (
+    begun,
+    ended,
+    owner_of,
+    too_long,
+    waiting,
+    with_turns,
+)
 from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.performance import speed
 from llm_lite.desktop.features.program.action import Action
@@ -171,7 +178,7 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return _send_answer(action, state, text, now)
     if waits_for_model(state):
         return replace(state, draft=typed(action.text), queued=True), ()
-    if problem := obstacle(state) or files_obstacle(state):
+    if problem := obstacle(state) or files_obstacle(state) or length_obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
     new_role: Role = "text" if completes(state) else "user"
     role = edited.role if edited is not None else new_role
@@ -184,6 +191,13 @@ def _send(action: Send, state: AppState, now: float) -> Result:
     else:
         messages = (*state.messages[:at], message)  # beside the one that is edited
     return request_answer(replace(_without_draft(state), comparing=None), messages, now)
+
+
+def length_obstacle(state: AppState) -> str:
+    """Return why the conversation can have no further turn, as a sentence; "" when it can."""
+    if too_long(state) is None:
+        return ""
+    return tr("The conversation fills the context. Choose above the input what is to give way.")
 
 
 def _without_draft(state: AppState) -> AppState:

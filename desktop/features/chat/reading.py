@@ -137,6 +137,29 @@ def tokens_in_front(state: AppState) -> int | None:
     return state.counted.tokens
 
 
+def tokens_words(state: AppState, tokens: int) -> str:
+    """Return how many tokens the conversation in front has, in words: an estimate has two digits
+    that mean something."""
+    if not state.counted.about:
+        return f"{tokens:,}"
+    return f"~{round(tokens, -max(0, len(str(tokens)) - 2)):,}"
+
+
+def too_long(state: AppState) -> int | None:
+    """Return how many tokens the conversation in front has where no answer fits behind them and
+    nothing may be forgotten; None where one does, or where that is not known."""
+    model = state.model
+    if model is None or not model.context or not state.holds_conversations or state.elsewhere:
+        return None
+    if state.overflow != "stop" or state.editing is not None or state.running or state.load:
+        return None
+    used = tokens_in_front(state)
+    if used is None or not state.messages:
+        return None
+    full = used >= model.context or state.messages[-1].stop_reason == "context"
+    return max(used, model.context) if full else None
+
+
 class Forecast(Struct, frozen=True):
     """The number of turns as long as those before, in the median, that still fit."""
 

@@ -7,6 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.features.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.features.chat.conversation import draw_conversation, show_found
 from llm_lite.desktop.features.chat.model import Send, SetDraft, SetForm
+from llm_lite.desktop.features.chat.too_long import draw_ways, ways_height
 from llm_lite.desktop.features.encoder.view import draw as draw_encoding
 from llm_lite.desktop.features.layouts import view as layouts
 from llm_lite.desktop.features.program.action import Action
@@ -71,7 +72,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
     draw_find(state, ui)
-    below = composer_height(state, ui) + strip_height(state, ui)
+    below = composer_height(state, ui) + strip_height(state, ui) + ways_height(state, ui)
     room = imgui.get_content_region_avail().y - below - ui.notices_height
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
@@ -82,6 +83,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         (offset, width) = column(ui)
         _leave_room_for_notices(ui, offset, width)
         actions += draw_strip(state, ui, offset, width)
+        actions += draw_ways(state, ui, offset, width)
     return actions + draw_composer(state, ui)
 
 

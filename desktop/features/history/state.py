@@ -63,9 +63,7 @@ class HistoryState(Struct, frozen=True):
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
 
     def of_next_conversation(self) -> HistoryState:
-        return replace(
-            self, open=None, opening=None, reveal=None, unshown=False, own_prompt=None
-        )
+        return replace(self, open=None, opening=None, reveal=None, unshown=False, own_prompt=None)
 
     def of_next_model(self) -> HistoryState:
         return replace(self, unshown=False) if self.unshown else self

@@ -81,6 +81,7 @@ class Counted(Struct, frozen=True):
     messages: tuple[Any, ...] | None = None  # None: nothing was counted
     beside: tuple[object, ...] = ()
     tokens: int | None = None  # None: not counted yet, or it cannot be
+    about: bool = False  # they are an estimate: far more than the context holds
     asked: CountTokens | None = None  # and not answered yet
 
     def is_of(self, messages: tuple[Any, ...], beside: tuple[object, ...]) -> bool:

@@ -22,7 +22,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.overflow import WHEN_FULL, shade, used_share
-from llm_lite.desktop.features.chat.reading import tokens_in_front
+from llm_lite.desktop.features.chat.reading import tokens_in_front, tokens_words
 from llm_lite.desktop.features.encoder.model import encoder_measures, read_share
 from llm_lite.desktop.features.lesson.other_views import draw_return_button, return_width
 from llm_lite.desktop.features.library.model import ListModels
@@ -247,7 +247,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     if running:  # what it brings is told as soon as it is known, not what another answer brought
         prompt, first = 0.0, running.ttft_ms
     used, whole = tokens_in_front(state), state.model.context if state.model else 0
-    taken = "–" if used is None else f"{used:,}"
+    taken = "–" if used is None else tokens_words(state, used)
     return [
         *_from_disk(stats),
         (

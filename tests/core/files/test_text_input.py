@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.convert.slicing import find_slice
-from llm_lite.core.errors import FileError, LlmLiteError, RequestError
+from llm_lite.core.errors import FileError, LlmLiteError, RequestError, TooLongError
 from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.files.regular import open_regular
 from llm_lite.core.files.text_input import read_beginning, read_standard_input, read_text
 from llm_lite.core.generation import answer, prompt
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
+from llm_lite.core.generation.token_estimate import about, estimated_tokens
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.on_disk import Identity, load
 from llm_lite.core.loading import loader
@@ -173,8 +174,18 @@ def test_the_longest_token_of_the_default_model():
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("overflow", ["stop", "forget-middle", "rolling"])
 def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, overflow):
-    """Whoever asks: the check is in front of the tokenizer, in the engine."""
+    """Whoever asks: the check is in front of the tokenizer, in the engine, which sees pieces."""
     tokenizer = runner.model_file.tokenizer
+    whole, encode, asked = len(tokenizer.encode("x" * 200_000)) * 10, type(tokenizer).encode, []
+
+    def pieces(self, text, **options):
+        asked.append(text)
+        with monkeypatch.context() as inner:
+            inner.setattr(type(tokenizer), "encode_segments", encode_segments)
+            return encode(self, text, **options)
+
+    encode_segments = type(tokenizer).encode_segments
+    monkeypatch.setattr(type(tokenizer), "encode", pieces)
     monkeypatch.setattr(type(tokenizer), "encode_segments", None)  # nobody gets there
     monkeypatch.setattr(prompt, "encode_raw", None)
     events = []
@@ -182,16 +193,35 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
     one = answer.Answer(
         Generate(messages, raw=raw, overflow=overflow), events.append, lambda: False
     )
-    most = 128 * tokenizer.longest_token_bytes if overflow == "stop" else 1 << 20
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(TooLongError) as caught:
         one.begin(runner)
-    assert str(caught.value) == (
-        "the prompt has 2000000 bytes, but a context of 128 tokens, each of "
-        f"{tokenizer.longest_token_bytes} bytes at most, takes no more than {most}; shorten it or "
-        "load the model with a larger context"
-    )
-    with pytest.raises(RequestError, match="the prompt has 2000000 bytes"):
+    tokens = caught.value.tokens
+    assert abs(tokens - whole) < 0.02 * whole and max(map(len, asked)) <= 2048 and len(asked) <= 17
+    holds = "but the context holds 128"
+    if overflow != "stop":
+        can = about(tokens * (1 << 20) // 2_000_000)
+        holds = f"too many to be cut to a context of 128: {can} can be"
+    ends = "shorten it or load the model with a larger context"
+    assert str(caught.value) == f"the prompt has {about(tokens)} tokens, {holds}; {ends}"
+    with pytest.raises(TooLongError, match="the prompt has about"):
         ConversationPrefill(Read(messages), events.append, lambda: False).begin(runner)
+
+
+@pytest.mark.parametrize("text", ["The sea is wide. ", "바다는 넓다. ", "x = [1, 2, 3]\n"])
+def test_tokens_of_long_texts_are_estimated_from_pieces(runner, text):
+    tokenizer = runner.model_file.tokenizer
+    texts = (text * 20_000, "", "short", text * 5_000)
+    exact = sum(len(tokenizer.encode(one, parse_special=False)) for one in texts)
+    assert abs(estimated_tokens(tokenizer, texts) - exact) < 0.02 * exact
+    assert estimated_tokens(tokenizer, ("",)) == 0
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(7, "about 7"), (64, "about 64"), (249_113, "about 250,000"), (1_049_999, "about 1,000,000")],
+)
+def test_estimates_have_two_digits(tokens, words):
+    assert about(tokens) == words
 
 
 def test_all_that_could_fit_passes(runner):
