@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.engine.comparison import compare_runs
+from llm_lite.core.engine.gains_comparison import compare_answer
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
@@ -18,6 +19,7 @@ from llm_lite.core.messages import (
     AccountStep,
     AnalyzeTensors,
     CommandProgress,
+    CompareAnswer,
     CompareRuns,
     DivergenceMeasured,
     DropVariant,
@@ -159,6 +161,7 @@ def _measure_modes(task: MeasureModes, context: TaskContext) -> None:
 
 _TASKS: dict[type[Any], Callable[[Any, TaskContext], None]] = {
     CompareRuns: compare_runs,
+    CompareAnswer: compare_answer,
     MeasureDivergence: _measure_divergence,
     MeasureModes: _measure_modes,
     AnalyzeTensors: _analyze,

@@ -267,8 +267,8 @@ def encode_source(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
     if found > most:
         tokens = estimated_tokens(tokenizer, (text,))
         raise TooLongError(
-            f"the source has {about(tokens)} tokens, but the context holds {context}; shorten it or "
-            "load the model with a larger context",
+            f"the source has {about(tokens)} tokens, but the context holds {context}; shorten it "
+            "or load the model with a larger context",
             tokens,
         )
     return tokenizer.encode(text, add_special=True)

@@ -37,6 +37,8 @@ from llm_lite.core.messages.answers import (
 )
 from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
+    AnswerDivergence,
+    CompareAnswer,
     CompareElsewhere,
     CompareRuns,
     DivergenceMeasured,
@@ -218,10 +220,10 @@ __all__ = [
     "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "EXPERTS_IN", "KV_TYPES", "MODES",
     "MOST_ALTERNATIVES", "MOST_BEAMS", "OVERFLOWS", "SPECULATES", "AccountParameter",
     "AccountStep", "Activations", "AllowedTokens", "Alternative",
-    "AnalyzeTensors", "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows",
+    "AnalyzeTensors", "AnswerDivergence", "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows",
     "AttentionRowsMode", "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured",
     "CacheRewritten", "CacheStatus", "Cancel", "ChatMessage", "CheckKept", "Command",
-    "CommandProgress", "CompareElsewhere", "CompareGains", "CompareRuns", "CompareTexts",
+    "CommandProgress", "CompareAnswer", "CompareElsewhere", "CompareGains", "CompareRuns", "CompareTexts",
     "ConversationRead", "CountTokens", "Direction", "DivergenceMeasured", "DivergenceReport",
     "DraftLearning", "DraftModelInfo", "DraftedToken", "DraftsLearned", "DropVariant", "EncodeText",
     "Ended", "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExpertsIn", "ExportMaps",

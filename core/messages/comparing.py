@@ -6,7 +6,14 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
+from llm_lite.core.messages.answers import (
+    Alternative,
+    ChatMessage,
+    Gains,
+    Generate,
+    GenerationStats,
+    StopReason,
+)
 from llm_lite.core.messages.kinds import Command, Event, Task
 from llm_lite.core.messages.models import ExecutorInfo
 from llm_lite.core.messages.options import EngineOptions, Mode
@@ -30,6 +37,22 @@ class CompareElsewhere(Command, frozen=True):
 
     messages: tuple[ChatMessage, ...]
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+
+
+class CompareAnswer(Task, frozen=True):
+    """Ask for an AnswerDivergence: every token of the answer to `asked` is scored with two settings
+    of the gains, whatever was said with the second; None: all 1."""
+
+    asked: Generate
+    tokens: tuple[int, ...]  # of the answer
+    gains: tuple[Gains | None, Gains | None]
+
+
+class AnswerDivergence(Event, frozen=True):
+    """KL(first gains || second gains) at each of the first tokens of the answer, in nats: as many
+    as their logits have room for."""
+
+    kl: tuple[float, ...]
 
 
 class MeasureDivergence(Task, frozen=True):

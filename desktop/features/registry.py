@@ -144,7 +144,7 @@ FEATURES = (
         attention.HANDLERS,
         replies=attention.REPLIES,
         on_action=attention.follow_gains,
-        due=(attention.send_gains, attention.compare_gains),
+        due=(attention.send_gains, attention.compare_gains, attention.compare_answer_due),
         views=(
             View(
                 "attention",

@@ -92,3 +92,8 @@ def sentence(text: str) -> str:
     if text and text.split()[0].isalpha():
         text = capital(text)
     return text if not text or text[-1] in ".!?…" else f"{text}."
+
+
+def nats(value: float) -> str:
+    """Return nats as text, in which what is not quite 0 stays apart from 0."""
+    return "<0.0001" if 0 < value < 0.0001 else f"{value:.4f}"

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.messages import (
+    AnswerDivergence,
     AttentionRows,
     AttentionRowsMode,
     Cancel,
+    CompareAnswer,
     CompareGains,
     Direction,
     Ended,
@@ -18,6 +20,7 @@ from llm_lite.core.messages import (
     FollowToken,
     Gains,
     GainsEffect,
+    Generate,
     Inspect,
     KeepConversation,
     LensResult,
@@ -30,13 +33,18 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
+from llm_lite.desktop.features.chat.reading import is_sentence_only, offered
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
     ask_again,
+    comparison_under_way,
+    conversation,
     end_reading,
+    hindrance,
     obstacle,
+    own_tokens,
     read_again,
     show_tree,
 )
@@ -229,8 +237,12 @@ def send_gains(state: AppState) -> Result:
 
 def follow_gains(action: object, before: AppState, result: Result, now: float) -> Result:
     """Send the engine the gains that an action brought into force, before all that is of these.
-    What stops an answer or keeps its cache is of the gains before."""
+    What stops an answer or keeps its cache is of the gains before. A comparison that an action left
+    is stopped."""
     state, commands = result
+    left = comparison_under_way(before)
+    if left and left != comparison_under_way(state):
+        commands = (*map(Cancel, left), *commands)
     state, gains = send_gains(state)
     if not gains:
         return state, commands
@@ -263,6 +275,29 @@ def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result
 
 def end_comparison(action: EndComparison, state: AppState, now: float) -> Result:
     return replace(state, comparing=None), ()
+
+
+def compare_answer_due(state: AppState) -> Result:
+    """Ask, once both answers of a comparison are whole, how far their gains are apart over all of
+    the first."""
+    known = state.comparing
+    if known is None or known.asked is not None or not 0 <= known.index < len(state.messages):
+        return state, ()
+    if hindrance(state) or state.reading or state.elsewhere or not state.holds_conversations:
+        return state, ()
+    base, steered = state.tree.find(known.base), state.messages[known.index]
+    if base is None or not (own_tokens(state, base) and own_tokens(state, steered)):
+        return state, ()
+    before = state.messages[: known.index]
+    request = Generate(
+        conversation(state, before),
+        thinking=state.thinking,
+        tools=offered(state),
+        raw=is_sentence_only(state),
+    )
+    first, second = (one.written.gains if one.written else None for one in (base, steered))
+    asked = CompareAnswer(request, tuple(token.id for token in base.tokens), (first, second))
+    return replace(state, comparing=replace(known, asked=asked)), (asked,)
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
@@ -335,6 +370,17 @@ def _effect_replied(event: Event, asked: CompareGains, state: AppState, now: flo
     return replace(state, steering=replace(steering, asked=None, effect=effect))
 
 
+def _divergence_replied(
+    event: Event, asked: CompareAnswer, state: AppState, now: float
+) -> AppState:
+    known = state.comparing
+    if known is None or asked is not known.asked:
+        return state
+    if isinstance(event, AnswerDivergence):
+        return replace(state, comparing=replace(known, over=True, kl=event.kl))
+    return replace(state, comparing=replace(known, over=isinstance(event, Ended) or known.over))
+
+
 def _trace_replied(event: Event, asked: FollowToken, state: AppState, now: float) -> AppState:
     lesson, texts = state.lesson, state.positions
     if asked is not lesson.asked:
@@ -358,6 +404,7 @@ REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
     Inspect: _lens_replied,
     ReadStates: _states_replied,
     CompareGains: _effect_replied,
+    CompareAnswer: _divergence_replied,
     FollowToken: _trace_replied,
 }
 

@@ -37,13 +37,20 @@ from llm_lite.desktop.features.tokens.tokens import (
     place_of,
 )
 from llm_lite.desktop.features.tools.calls import CallsShown, ResultItem
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.units import nats
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import column, icon_button
+from llm_lite.desktop.widgets.widgets import column, fit, icon_button, tip
+
+OVER_ALL = mark(
+    "KL divergence of the next token's probabilities, gains as they were against gains as they are "
+    "now, at every token of the answer at the left: both read that answer, whatever each would have "
+    "said. 0 means that nothing changes."
+)
 
 
 class CompareItem:
@@ -61,7 +68,8 @@ class CompareItem:
         self.pages = [
             _laid(ui, side, message, self.column) for side, message in enumerate(self.pair)
         ]
-        self.label = ui.theme.size("small") + ui.u(4)
+        self.label = 2 * ui.theme.size("small") + ui.u(5.5)
+        self.apart = _how_far(state)
         tallest = max(page.height for page in self.pages)
         self.height = self.label + tallest + ui.u(4)
         self.end = self.label + self.pages[1].height + ui.u(8)  # of the answer at the right
@@ -94,10 +102,22 @@ class CompareItem:
             spot = ImVec2(at.x + number * (self.column + ui.u(8)), y)
             draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), title)
         self._draw_summary(ImVec2(at.x, y), small)
+        self._draw_apart(ImVec2(at.x, y + small + ui.u(1.5)))
         imgui.set_cursor_screen_pos(ImVec2(at.x + self.width - side, y - ui.u(1.5)))
         hint = tr("Keep the answer at the right; the other stays beside it as a version")
         done = icon_button(ui, "compare.close", ICON_CLOSE, hint, side=side, style="small")
         return [EndComparison()] if done and not self.writing else []
+
+    def _draw_apart(self, at: ImVec2) -> None:
+        """Draw how far the gains are apart over all of the answer at the left."""
+        ui = self.ui
+        with ui.font(style="small"):
+            shown = fit(self.apart, self.width)
+            imgui.get_window_draw_list().add_text(at, ui.color("muted"), shown)
+        imgui.set_cursor_screen_pos(at)
+        imgui.dummy(ImVec2(max(self.width, 1.0), ui.theme.size("small")))
+        ui.mark("compare.divergence")
+        tip(ui, tr(OVER_ALL))
 
     def _paint(self, token: int) -> tuple[int, int]:
         """Return the colours behind a token and of it: plain where both answers have it, tinted
@@ -121,6 +141,18 @@ class CompareItem:
             x = at.x + self.width - imgui.calc_text_size(words).x - ui.u(8)
         draw = imgui.get_window_draw_list()
         draw.add_text(ui.fonts["regular"], small, ImVec2(x, at.y), ui.color("muted"), words)
+
+
+def _how_far(state: AppState) -> str:
+    """Return the mean divergence of the gains over the answer that is compared, in words."""
+    known = state.comparing
+    if known is None or known.asked is None or (known.over and not known.kl):
+        return ""
+    if not known.over:
+        return tr("The KL over the whole answer is being measured.")
+    mean = nats(sum(known.kl) / len(known.kl))
+    words = tr("KL {kl} nats a token, the mean over {n:,} tokens of the answer at the left")
+    return words.format(kl=mean, n=len(known.kl))
 
 
 def scroll_to_end(item: CompareItem, top: float) -> None:

@@ -10,7 +10,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import STAYS, WHEN_FULL
 from llm_lite.desktop.features.chat.model import ContinueAnswer, Regenerate
-from llm_lite.desktop.features.chat.reading import too_long, tokens_words
+from llm_lite.desktop.features.chat.reading import tokens_words, too_long
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import AppState

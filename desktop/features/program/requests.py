@@ -45,13 +45,20 @@ def waits_for_model(state: AppState) -> bool:
 
 
 def under_way(state: AppState) -> tuple[Command, ...]:
-    """Return the commands of the answer, the target and the task that the engine works on."""
+    """Return the commands of the answer, the target and the tasks that the engine works on."""
     running, writing, work = state.running, state.translating.writing, state.quantization.work
     return (
+        *comparison_under_way(state),
         *([running.asked] if running else ()),
         *([writing] if writing else ()),
         *([work.asked] if work else ()),
     )
+
+
+def comparison_under_way(state: AppState) -> tuple[Command, ...]:
+    """Return the command that compares two answers, while it has no result."""
+    known = state.comparing
+    return (known.asked,) if known is not None and known.asked and not known.over else ()
 
 
 def obstacle(state: AppState) -> str:

@@ -19,6 +19,7 @@ from llm_lite.core.messages import (
     AttentionRows,
     ChatMessage,
     Command,
+    CompareAnswer,
     CountTokens,
     DraftsLearned,
     EngineOptions,
@@ -252,10 +253,14 @@ class Reading(Struct, frozen=True):
 
 
 class AnswerComparison(Struct, frozen=True):
-    """An answer beside another version of it, whose id is `base`."""
+    """An answer beside another version of it, whose id is `base`, and how far their gains are apart
+    over all that `base` says."""
 
     index: int
     base: int
+    asked: CompareAnswer | None = None  # asked for once, when both are whole
+    over: bool = False  # that has been answered, or could not be
+    kl: tuple[float, ...] = ()  # nats at each token; (): not known
 
 
 class RowDetails(Struct, frozen=True):

@@ -17,6 +17,7 @@ from llm_lite.desktop.features.remote.view import NO_GAINS, draw_unreported
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.features.translator.model import WriteTarget, all_gains, rows_of, with_part
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
+from llm_lite.desktop.language.units import nats
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
@@ -128,7 +129,7 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
             where = tr("KL {kl} nats at the last token")
             if state.holds_conversations:
                 where = tr("KL {kl} nats at the next token alone")
-            words += "  ·  " + where.format(kl=divergence(effect.kl))
+            words += "  ·  " + where.format(kl=nats(effect.kl))
     imgui.same_line(0, ui.u(3))
     with ui.font(style="small"):
         beside = imgui.calc_text_size(words).x <= imgui.get_content_region_avail().x
@@ -166,11 +167,6 @@ def _draw_write_again(state: AppState, ui: Ui) -> list[Action]:
     able, label = not state.busy and bool(state.translating.draft.strip()), tr("Write again")
     again = button(ui, "steer.again", label, ICON_REGENERATE, tr(WRITE_AGAIN), enabled=able)
     return [WriteTarget(state.translating.draft)] if again else []
-
-
-def divergence(nats: float) -> str:
-    """Return nats as text, in which what is not quite 0 stays apart from 0."""
-    return "<0.0001" if 0 < nats < 0.0001 else f"{nats:.4f}"
 
 
 def _has_answer(state: AppState) -> bool:

@@ -7,9 +7,11 @@ import pytest
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Alternative,
+    AnswerDivergence,
     AttentionRows,
     Cancel,
     ChatMessage,
+    CompareAnswer,
     CompareGains,
     ConversationRead,
     Ended,
@@ -46,6 +48,11 @@ PROMPT = tuple(PromptToken(n, t, o) for n, (t, o) in enumerate([("<s>", -1), ("h
 ABLATED = ((0.0, *(1.0,) * 8), *((1.0,) * 9,) * 29)
 IDS = (11, 12, 13)
 ONES = ((1.0,) * 9,) * 30
+WHOLE = (
+    GenerationStarted(2, 0, PROMPT),
+    TokenDecoded(14, "other", 0.5, 3),
+    GenerationFinished("end", STATS),
+)
 
 
 def answered(state=None):
@@ -294,6 +301,34 @@ def test_the_steered_answer_has_the_random_numbers_of_the_first():
         play(state, GenerationFinished("end", STATS), inspecting.EndComparison())[0].comparing
         is None
     )
+
+
+def test_two_answers_are_compared_over_all_that_the_first_says():
+    """Once the second is whole; what the engine says of another comparison is nothing to this."""
+    first = answered()
+    state, commands = play(first, inspecting.Steer(ABLATED), inspecting.AnswerSteered())
+    assert not [c for c in commands if isinstance(c, CompareAnswer)]
+    state, commands = play(state, *WHOLE)
+    (asked,) = [c for c in commands if isinstance(c, CompareAnswer)]
+    assert asked.asked.messages == (ChatMessage("user", "hi"),)
+    assert asked.tokens == tuple(token.id for token in first.messages[1].tokens) != ()
+    assert asked.gains == (None, ABLATED) and not state.comparing.over
+    assert play(state, (AnswerDivergence((9.0,)), replace(asked, tokens=())))[0] == state
+    state, commands = play(state, (AnswerDivergence((0.5, 1.5)), asked), (Ended(), asked))
+    assert state.comparing.kl == (0.5, 1.5) and state.comparing.over and commands == []
+    left, commands = play(state, inspecting.EndComparison())
+    assert left.comparing is None and commands == []
+
+
+def test_a_comparison_that_a_person_leaves_is_stopped():
+    state, _ = play(answered(), inspecting.Steer(ABLATED), inspecting.AnswerSteered())
+    state, commands = play(state, *WHOLE)
+    (asked,) = [c for c in commands if isinstance(c, CompareAnswer)]
+    for action in (inspecting.EndComparison(), Send("Next?")):
+        left, commands = play(state, action)
+        assert Cancel(asked) in commands and left.comparing is None
+    failed, commands = play(state, (Ended("stopped"), asked))
+    assert failed.comparing.over and failed.comparing.kl == () and commands == []
 
 
 def test_the_lens_asks_and_takes_its_own_answer():

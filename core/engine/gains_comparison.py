@@ -1,0 +1,79 @@
+"""How far gains of the heads move what a model would say, over the whole of an answer.
+
+Both settings read the same answer (teacher forcing), so that their distributions can be compared
+token by token, although the answers that were written with them part long before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.engine.task_context import TaskContext
+from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.generation.prompt import encode, encode_raw
+from llm_lite.core.generation.session import Session
+from llm_lite.core.messages import AnswerDivergence, CommandProgress, CompareAnswer, Gains
+from llm_lite.core.metrics.divergence import compare
+
+ROOM = 128 << 20  # bytes of the first setting's logits, which are held until the second has its own
+LONGEST_STEP = 32  # tokens
+
+
+def compare_answer(task: CompareAnswer, context: TaskContext) -> None:
+    """Score the answer with both settings; the chat's session is returned with the gains and the
+    tokens that it had. CancelledError where it is cancelled."""
+    session, file = context.runner.session, context.file
+    asked = task.asked
+    if asked.raw:
+        prompt = encode_raw(file.tokenizer, asked.messages).ids
+    else:
+        encoded = encode(file, asked.messages, False, asked.thinking, asked.tools, asked.values)
+        prompt = encoded.ids
+    row = 4 * session.executor.program.vocabulary
+    count = min(len(task.tokens), max(1, ROOM // row), session.context - len(prompt))
+    if count <= 0:
+        raise RequestError("there is no answer to compare, or it is not in the context")
+    answer = task.tokens[:count]
+    before, gains = session.tokens(), session.gains
+    try:
+        context.emit(AnswerDivergence(_divergence(task, context, prompt, answer)))
+    finally:
+        session.set_gains(gains, throughout=True)
+        _read_again(session, before, _stop(context))
+
+
+def _divergence(
+    task: CompareAnswer, context: TaskContext, prompt: list[int], answer: tuple[int, ...]
+) -> tuple[float, ...]:
+    session, first = context.runner.session, len(prompt) - 1
+    step = min(LONGEST_STEP, session.max_outputs)
+    known, found = list[NDArray[np.float32]](), list[float]()
+    for number, gains in enumerate(task.gains):
+        ones: Gains = tuple((1.0,) * len(row) for row in session.gains)
+        session.set_gains(ones if gains is None else gains, throughout=True)
+        at = 0
+        for rows in session.score([*prompt, *answer[:-1]], first, step, _stop(context)):
+            if number:
+                targets = np.asarray(answer[at : at + len(rows)], np.int64)
+                found += compare(known.pop(0), rows, targets).kld.tolist()
+            else:
+                known.append(rows)
+            at += len(rows)
+            done = (number + at / len(answer)) / len(task.gains)
+            context.emit(CommandProgress("scoring the answer", done))
+    return tuple(found)
+
+
+def _stop(context: TaskContext) -> Callable[[], bool]:
+    return lambda: context.should_stop() or context.closing()
+
+
+def _read_again(session: Session, tokens: tuple[int, ...], stop: Callable[[], bool]) -> None:
+    """Read again what the cache held, unless that is not wanted any more."""
+    if tokens and session.tokens() != tokens:
+        with suppress(CancelledError):  # the next answer reads what it needs itself
+            session.prefill(tokens, stop)

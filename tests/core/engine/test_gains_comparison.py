@@ -1,0 +1,81 @@
+"""Gains compared over a whole answer: right numbers, and the chat finds its cache again."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.engine import gains_comparison
+from llm_lite.core.messages import (
+    AnswerDivergence,
+    CompareAnswer,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+)
+from tests.core.engine_client import GREEDY, HELLO
+from tests.runners import exact, running
+
+
+def gains_of(info, value):
+    """Gains of a model whose first layer has another value."""
+    rows = [(1.0,) * info.heads for _ in range(info.layers)]
+    return tuple((value,) * info.heads if not layer else row for layer, row in enumerate(rows))
+
+
+def logits(path, prompt, answer, gains):
+    with running(path, exact(), every_output=True) as runner:
+        runner.session.set_gains(gains)
+        rows = runner.session.logits([*prompt, *answer[:-1]])[len(prompt) - 1 :].astype(float)
+    return rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+
+
+@pytest.fixture
+def spoken(client, tiny_llama):
+    info = client.load(tiny_llama).model
+    client.send(Generate(HELLO, GREEDY))
+    prompt = [token.id for token in client.until(GenerationStarted).prompt]
+    client.until(GenerationFinished)
+    return info, prompt, client.ask()[1]
+
+
+def test_divergence_is_that_of_two_fresh_computations(client, tiny_llama, spoken):
+    info, prompt, answer = spoken
+    half = gains_of(info, 0.5)
+    found = client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, half)))
+    assert isinstance(found, AnswerDivergence)
+    p = logits(tiny_llama, prompt, answer, gains_of(info, 1.0))
+    q = logits(tiny_llama, prompt, answer, half)
+    expected = (np.exp(p) * (p - q)).sum(axis=1)
+    assert expected.mean() > 1e-4, "the two must differ, or this test shows nothing"
+    np.testing.assert_allclose(found.kl, expected, rtol=1e-3, atol=1e-7)
+
+
+def test_equal_gains_do_not_diverge(client, spoken):
+    info, _, answer = spoken
+    half = gains_of(info, 0.5)
+    found = client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (half, half)))
+    assert len(found.kl) == len(answer) and max(found.kl) < 1e-8
+
+
+def test_the_chat_finds_its_cache_and_its_gains_again(client, spoken):
+    info, _, answer = spoken
+    half, quarter = gains_of(info, 0.5), gains_of(info, 0.25)
+    steered = Generate(HELLO, GREEDY, gains=half)
+    client.send(steered)
+    again = client.until(GenerationFinished)
+    client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, quarter)))
+    client.send(steered)
+    started = client.until(GenerationStarted)
+    assert started.reused_tokens == started.prompt_tokens - 1
+    assert client.until(GenerationFinished).stats.new_tokens == again.stats.new_tokens
+
+
+def test_as_many_tokens_are_compared_as_have_room(client, spoken, monkeypatch):
+    _, _, answer = spoken
+    monkeypatch.setattr(gains_comparison, "ROOM", 1)
+    found = client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, None)))
+    assert len(found.kl) == 1
+
+
+def test_an_answer_without_tokens_is_a_sentence(client, spoken):
+    problem = client.end_of(client.send(CompareAnswer(Generate(HELLO, GREEDY), (), (None, None))))
+    assert problem == "there is no answer to compare, or it is not in the context"
